@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from inline_runs import inline_runs
 
-from attncli.cli.main import relax_garbage_collection
+from attncli.cli.main import reduce_garbage_collections
 
 # A shell lets what it runs in the background ignore Ctrl-C, and so would every process that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -32,7 +32,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 sys.dont_write_bytecode = False
 # As in the program; and what all tests together have imported stays, so that no collection goes through it.
-relax_garbage_collection()
+reduce_garbage_collections()
 
 
 def pytest_collection_finish() -> None:

@@ -260,7 +260,7 @@ def test_functions_can_be_taken_in_at_a_glance() -> None:
 def is_declaration(decorators: list[ast.expr]) -> bool:
     """Of a command: its signature is its options."""
     source = " ".join(map(ast.unparse, decorators))
-    return "question(" in source or "flatten_groups" in source
+    return "question(" in source or "flatten_option_groups" in source
 
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*|(?<![\w-])-o\b")
@@ -340,7 +340,7 @@ def test_no_sentence_of_the_library_names_an_option() -> None:
 def test_whatever_a_sentence_has_in_backticks_is_a_parameter_or_a_question() -> None:
     """So that none is shown at a terminal as Python has it."""
     import attncli.cli.app  # noqa: F401 - enrols the commands
-    from attncli.cli.option_spelling import spell_as_options
+    from attncli.cli.option_spelling import replace_parameters_by_options
 
     known = {
         "maps",
@@ -364,7 +364,7 @@ def test_whatever_a_sentence_has_in_backticks_is_a_parameter_or_a_question() -> 
         if path not in of_python
         if room(path) not in ("render", "guides")  # markdown has backticks of its own
         for line, text in sentences(path)
-        for code in re.findall("`(.*?)`", spell_as_options(text))
+        for code in re.findall("`(.*?)`", replace_parameters_by_options(text))
         if code not in known and not code.startswith("X")
     ]
     assert left == []

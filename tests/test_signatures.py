@@ -38,7 +38,9 @@ def is_question(function: ast.FunctionDef) -> bool:
     """Whether its parameters are the options of a command."""
     declared = " ".join(map(ast.unparse, function.decorator_list))
     return (
-        "question(" in declared or "flatten_groups" in declared or function.name in attncli.PUBLIC
+        "question(" in declared
+        or "flatten_option_groups" in declared
+        or function.name in attncli.PUBLIC
     )
 
 

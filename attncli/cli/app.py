@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.models import CommandInfo, TyperInfo
 
-from attncli.cli.command_tree import register_builder
+from attncli.cli.command_tree import register_app_builder
 from attncli.cli.help import Command, Group
 from attncli.declare.commands import COMMANDS, GATE, GROUPS, import_function
 from attncli.io.standard_streams import write_stdout
@@ -151,4 +151,4 @@ def build_command(path: str) -> Any:
     return command
 
 
-register_builder(build_app)
+register_app_builder(build_app)

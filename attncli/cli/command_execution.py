@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.analysis import Say
-from attncli.cli.typer_options import set_signature
+from attncli.cli.typer_options import set_function_signature
 from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
 from attncli.declare.option_applicability import ANY_MODEL, Applies
-from attncli.declare.option_groups import flat_parameters, gather_groups, group_parameters
+from attncli.declare.option_groups import (
+    fill_option_groups,
+    flatten_parameters,
+    list_group_parameters,
+)
 from attncli.declare.options import Option
 from attncli.distributed_ranks import is_first_rank, is_started_by_attn, read_launch_environment
 from attncli.errors import FAILED_GATE, UsageError
@@ -20,7 +24,7 @@ from attncli.io.standard_streams import print_to_stderr as print_line
 from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
 from attncli.python.keyword_signatures import SOURCE
-from attncli.python.question_decorator import RunContext, ignore_sentence
+from attncli.python.question_decorator import RunContext, print_nothing
 from attncli.threads import TURNS
 
 FINISHED = (0, FAILED_GATE)
@@ -42,10 +46,10 @@ class QuietOptions:
 def make_command(question: Callable[..., Any], entry: CommandEntry) -> Callable[..., int]:
     """The function that typer calls: the question's options and the options of its kind of answer."""
     if question.__annotations__["return"] is Path:
-        return with_group(question, QuietOptions, run_and_write)
+        return add_option_group(question, QuietOptions, run_and_write)
     if entry.runs_models and entry.reads_texts:
-        return with_group(question, ProcessOptions, run_in_several_processes)
-    return with_group(question, OutputOptions, run_and_emit)
+        return add_option_group(question, ProcessOptions, run_in_several_processes)
+    return add_option_group(question, OutputOptions, run_and_emit)
 
 
 @dataclass(frozen=True)
@@ -65,42 +69,42 @@ class ProcessOptions(OutputOptions):
     ] = None
 
 
-def with_group(function: Callable[..., Any], group: type, run: Run) -> Callable[..., int]:
-    own = list(flat_parameters(function))
-    shared = list(group_parameters(group))
+def add_option_group(function: Callable[..., Any], group: type, run: Run) -> Callable[..., int]:
+    own = list(flatten_parameters(function))
+    shared = list(list_group_parameters(group))
 
     @functools.wraps(function)
     def run_command(**values: Any) -> int:
         output = group(**{each.name: values.pop(each.name) for each in shared})
         PARTS.folder = None
         if getattr(output, "file", None) is not None:
-            keep_parts(function, values, output)
-        code = run(function, gather_groups(function, values), output)
+            start_resume_cache(function, values, output)
+        code = run(function, fill_option_groups(function, values), output)
         if (
             code in FINISHED and not read_launch_environment().is_distributed
         ):  # of several the last one out puts them away
             PARTS.end()
         return code
 
-    return set_signature(run_command, (*own, *shared))
+    return set_function_signature(run_command, (*own, *shared))
 
 
 def run_and_emit(
     function: Callable[..., Any], options: dict[str, Any], output: OutputOptions
 ) -> int:
     """Validate, run the question, decide the gates, write."""
-    from attncli.cli.writer import emit_report, prepare_output, resolve_format
-    from attncli.python.progress import progress_bar, status_callback
+    from attncli.cli.writer import emit_report, resolve_format, validate_output_options
+    from attncli.python.progress import make_status_callback, progress_bar
     from attncli.render import format_spec
     from attncli.reports.provenance import add_provenance
 
-    output, module = module_file(function, output)
-    conditions = prepare_output(output, module, options.get("save_maps"))
+    output, module = split_module_output(function, output)
+    conditions = validate_output_options(output, module, options.get("save_maps"))
     drawn = output.plot is not None
     with progress_bar(output.shows_progress) as progress:
-        doing = status_callback(progress)
+        doing = make_status_callback(progress)
         doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
-        say = say_unless(output.quiet, doing)
+        say = make_printer(output.quiet, doing)
         pages = format_spec(resolve_format(output)).shows_maps
         how = RunContext(
             progress,
@@ -122,16 +126,16 @@ def run_in_several_processes(
 ) -> int:
     """Start several processes if requested; each of them answers as usual."""
     if output.processes is not None and not is_started_by_attn():
-        refuse_processes(output.processes)
+        refuse_useless_processes(output.processes)
         if output.processes > 1:
-            rehearse_alone(function, options, output)
+            do_dry_run(function, options, output)
             from attncli.processes.spawn import run_in_processes
 
             return run_in_processes(output.processes, sys.argv[1:], PARTS.folder)
     return run_and_emit(function, options, output)
 
 
-def rehearse_alone(
+def do_dry_run(
     function: Callable[..., Any], options: dict[str, Any], output: OutputOptions
 ) -> None:
     """Do a dry run before any process is started: it refuses whatever can be refused without the
@@ -147,7 +151,7 @@ def rehearse_alone(
         STAGE.rehearsing = False
 
 
-def refuse_processes(count: int) -> None:
+def refuse_useless_processes(count: int) -> None:
     """Refuse --processes where there is nothing to distribute, or where torchrun has started the
     processes."""
     if count < 1:
@@ -158,7 +162,7 @@ def refuse_processes(count: int) -> None:
         )
 
 
-def keep_parts(function: Callable[..., Any], values: dict[str, Any], output: Any) -> None:
+def start_resume_cache(function: Callable[..., Any], values: dict[str, Any], output: Any) -> None:
     """Save the results of single texts next to the report until it is complete."""
     path, command = output.file, function.__name__.replace("_", "-")
     if command not in MODEL_COMMANDS or is_device_or_pipe(path):
@@ -169,7 +173,7 @@ def keep_parts(function: Callable[..., Any], values: dict[str, Any], output: Any
 
         return compute_run_fingerprint(command, values, but=WEIGHTS)
 
-    found = PARTS.begin(path, compute_fingerprint, say_unless(output.quiet))
+    found = PARTS.begin(path, compute_fingerprint, make_printer(output.quiet))
     if found and is_first_rank() and not is_started_by_attn() and not output.quiet:
         left = "1 result is" if found == 1 else f"{found} results are"
         print_line(
@@ -177,7 +181,7 @@ def keep_parts(function: Callable[..., Any], values: dict[str, Any], output: Any
         )
 
 
-def module_file(
+def split_module_output(
     function: Callable[..., Any], output: OutputOptions
 ) -> tuple[OutputOptions, Path | None]:
     """Split the output: -o FILE.safetensors of a fit is for the module, and the report then goes to
@@ -193,19 +197,19 @@ def module_file(
 def run_and_write(
     function: Callable[..., Any], options: dict[str, Any], output: QuietOptions
 ) -> int:
-    function(**options, how=RunContext(say=say_unless(output.quiet)))
+    function(**options, how=RunContext(say=make_printer(output.quiet)))
     return 0
 
 
-def say_unless(quiet: bool, doing: Say = ignore_sentence) -> Say:
+def make_printer(quiet: bool, doing: Say = print_nothing) -> Say:
     """Return a function that prints sentences on stderr, in place of the progress line; silent with
     --quiet."""
 
     def print_sentence(sentence: str) -> None:
         if not quiet:
-            from attncli.cli.option_spelling import spell_as_options
+            from attncli.cli.option_spelling import replace_parameters_by_options
 
             doing("")
-            print_line(spell_as_options(sentence))
+            print_line(replace_parameters_by_options(sentence))
 
     return print_sentence

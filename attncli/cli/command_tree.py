@@ -38,7 +38,7 @@ PARSER_WORDS = {
 ENROLLED: list[Callable[[], Any]] = []
 
 
-def register_builder(build: Callable[[], Any]) -> None:
+def register_app_builder(build: Callable[[], Any]) -> None:
     ENROLLED[:] = [build]
 
 
@@ -61,7 +61,7 @@ def command_paths() -> list[Path]:
     return [tuple(path.split()) for path in COMMANDS]
 
 
-def command_at(command: Any, path: Path) -> Any:
+def find_command_at_path(command: Any, path: Path) -> Any:
     """The command that these words reach, below a group."""
     for word in path:
         command = command.commands[word]
@@ -92,7 +92,7 @@ def make_command_context(
     command: Any, words: Sequence[str], defaults: Mapping[str, Any], **how: Any
 ) -> Any:
     """The context of the last command that the words reach, with the defaults that are set."""
-    found = prepare_arguments(words)
+    found = rewrite_arguments_for_typer(words)
     context = command.make_context("attn", found, default_map=dict(defaults), **how)
     while members := getattr(command, "commands", {}):
         name, *rest = [*context._protected_args, *context.args] or [""]
@@ -114,19 +114,21 @@ def command_path(context: Any) -> Path:
     return words
 
 
-def is_typed(context: Any, name: str) -> bool:
+def is_typed_on_command_line(context: Any, name: str) -> bool:
     """Whether the parameter was typed on the command line itself."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
-def prepare_arguments(arguments: Sequence[str]) -> list[str]:
+def rewrite_arguments_for_typer(arguments: Sequence[str]) -> list[str]:
     """Return the line for typer: without --debug, which main handles, and with the forms that typer
     lacks rewritten."""
-    return move_config_first(add_plot_target([part for part in arguments if part != "--debug"]))
+    return move_config_first(
+        add_default_plot_target([part for part in arguments if part != "--debug"])
+    )
 
 
-def add_plot_target(arguments: Sequence[str]) -> list[str]:
+def add_default_plot_target(arguments: Sequence[str]) -> list[str]:
     """`--plot FILE.png` draws to a file, a bare `--plot` in the terminal: an optional value, which typer lacks."""
     result: list[str] = []
     for part in arguments:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from attncli.cli.command_tree import command_path, parse_command
-from attncli.cli.option_spelling import spell_as_options
+from attncli.cli.option_spelling import replace_parameters_by_options
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import AttnError
@@ -31,7 +31,7 @@ def run_distributed(
     from attncli.cli import app  # noqa: F401 (it enrols the commands)
 
     first, line = read_launch_environment().is_rank_zero, parse_command(arguments)
-    if not has_divisible_work(line):
+    if not can_divide_work(line):
         return run(arguments) if first else 0
     heard = None if first else silence_output()
     from attncli.processes.signals import print_signal_message, report_sigterm
@@ -43,7 +43,7 @@ def run_distributed(
 
     if code == INTERRUPTED:  # the others are not asked: they are interrupted, too
         exit_process(code)
-    message = last_line(heard) if heard is not None and code else ""
+    message = last_buffered_line(heard) if heard is not None and code else ""
     ended = exchange_exit_codes(code, message)
     if message and LINE.broken:  # there is nobody left to say it
         print_to_stderr(message, sys.__stderr__)
@@ -86,16 +86,16 @@ def run_rank(
     try:
         synchronize_ranks()
     except AttnError as error:
-        return complain(spell_as_options(str(error)), error.exit_code)
+        return complain(replace_parameters_by_options(str(error)), error.exit_code)
     return run(arguments)
 
 
-def has_divisible_work(line: Any) -> bool:
+def can_divide_work(line: Any) -> bool:
     """Whether there are texts or models to share out; a training is one piece of work."""
     return " ".join(command_path(line)) in SHARED
 
 
-def last_line(heard: io.StringIO) -> str:
+def last_buffered_line(heard: io.StringIO) -> str:
     """The last line of this rank's buffered output."""
     lines = heard.getvalue().strip().splitlines() or ["no reason was given"]
     return lines[-1].removeprefix("attn: ")

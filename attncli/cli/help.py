@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from attncli.cli.command_tree import command_path
 from attncli.cli.values_without_pydantic import ValueReader
-from attncli.declare.replaced_options import refuse_moved_option
+from attncli.declare.replaced_options import refuse_option_that_became_command
 from attncli.errors import UsageError
 from attncli.io.standard_streams import write_stdout
 
@@ -58,8 +58,8 @@ class HelpMixin:
         for word in args:
             if word.startswith("--"):
                 path = " ".join(command_path(ctx))
-                refuse_moved_option(path, word[2:].partition("=")[0])
-        refuse_repeats(self, ctx, args)
+                refuse_option_that_became_command(path, word[2:].partition("=")[0])
+        refuse_repeated_options(self, ctx, args)
         found: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         return found
 
@@ -87,7 +87,7 @@ class Group(HelpMixin, TyperGroup):
     """A group of commands."""
 
 
-def refuse_repeats(command: Any, ctx: Any, args: list[str]) -> None:
+def refuse_repeated_options(command: Any, ctx: Any, args: list[str]) -> None:
     """Refuse a single-value option that occurs twice: typer would drop one of the values silently."""
     if ctx.resilient_parsing:  # a line that is still being typed
         return
@@ -125,7 +125,7 @@ def format_lines(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
         examples = command.epilog.strip().splitlines()
         yield format_heading("Examples")
         for line in examples[:FIRST_EXAMPLES] if brief else examples:
-            yield from fold_example(line, text_width())
+            yield from wrap_example(line, text_width())
         yield ""
     summaries = getattr(command, "summaries", None)  # of a group
     if summaries is not None:
@@ -135,7 +135,7 @@ def format_lines(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
     yield from format_further_reading(command, ctx, brief)
 
 
-def fold_example(line: str, width: int) -> list[str]:
+def wrap_example(line: str, width: int) -> list[str]:
     """The line itself if it fits; else break it before options, as a shell accepts it."""
     if len(line) + 2 <= width:
         return [f"  {line}"]
@@ -156,14 +156,14 @@ def format_further_reading(command: Any, ctx: Any, brief: bool) -> Iterator[str]
     from attncli.guides import guides_for
 
     if brief:
-        hidden = sum(not is_usual(command, parameter) for parameter in command.params)
+        hidden = sum(not is_shown_in_short_help(command, parameter) for parameter in command.params)
         yield f"{hidden} more options: {ctx.command_path} {HELP_ALL}"
     guides = guides_for(ctx.command_path)
     if guides:
         yield from wrap_text(f"Guides: attn guide {', '.join(guides)}")
 
 
-def is_usual(command: Any, parameter: Any) -> bool:
+def is_shown_in_short_help(command: Any, parameter: Any) -> bool:
     """Arguments always are."""
     option = getattr(command.callback, "options", {}).get(parameter.name)
     return parameter.param_type_name == "argument" or (option is not None and option.usual)
@@ -173,7 +173,7 @@ def group_options(command: Any, ctx: Any, brief: bool) -> dict[str, list[tuple[s
     """Help records by panel, in order of appearance; panels without a name come first."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
-        if brief and not is_usual(command, parameter):
+        if brief and not is_shown_in_short_help(command, parameter):
             continue
         record = parameter.get_help_record(ctx)
         if record is not None:

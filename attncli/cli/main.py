@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from attncli.cli.command_tree import PARSER_WORDS, prepare_arguments
+from attncli.cli.command_tree import PARSER_WORDS, rewrite_arguments_for_typer
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import AttnError, UsageError, translate_system_error
 from attncli.io.standard_streams import print_to_stderr, silence_final_flush, write_stdout
@@ -28,12 +28,12 @@ POSSIBLE = re.compile(r"(--[\w-]+) \(Possible options: (.+)\)$")
 
 def main() -> None:
     """The `attn` command."""
-    prepare_environment()
-    relax_garbage_collection()
+    set_environment_variables()
+    reduce_garbage_collections()
     if read_launch_environment().is_distributed:
         from attncli.cli.distributed import run_distributed
 
-        sys.exit(run_distributed(sys.argv[1:], run, complain))
+        sys.exit(run_distributed(sys.argv[1:], run, print_error))
     if COMPLETION in os.environ:
         from attncli.cli.shell_completion import run_completion
 
@@ -41,7 +41,7 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def prepare_environment() -> None:
+def set_environment_variables() -> None:
     """Set the environment variables that numpy and typer read at import; the user's own values
     stay."""
     # One BLAS thread: the products are small, waking more threads costs more than they give (25 × on two busy
@@ -66,7 +66,7 @@ def prepare_environment() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def relax_garbage_collection() -> None:
+def reduce_garbage_collections() -> None:
     """Make full garbage collections ten times rarer, and skip the one at exit.
 
     torch and transformers are half a million objects that stay: they would be traversed six times
@@ -82,15 +82,15 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     debug = "--debug" in arguments
     if list(arguments).count("--debug") > 1:
-        return complain("--debug is given twice: leave one out.", UsageError.exit_code)
-    arguments = prepare_arguments(arguments)
+        return print_error("--debug is given twice: leave one out.", UsageError.exit_code)
+    arguments = rewrite_arguments_for_typer(arguments)
     try:
         for part in arguments:  # no file, model or number has one, and system functions raise on it
             if "\0" in part:
                 raise UsageError(f"the argument '{part}' holds a NUL character: leave it out.")
-        return dispatch(arguments)
+        return run_typer_app(arguments)
     except KeyboardInterrupt:
-        return complain("interrupted.", INTERRUPTED)
+        return print_error("interrupted.", INTERRUPTED)
     except BrokenPipeError:
         silence_final_flush(sys.stdout)
         return 0
@@ -104,11 +104,11 @@ def report_error(error: Exception) -> int:
     """Print the message of an error and return its exit code."""
     known = error if isinstance(error, AttnError) else translate_system_error(error)
     if known is not None:
-        from attncli.cli.option_spelling import spell_as_options
+        from attncli.cli.option_spelling import replace_parameters_by_options
 
-        return complain(spell_as_options(str(known)), known.exit_code)
+        return print_error(replace_parameters_by_options(str(known)), known.exit_code)
     sentence = f"{type(error).__name__}: {error}. This is a bug in attn: --debug shows where."
-    return complain(sentence, BUG)
+    return print_error(sentence, BUG)
 
 
 def show_traceback(error: Exception) -> None:
@@ -118,7 +118,7 @@ def show_traceback(error: Exception) -> None:
         traceback.print_exception(error)
 
 
-def dispatch(arguments: Sequence[str]) -> int:
+def run_typer_app(arguments: Sequence[str]) -> int:
     """Let typer parse and run; its own errors become one sentence too."""
     import typer
 
@@ -133,7 +133,7 @@ def dispatch(arguments: Sequence[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             write_stdout(f"{error}\n")
             return 0
-        return complain(format_usage_error(error), getattr(error, "exit_code", 2))
+        return print_error(format_usage_error(error), getattr(error, "exit_code", 2))
     except SystemExit as error:
         # rich and typer answer a broken pipe with exit code 1; a reader that has seen enough is no failure.
         if isinstance(error.__context__, BrokenPipeError):
@@ -166,7 +166,7 @@ def suggest_option(match: re.Match[str]) -> str:
     return f"{typed}: did you mean {best[0]}?"
 
 
-def complain(sentence: str, code: int) -> int:
+def print_error(sentence: str, code: int) -> int:
     """Print one line on stderr; the code is returned even if stderr is closed."""
     with contextlib.suppress(OSError):
         print_to_stderr(sentence)

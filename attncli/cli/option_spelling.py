@@ -30,20 +30,20 @@ BY_OTHER_WAYS = {
 """Parameters of Python that are no option of the same name."""
 
 
-def spell_as_options(sentence: str) -> str:
+def replace_parameters_by_options(sentence: str) -> str:
     """The sentence with every parameter in it as its option; other words in backticks stay."""
     if "`" not in sentence:
         return sentence
-    options, commands = list_known_spellings()
+    options, commands = list_option_and_command_names()
 
     def spell_match(match: re.Match[str]) -> str:
-        return spell_call(match[1], options, commands) or match[0]
+        return python_call_to_command_line(match[1], options, commands) or match[0]
 
     return QUOTED.sub(spell_match, sentence)
 
 
 @cache
-def list_known_spellings() -> tuple[Mapping[str, str], Mapping[str, str]]:
+def list_option_and_command_names() -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Options by parameter, commands by function, of the whole command line."""
     from attncli.cli.command_tree import iterate_commands, root_command
 
@@ -56,13 +56,15 @@ def list_known_spellings() -> tuple[Mapping[str, str], Mapping[str, str]]:
     return options, commands
 
 
-def spell_call(code: str, options: Mapping[str, str], commands: Mapping[str, str]) -> str | None:
+def python_call_to_command_line(
+    code: str, options: Mapping[str, str], commands: Mapping[str, str]
+) -> str | None:
     """Spell a call; None where the code names no parameter and no question."""
     if code in options:
         return options[code]
     if code in commands:
         return commands[code]
-    call = parse_call(code) or parse_call(f"_({code})")
+    call = parse_python_call(code) or parse_python_call(f"_({code})")
     if call is None or any(each.arg not in options for each in call.keywords):
         return None
     name = call.func.id if isinstance(call.func, ast.Name) else ""
@@ -72,13 +74,13 @@ def spell_call(code: str, options: Mapping[str, str], commands: Mapping[str, str
     return " ".join(
         [
             *first,
-            *spell_files(name, call.args),
-            *(spell_option(each, options) for each in call.keywords),
+            *format_positional_arguments(name, call.args),
+            *(keyword_to_option(each, options) for each in call.keywords),
         ]
     )
 
 
-def parse_call(code: str) -> ast.Call | None:
+def parse_python_call(code: str) -> ast.Call | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -88,23 +90,23 @@ def parse_call(code: str) -> ast.Call | None:
     return found if isinstance(found, ast.Call) else None
 
 
-def spell_files(name: str, arguments: list[ast.expr]) -> Iterator[str]:
+def format_positional_arguments(name: str, arguments: list[ast.expr]) -> Iterator[str]:
     """Spell positional arguments: SOURCE, or the file to write."""
     for each in arguments:
         if name.startswith("generate"):
             yield "-o"
-        yield spell_value(each)
+        yield literal_to_command_line(each)
 
 
-def spell_option(keyword: ast.keyword, options: Mapping[str, str]) -> str:
+def keyword_to_option(keyword: ast.keyword, options: Mapping[str, str]) -> str:
     """Spell a keyword with its value as an option; a switch has no value."""
     flag = options[keyword.arg or ""].partition(" ")[0]
     if isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, bool):
         return flag if keyword.value.value else flag.replace("--", "--no-", 1)
-    return f"{flag} {spell_value(keyword.value)}"
+    return f"{flag} {literal_to_command_line(keyword.value)}"
 
 
-def spell_value(node: ast.expr) -> str:
+def literal_to_command_line(node: ast.expr) -> str:
     """Spell a value: strings without quotes, an ellipsis as a placeholder."""
     if isinstance(node, ast.Constant):
         return "…" if node.value is ... else str(node.value)

@@ -8,22 +8,22 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from attncli.declare.option_groups import flat_parameters, gather_groups
+from attncli.declare.option_groups import fill_option_groups, flatten_parameters
 from attncli.declare.options import Argument, Option
-from attncli.declare.settle import rules_of
+from attncli.declare.settle import collect_option_rules
 
 
-def flatten_groups(command: Callable[..., int]) -> Callable[..., int]:
+def flatten_option_groups(command: Callable[..., int]) -> Callable[..., int]:
     """Let a command take whole groups: typer sees a group's fields, the command gets the filled dataclass."""
 
     @functools.wraps(command)
     def run_flattened(**values: Any) -> int:
-        return command(**gather_groups(command, values))
+        return command(**fill_option_groups(command, values))
 
-    return set_signature(run_flattened, flat_parameters(command))
+    return set_function_signature(run_flattened, flatten_parameters(command))
 
 
-def set_signature(
+def set_function_signature(
     command: Callable[..., int], declared: Iterable[inspect.Parameter]
 ) -> Callable[..., int]:
     """The command under the signature that typer reads.
@@ -35,7 +35,7 @@ def set_signature(
     parameters = [to_typer_parameter(each) for each in found.declared.values()]
     found.__signature__ = inspect.Signature(parameters)
     found.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    found.rules = rules_of(found.declared.values())
+    found.rules = collect_option_rules(found.declared.values())
     found.options = {
         name: one
         for name, each in found.declared.items()
@@ -67,7 +67,7 @@ def to_typer_option(annotations: Any, number: str | None) -> Any:
             *annotations.flags,
             help=annotations.help,
             metavar=annotations.metavar or number,
-            autocompletion=completion_of(annotations),
+            autocompletion=make_completion(annotations),
             rich_help_panel=annotations.panel,
             show_default=False,
         )
@@ -81,7 +81,7 @@ def to_typer_option(annotations: Any, number: str | None) -> Any:
     return annotations
 
 
-def completion_of(option: Option) -> Callable[[str], list[str]]:
+def make_completion(option: Option) -> Callable[[str], list[str]]:
     """By the option's own function, or the choices in its metavar, such as `cpu|cuda[:N]|mps`."""
 
     def complete_option(incomplete: str) -> list[str]:

@@ -35,7 +35,7 @@ FULL_WIDTH = 10_000
 """Wider than any table: on a pipe nothing is cut or wrapped."""
 
 
-def prepare_output(options: OutputOptions, *tensors: Path | None) -> list[gates.Condition]:
+def validate_output_options(options: OutputOptions, *tensors: Path | None) -> list[gates.Condition]:
     """Validate everything about the output before the work: format, gates, paths, the plot's
     library.
 
@@ -84,7 +84,7 @@ def write_report(report: Report, options: OutputOptions) -> int:
         text = render_report(report, name, None, plot)
         write_content(options.output, text.encode(errors="backslashreplace"))
     if name == "github":
-        append_step_summary(report)
+        append_to_github_step_summary(report)
     write_notes(
         report, options, written=options.output is None and format_spec(name).tells_verdicts
     )
@@ -195,7 +195,7 @@ def build_console(stream: Any, buffer: io.StringIO) -> "Console":
     )
 
 
-def append_step_summary(report: Report) -> None:
+def append_to_github_step_summary(report: Report) -> None:
     """Append the report to the file that GitHub shows under the job; other steps may have written
     to it."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")

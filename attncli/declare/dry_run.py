@@ -8,16 +8,16 @@ class DryRunReached(Exception):
     """Raised in a dry run where the work would begin."""
 
 
-class Stage:
+class DryRunState:
     """Whether runs of this process stop before the work."""
 
     rehearsing = False
 
 
-STAGE = Stage()
+STAGE = DryRunState()
 
 
-def before_the_work() -> None:
+def stop_here_in_dry_run() -> None:
     """Called before a model is loaded whose texts can be divided among processes."""
     if STAGE.rehearsing:
         raise DryRunReached

@@ -46,20 +46,20 @@ class Applies:
     with its value, {other} the option that it excludes, {source} what SOURCE names."""
 
     def concerns(self, value: Any) -> bool:
-        named = not self.only or any(is_value(value, text) for text in self.only)
-        return named and not any(is_value(value, text) for text in self.unless)
+        named = not self.only or any(is_matching_value(value, text) for text in self.only)
+        return named and not any(is_matching_value(value, text) for text in self.unless)
 
 
-def is_value(value: Any, text: str) -> bool:
+def is_matching_value(value: Any, text: str) -> bool:
     """Whether the value equals the text, begins with it (`tokens=4:8` with `tokens`), or contains
     it."""
     if isinstance(value, list | tuple):
-        return any(is_value(part, text) for each in value for part in str(each).split(","))
+        return any(is_matching_value(part, text) for each in value for part in str(each).split(","))
     said = str(value).strip()
     return said == text or said.startswith((f"{text}=", f"{text}:"))
 
 
-def names_it(reference: str, name: str, value: Any) -> bool:
+def is_reference_to(reference: str, name: str, value: Any) -> bool:
     """Whether `metric:gates` or `metric` means this option with this value."""
     option, _, text = reference.partition(":")
-    return option == name and (not text or is_value(value, text))
+    return option == name and (not text or is_matching_value(value, text))

@@ -9,7 +9,7 @@ NO_OPTIONS = ("how", "return")
 """Parameters of a question that are not options: its context and its return value."""
 
 
-def flat_parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+def flatten_parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
     """The function's parameters with every group replaced by its fields, annotations whole."""
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
@@ -17,12 +17,12 @@ def flat_parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]
             continue
         kind = hints[parameter.name]
         if dataclasses.is_dataclass(kind):
-            yield from group_parameters(kind)
+            yield from list_group_parameters(kind)
         else:
             yield parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY)
 
 
-def group_parameters(group: Any) -> Iterator[inspect.Parameter]:
+def list_group_parameters(group: Any) -> Iterator[inspect.Parameter]:
     """A group's fields, each as a keyword."""
     hints = get_type_hints(group, include_extras=True)
     for field in dataclasses.fields(group):
@@ -37,7 +37,7 @@ def group_parameters(group: Any) -> Iterator[inspect.Parameter]:
         )
 
 
-def gather_groups(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def fill_option_groups(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Flat values as the function takes them: those of a group as the filled dataclass."""
     rest = dict(values)
     found = {}

@@ -27,41 +27,41 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def second_names(names: Iterable[str]) -> dict[str, str]:
+def list_other_names(names: Iterable[str]) -> dict[str, str]:
     """Of the keywords that have two names the other one, with the one that is declared."""
     both = {**SECOND_NAMES, **{many: one for one, many in SECOND_NAMES.items()}}
     return {both[name]: name for name in names if name in both}
 
 
-def require_known(function: str, names: Iterable[str], known: Iterable[str]) -> None:
+def require_known_keywords(function: str, names: Iterable[str], known: Iterable[str]) -> None:
     """Raise TypeError for unknown keywords, as Python does, with the most similar known one."""
     for name in names:
         if name not in known:
             raise TypeError(str(unknown_name(f"keyword of {function}()", name, known)))
 
 
-def with_suggestions(function: Callable[P, R]) -> Callable[P, R]:
+def suggest_unknown_keywords(function: Callable[P, R]) -> Callable[P, R]:
     """Wrap the function to suggest the most similar keyword for an unknown one."""
     known = inspect.signature(function).parameters
 
     @functools.wraps(function)
     def call_checked(*args: P.args, **keywords: P.kwargs) -> R:
-        require_known(function.__qualname__.removesuffix(".__init__"), keywords, known)
+        require_known_keywords(function.__qualname__.removesuffix(".__init__"), keywords, known)
         return function(*args, **keywords)
 
     return call_checked
 
 
-def takes_paths(parameter: inspect.Parameter) -> bool:
+def is_path_parameter(parameter: inspect.Parameter) -> bool:
     return bool(NAMES_A_FILE.search(metavar(parameter)))
 
 
-def takes_numbers(parameter: inspect.Parameter) -> bool:
+def is_number_parameter(parameter: inspect.Parameter) -> bool:
     """Whether a text may be a plain number, so that one may give it as such."""
     return bool(NAMES_A_NUMBER.search(metavar(parameter)))
 
 
-def of_python(name: str, kind: Any, default: Any, help: str) -> inspect.Parameter:
+def declare_python_keyword(name: str, kind: Any, default: Any, help: str) -> inspect.Parameter:
     """Declare a keyword that the command line spells differently or lacks."""
     annotations = Annotated[kind, Option(help=help)]
     return inspect.Parameter(
@@ -70,27 +70,27 @@ def of_python(name: str, kind: Any, default: Any, help: str) -> inspect.Paramete
 
 
 def metavar(parameter: inspect.Parameter) -> str:
-    _, annotations = parts_of(parameter)
+    _, annotations = split_annotation(parameter)
     return next(
         (one.metavar or "" for one in annotations if isinstance(one, Option | Argument)), ""
     )
 
 
-def takes_reports(annotations: Iterable[Any]) -> bool:
+def is_report_argument(annotations: Iterable[Any]) -> bool:
     return any(isinstance(one, Argument) and one.takes_reports for one in annotations)
 
 
-def is_input(annotations: Iterable[Any]) -> bool:
+def is_model_input(annotations: Iterable[Any]) -> bool:
     """Whether the option is an input of the model: an empty list of texts is not the default text."""
     return any(isinstance(one, Option) and one.panel == INPUT for one in annotations)
 
 
-def words_of(annotations: Iterable[Any]) -> Callable[[Any], Any] | None:
+def find_text_converter(annotations: Iterable[Any]) -> Callable[[Any], Any] | None:
     """The converter of Python-only values to text, if one is declared."""
     return next((one.in_words for one in annotations if isinstance(one, Option)), None)
 
 
-def parts_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
+def split_annotation(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
     """The type, and the declarations in its `Annotated`."""
     if get_origin(parameter.annotation) is not Annotated:
         return parameter.annotation, ()
@@ -98,7 +98,7 @@ def parts_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
     return kind, tuple(annotations)
 
 
-def kinds_of(kind: Any) -> tuple[Any, ...]:
+def list_union_members(kind: Any) -> tuple[Any, ...]:
     every = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     return tuple(one for one in every if one is not type(None))
 
@@ -106,29 +106,29 @@ def kinds_of(kind: Any) -> tuple[Any, ...]:
 def convert_value(parameter: inspect.Parameter, value: Any) -> Any:
     """Convert a Python value to the option's type, or refuse it with the parameter's name; None is
     the default."""
-    kind, annotations = parts_of(parameter)
-    if kind is Any or (takes_reports(annotations) and isinstance(value, Report)):
+    kind, annotations = split_annotation(parameter)
+    if kind is Any or (is_report_argument(annotations) and isinstance(value, Report)):
         return value
     has_default = parameter.default is not parameter.empty
     empty = isinstance(value, tuple) and not value
     if has_default and (value is None or (empty and parameter.default is None)):
         return [] if parameter.default == [] else parameter.default
-    raw, in_texts = value, words_of(annotations)
+    raw, in_texts = value, find_text_converter(annotations)
     if in_texts and (hasattr(type(value), "shape") or not isinstance(value, bytes | Mapping)):
         raw = in_texts(value)
-    for one in kinds_of(kind):
-        found = as_kind(one, raw, parameter)
+    for one in list_union_members(kind):
+        found = convert_to_kind(one, raw, parameter)
         if found is not None:
-            if found == [] and (not has_default or (is_input(annotations) and not empty)):
+            if found == [] and (not has_default or (is_model_input(annotations) and not empty)):
                 out = ", or leave it out" if has_default else ""
                 raise UsageError(f"`{parameter.name}` is empty: give at least one{out}.")
             return found
-    names = " or ".join(WORDS.get(one) or describe_kind(one) for one in kinds_of(kind))
-    names += " or a report" if takes_reports(annotations) else ""
-    raise UsageError(f"`{parameter.name}` must be {names}, not {in_a_line(value)}.")
+    names = " or ".join(WORDS.get(one) or describe_kind(one) for one in list_union_members(kind))
+    names += " or a report" if is_report_argument(annotations) else ""
+    raise UsageError(f"`{parameter.name}` must be {names}, not {format_value_in_one_line(value)}.")
 
 
-def in_a_line(value: Any) -> str:
+def format_value_in_one_line(value: Any) -> str:
     """As Python shows it, the beginning."""
     return " ".join(repr(value).split())[:80]
 
@@ -146,7 +146,7 @@ def describe_kind(kind: Any) -> str:
     return "a list of texts" if get_origin(kind) is list else "a function"
 
 
-def as_kind(kind: Any, value: Any, parameter: inspect.Parameter) -> Any:
+def convert_to_kind(kind: Any, value: Any, parameter: inspect.Parameter) -> Any:
     """Convert the value to this type, or return None."""
     if get_origin(kind) is list:
         return as_texts(value, parameter)
@@ -158,7 +158,7 @@ def as_kind(kind: Any, value: Any, parameter: inspect.Parameter) -> Any:
     if kind is str:
         return as_text(value, parameter)
     if kind is int:
-        return operator_index(value)
+        return to_whole_number_or_none(value)
     if kind is float:
         return as_number(value)
     return value if callable(value) else None
@@ -174,7 +174,7 @@ def to_python_number(value: Any) -> Any:
         return value
 
 
-def operator_index(value: Any) -> int | None:
+def to_whole_number_or_none(value: Any) -> int | None:
     """Whole numbers of any library without rounding; None for True and False."""
     if isinstance(value, bool):
         return None
@@ -200,9 +200,9 @@ def as_text(value: Any, parameter: inspect.Parameter) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, os.PathLike):
-        path = os.fspath(value) if takes_paths(parameter) else None
+        path = os.fspath(value) if is_path_parameter(parameter) else None
         return path if isinstance(path, str) else None
-    number = operator_index(value) if takes_numbers(parameter) else None
+    number = to_whole_number_or_none(value) if is_number_parameter(parameter) else None
     return None if number is None else str(number)
 
 

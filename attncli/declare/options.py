@@ -82,7 +82,7 @@ class Argument:
     """Whether in Python a report object may be passed in place of its file."""
 
 
-def rows_of_numbers(value: Any) -> Any:
+def number_rows_to_texts(value: Any) -> Any:
     """`[1, 2, 3]`, an array or a tensor is one text, `1,2,3`; a list of such, or a matrix, is several."""
     if isinstance(value, str | PathLike) or not isinstance(value, Iterable):
         return value
@@ -96,12 +96,12 @@ def rows_of_numbers(value: Any) -> Any:
         return value
     if not isinstance(plain, list):
         return value
-    if plain and all(map(is_whole, plain)):
+    if plain and all(map(is_whole_number, plain)):
         return ",".join(str(int(each)) for each in plain)
-    return [rows_of_numbers(each) for each in plain]
+    return [number_rows_to_texts(each) for each in plain]
 
 
-def is_whole(value: Any) -> bool:
+def is_whole_number(value: Any) -> bool:
     """Whether the value is a whole number of any library; True and False are not."""
     return (
         hasattr(value, "__index__")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from attncli.errors import UsageError
 
 
-class Moved(NamedTuple):
+class ReplacementCommand(NamedTuple):
     """The command that replaces an option."""
 
     line: str
@@ -18,31 +18,33 @@ class Moved(NamedTuple):
     """In Python."""
 
 
-VERIFY_FIT = Moved("attn verify-fit FIT", "attn.verify_fit(FIT)")
-HEAD_CAPACITY = Moved("attn head-capacity MODEL", "attn.head_capacity(MODEL)")
-ONE_HEAD = Moved(
+VERIFY_FIT = ReplacementCommand("attn verify-fit FIT", "attn.verify_fit(FIT)")
+HEAD_CAPACITY = ReplacementCommand("attn head-capacity MODEL", "attn.head_capacity(MODEL)")
+ONE_HEAD = ReplacementCommand(
     "attn head-capacity MODEL --head LAYER.HEAD --pattern PATTERN",
     "attn.head_capacity(MODEL, head='LAYER.HEAD', pattern=PATTERN)",
 )
-RANK_HEADS = Moved("attn reproduce rank-heads", "attn.reproduce.rank_heads()")
-CIRCLE = Moved("attn reproduce circle", "attn.reproduce.circle()")
-LABELLING = Moved(
+RANK_HEADS = ReplacementCommand("attn reproduce rank-heads", "attn.reproduce.rank_heads()")
+CIRCLE = ReplacementCommand("attn reproduce circle", "attn.reproduce.circle()")
+LABELLING = ReplacementCommand(
     "attn reproduce memorise, sort or convex-hull",
     "attn.reproduce.memorise(), .sort() or .convex_hull()",
 )
-WEIGHTS = Moved("attn inspect-weights MODEL", "attn.inspect_weights(MODEL)")
-MAPS = Moved("attn inspect-maps FILE", "attn.inspect_maps(FILE)")
-DISPERSION = Moved(
+WEIGHTS = ReplacementCommand("attn inspect-weights MODEL", "attn.inspect_weights(MODEL)")
+MAPS = ReplacementCommand("attn inspect-maps FILE", "attn.inspect_maps(FILE)")
+DISPERSION = ReplacementCommand(
     "attn dispersion MODEL --lengths FROM:TO", "attn.dispersion(MODEL, lengths='FROM:TO')"
 )
-ATTRIBUTE = Moved("attn attribute MODEL --token TOKEN", "attn.attribute(MODEL, token=TOKEN)")
-COUNT_PATHS = Moved("attn count-paths", "attn.count_paths()")
-SENSITIVITY = Moved("attn sensitivity MODEL", "attn.sensitivity(MODEL)")
+ATTRIBUTE = ReplacementCommand(
+    "attn attribute MODEL --token TOKEN", "attn.attribute(MODEL, token=TOKEN)"
+)
+COUNT_PATHS = ReplacementCommand("attn count-paths", "attn.count_paths()")
+SENSITIVITY = ReplacementCommand("attn sensitivity MODEL", "attn.sensitivity(MODEL)")
 
 TRAINING = ("task", "train_steps", "save_training")
 WATCHED = (*TRAINING, "watch_training", "as_published")
 
-MOVED: Mapping[tuple[str, str], Moved] = {
+MOVED: Mapping[tuple[str, str], ReplacementCommand] = {
     (command, option): moved
     for command, moved, options in (
         ("approximate", VERIFY_FIT, ("verify",)),
@@ -70,7 +72,7 @@ MOVED_FUNCTIONS: Mapping[str, str] = {"measure": "attn.inspect_maps"}
 """Functions of Python that have another name."""
 
 
-def refuse_moved_option(command: str, option: str, place: str = "") -> None:
+def refuse_option_that_became_command(command: str, option: str, place: str = "") -> None:
     """Refuse `--verify` of approximate, typed or set at `place`, with the command that does it now."""
     moved = MOVED.get((command, option.replace("-", "_")))
     if moved is not None:
@@ -78,7 +80,7 @@ def refuse_moved_option(command: str, option: str, place: str = "") -> None:
         raise UsageError(f"{where}--{option} has become a command: {moved.line}.")
 
 
-def refuse_moved_keyword(function: str, keyword: str) -> None:
+def refuse_keyword_that_became_function(function: str, keyword: str) -> None:
     """Refuse `verify=` of approximate with the function that does it now."""
     moved = MOVED.get((function.replace("_", "-"), keyword))
     if moved is not None:

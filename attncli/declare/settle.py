@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, get_args
 
-from attncli.declare.option_applicability import ANY_MODEL, Applies, names_it
+from attncli.declare.option_applicability import ANY_MODEL, Applies, is_reference_to
 from attncli.declare.options import Option
-from attncli.declare.source_kinds import Subject
+from attncli.declare.source_kinds import RunSource
 from attncli.errors import (
     UsageError,
     it_or_them,
@@ -47,7 +47,7 @@ class Settled:
     """Defaults that do not fit, each with the reason."""
 
 
-def rules_of(declared: Iterable[inspect.Parameter]) -> Rules:
+def collect_option_rules(declared: Iterable[inspect.Parameter]) -> Rules:
     """Collect the rules of every option of a command."""
     annotations = {each.name: get_args(each.annotation)[1:] for each in declared}
     return {
@@ -56,78 +56,90 @@ def rules_of(declared: Iterable[inspect.Parameter]) -> Rules:
     }
 
 
-def is_set(declared: inspect.Parameter, value: Any) -> bool:
+def is_option_set(declared: inspect.Parameter, value: Any) -> bool:
     """Whether the value differs from the default."""
     if value is None or (isinstance(value, list | tuple) and not value):
         return False
     return hasattr(type(value), "shape") or bool(value != declared.default)
 
 
-def settle(rules: Rules, options: Sequence[SetOption], subject: Subject | None) -> Settled:
+def settle(rules: Rules, options: Sequence[SetOption], subject: RunSource | None) -> Settled:
     """Refuse typed options that break a rule; leave out settings that do not apply."""
     typed = [one for one in options if not one.where]
-    refuse_kinds(rules, typed, subject)
-    refuse_exclusions(rules, typed, subject)
+    refuse_options_for_other_sources(rules, typed, subject)
+    refuse_mutually_exclusive_options(rules, typed, subject)
     left_out: dict[str, str] = {}
     defaults: list[SetOption] = []
     for one in sorted((one for one in options if one.where), key=lambda one: one.of_any_model):
         before = [each for each in defaults if one.of_any_model and not each.of_any_model]
-        reason = misfit(rules, one, [*typed, *before], subject)
+        reason = explain_why_setting_does_not_apply(rules, one, [*typed, *before], subject)
         if reason is None:
             defaults.append(one)
         else:
             left_out[one.name] = reason
     while lacking := {
-        one.name: lack for one in defaults if (lack := unmet(rules, one, [*typed, *defaults]))
+        one.name: lack
+        for one in defaults
+        if (lack := explain_unmet_need(rules, one, [*typed, *defaults]))
     }:
         left_out |= lacking
         defaults = [one for one in defaults if one.name not in lacking]
-    refuse_exclusions(rules, defaults, subject)
-    refuse_needs(rules, typed, [*typed, *defaults])
+    refuse_mutually_exclusive_options(rules, defaults, subject)
+    refuse_unmet_needs(rules, typed, [*typed, *defaults])
     return Settled({one.name: one.value for one in (*typed, *defaults)}, left_out)
 
 
-def misfit(
-    rules: Rules, one: SetOption, before: Iterable[SetOption], subject: Subject | None
+def explain_why_setting_does_not_apply(
+    rules: Rules, one: SetOption, before: Iterable[SetOption], subject: RunSource | None
 ) -> str | None:
     """Why a setting does not apply, given what goes before it; None if it does."""
-    rule = other_kind(rules, one, subject)
+    rule = find_rule_on_other_sources(rules, one, subject)
     if rule is not None and subject is not None:
-        return sentence_of_kind(rule, [one], subject)
-    return next(filter(None, (exclusion(rules, one, each, subject) for each in before)), None)
+        return describe_wrong_source(rule, [one], subject)
+    return next(
+        filter(None, (explain_exclusion(rules, one, each, subject) for each in before)), None
+    )
 
 
-def refuse_kinds(rules: Rules, typed: Iterable[SetOption], subject: Subject | None) -> None:
+def refuse_options_for_other_sources(
+    rules: Rules, typed: Iterable[SetOption], subject: RunSource | None
+) -> None:
     """All that are refused for one reason, in one sentence."""
     refused: dict[Applies, list[SetOption]] = {}
     for one in typed:
-        rule = other_kind(rules, one, subject)
+        rule = find_rule_on_other_sources(rules, one, subject)
         if rule is not None:
-            same = Applies(why=rule.why) if rule.why or is_model(subject) else rule
+            same = Applies(why=rule.why) if rule.why or is_model_source(subject) else rule
             refused.setdefault(same, []).append(one)
     if subject is not None:
         for rule, names in refused.items():
-            annotations = sentence_of_kind(rule, names, subject)
+            annotations = describe_wrong_source(rule, names, subject)
             raise UsageError(annotations, about=[one.name for one in names])
 
 
-def refuse_exclusions(rules: Rules, options: Sequence[SetOption], subject: Subject | None) -> None:
+def refuse_mutually_exclusive_options(
+    rules: Rules, options: Sequence[SetOption], subject: RunSource | None
+) -> None:
     for one, other in combinations(options, 2):
-        reason = exclusion(rules, one, other, subject)
+        reason = explain_exclusion(rules, one, other, subject)
         if reason is not None:
             places = ", ".join(dict.fromkeys(filter(None, (one.where, other.where))))
             annotations = f"{places}: {reason}" if places else reason
             raise UsageError(annotations, about=[one.name, other.name])
 
 
-def refuse_needs(rules: Rules, typed: Iterable[SetOption], options: Sequence[SetOption]) -> None:
+def refuse_unmet_needs(
+    rules: Rules, typed: Iterable[SetOption], options: Sequence[SetOption]
+) -> None:
     for one in typed:
-        lack = unmet(rules, one, options)
+        lack = explain_unmet_need(rules, one, options)
         if lack is not None:
             raise UsageError(lack, about=[one.name])
 
 
-def other_kind(rules: Rules, one: SetOption, subject: Subject | None) -> Applies | None:
+def find_rule_on_other_sources(
+    rules: Rules, one: SetOption, subject: RunSource | None
+) -> Applies | None:
     """The rule of the option that names other kinds of SOURCE, if any."""
     if subject is None:
         return None
@@ -137,15 +149,15 @@ def other_kind(rules: Rules, one: SetOption, subject: Subject | None) -> Applies
     return next((rule for rule in own if subject.kind not in rule.to), None)
 
 
-def is_model(subject: Subject | None) -> bool:
+def is_model_source(subject: RunSource | None) -> bool:
     return subject is not None and subject.kind in ANY_MODEL
 
 
-def sentence_of_kind(rule: Applies, options: Sequence[SetOption], subject: Subject) -> str:
-    names, source = [switch(one) for one in options], subject.source
+def describe_wrong_source(rule: Applies, options: Sequence[SetOption], subject: RunSource) -> str:
+    names, source = [format_switch(one) for one in options], subject.source
     if rule.why:
-        return in_words(rule, options[0], source=str(source))
-    if is_model(subject):
+        return format_rule_reason(rule, options[0], source=str(source))
+    if is_model_source(subject):
         return f"{parameters_with_verb(names, 'goes', 'go')} with synthetic networks: {source} is a model."
     if source.is_file and "synthetic" in rule.to:
         return f"{join_parameters(names)} cannot be changed: {source} fixes {it_or_them(names)}."
@@ -153,18 +165,18 @@ def sentence_of_kind(rule: Applies, options: Sequence[SetOption], subject: Subje
     return f"{parameters_with_verb(names, 'goes', 'go')} with a model: {what}."
 
 
-def exclusion(
-    rules: Rules, one: SetOption, other: SetOption, subject: Subject | None
+def explain_exclusion(
+    rules: Rules, one: SetOption, other: SetOption, subject: RunSource | None
 ) -> str | None:
     """Why the two do not go together, whichever declares it."""
     source = "" if subject is None else str(subject.source)
     for own, its in ((one, other), (other, one)):
         for rule in rules.get(own.name, ()):
-            excluded = any(names_it(each, its.name, its.value) for each in rule.excludes)
+            excluded = any(is_reference_to(each, its.name, its.value) for each in rule.excludes)
             if not excluded or not rule.concerns(own.value):
                 continue
             if rule.why:
-                return in_words(rule, own, other=quote_parameter(its.name), source=source)
+                return format_rule_reason(rule, own, other=quote_parameter(its.name), source=source)
             both = join_parameters(
                 sorted((own.name, its.name), key=[*rules, own.name, its.name].index), " and "
             )
@@ -172,26 +184,28 @@ def exclusion(
     return None
 
 
-def switch(one: SetOption) -> str:
+def format_switch(one: SetOption) -> str:
     """Spell a switch, such as `skip=False`."""
     return f"{one.name}=False" if one.value is False else one.name
 
 
-def unmet(rules: Rules, one: SetOption, options: Sequence[SetOption]) -> str | None:
+def explain_unmet_need(rules: Rules, one: SetOption, options: Sequence[SetOption]) -> str | None:
     """The option that this one needs and that is not set, as a message; None if there is none."""
     for rule in rules.get(one.name, ()):
         known = {*rules, *(each.name for each in options)}
         needed = [each for each in rule.needs if each.partition(":")[0] in known]
-        there = any(names_it(each, its.name, its.value) for each in needed for its in options)
+        there = any(
+            is_reference_to(each, its.name, its.value) for each in needed for its in options
+        )
         if needed and not there and rule.concerns(one.value):
             names = dict.fromkeys(each.partition(":")[0] for each in needed)
             usual = (
                 f"{quote_parameter(one.name)} goes with {join_parameters(names, ' or ')}: add one."
             )
-            return in_words(rule, one) if rule.why else usual
+            return format_rule_reason(rule, one) if rule.why else usual
     return None
 
 
-def in_words(rule: Applies, one: SetOption, **others: str) -> str:
+def format_rule_reason(rule: Applies, one: SetOption, **others: str) -> str:
     setting = f"`{one.name}={one.value!r}`"
     return rule.why.format(name=quote_parameter(one.name), setting=setting, **others)

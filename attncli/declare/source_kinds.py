@@ -18,7 +18,7 @@ OF_TEXT = re.compile("vocab|text|words|token")
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class RunSource:
     """SOURCE, and how a model would be named."""
 
     source: Source
@@ -28,35 +28,35 @@ class Subject:
     def kind(self) -> str:
         return (
             WORDLESS
-            if self.source.kind == "folder" and takes_no_text(self.source.path)
+            if self.source.kind == "folder" and is_config_without_text(self.source.path)
             else self.source.kind
         )
 
 
-def subject_of(command: str, values: Mapping[str, Any]) -> Subject | None:
+def find_run_source(command: str, values: Mapping[str, Any]) -> RunSource | None:
     """The subject of a run; None where it does not matter, or where the question refuses the
     SOURCE."""
     if "pattern" in values and "source" not in values:
-        return model_of_patterns(values["pattern"])
+        return find_model_of_patterns(values["pattern"])
     if "source" not in values or command not in COMMANDS:
         return None
     takes = COMMANDS[command].takes
     if not set(takes) & set(MODELS):  # a report, for which no option depends on the SOURCE
         return None
     source = parse_source(values["source"])
-    return Subject(source) if source.kind in takes else None
+    return RunSource(source) if source.kind in takes else None
 
 
-def model_of_patterns(patterns: Any) -> Subject:
+def find_model_of_patterns(patterns: Any) -> RunSource:
     """Heads of models may be patterns."""
     from attncli.patterns._head_patterns import parse_model_head
 
     heads = [head for text in patterns or () if (head := parse_model_head(text)) is not None]
     named_by = "give `pattern='MODEL:LAYER.HEAD:top=4'`"
-    return Subject(Source("hub", heads[0].model) if heads else Source("synthetic"), named_by)
+    return RunSource(Source("hub", heads[0].model) if heads else Source("synthetic"), named_by)
 
 
-def takes_no_text(folder: Path) -> bool:
+def is_config_without_text(folder: Path) -> bool:
     """Whether the config.json names sizes of images or sounds, and nothing of a text."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))

@@ -35,8 +35,11 @@ from attncli.gates.conditions import (
     parse_condition,
     worst_exit_code,
 )
-from attncli.gates.row_selection import parse_subject, select_rows
-from attncli.gates.unmatched_gates import refuse_unmatched, refuse_unmeasured
+from attncli.gates.row_selection import parse_selection_and_aggregate, select_rows
+from attncli.gates.unmatched_gates import (
+    refuse_gates_on_unmeasured_metrics,
+    refuse_gates_that_match_no_row,
+)
 
 __all__ = [
     "AGGREGATES",
@@ -44,9 +47,9 @@ __all__ = [
     "decide_conditions",
     "exit_code",
     "parse_condition",
-    "parse_subject",
-    "refuse_unmatched",
-    "refuse_unmeasured",
+    "parse_selection_and_aggregate",
+    "refuse_gates_on_unmeasured_metrics",
+    "refuse_gates_that_match_no_row",
     "select_rows",
     "worst_exit_code",
 ]

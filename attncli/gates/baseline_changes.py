@@ -11,9 +11,9 @@ from attncli.errors import NoBaseline, UsageError, format_count
 from attncli.gates.conditions import AGGREGATES
 from attncli.gates.row_selection import (
     SUBJECT,
-    Selection,
-    describe_lost_number,
-    format_place,
+    RowSelection,
+    describe_missing_value,
+    format_row_coordinates,
     parse_selectors,
     select_rows,
 )
@@ -36,7 +36,7 @@ reaches 2 of them that often, and so do some of many numbers of more texts.
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Selection):
+class AllowedChange(RowSelection):
     """A limit on how far numbers may move from those of a baseline."""
 
     called: ClassVar[str] = "the gate"
@@ -82,7 +82,7 @@ class Change(Selection):
     def refusal(self, pair: RowPair) -> UsageError:
         """The refusal for a number of unknown noise."""
         return UsageError(
-            f"the gate '{self.text}' needs standard deviations, and {format_place(pair.row)} has none in both reports: "
+            f"the gate '{self.text}' needs standard deviations, and {format_row_coordinates(pair.row)} has none in both reports: "
             "measure several texts or seeds, or give another limit, such as 5%."
         )
 
@@ -93,7 +93,7 @@ class Change(Selection):
         toward, chance = self.in_spreads(pair), pair.noise_probability
         if chance is None:
             raise UsageError(
-                f"the gate '{self.text}' asks how likely a change is by noise alone, and of {format_place(pair.row)} it is not "
+                f"the gate '{self.text}' asks how likely a change is by noise alone, and of {format_row_coordinates(pair.row)} it is not "
                 "known over how many texts or seeds it was measured: save both reports again."
             )
         if not self.sign:
@@ -112,7 +112,7 @@ class Change(Selection):
 class ChangeCheck:
     """A change and the numbers that it applies to."""
 
-    change: Change
+    change: AllowedChange
     pairs: Sequence[RowPair] = ()
     fresh: int = 0
     """How many numbers the baseline does not have."""
@@ -145,12 +145,12 @@ class ChangeCheck:
         return min(1.0, math.fsum(map(self.change.limit_probability, self.pairs)))
 
 
-def require_share(family_wise: float | None) -> None:
+def require_probability(family_wise: float | None) -> None:
     if family_wise is not None and not 0.0 < family_wise < 1.0:
         raise UsageError(f"`family_wise={family_wise:g}`: it must be between 0 and 1, as in .05.")
 
 
-def parse_change(text: str) -> Change:
+def parse_change(text: str) -> AllowedChange:
     match = GRAMMAR.fullmatch(text)
     limit = parse_limit(match["share"] or match["number"]) if match else math.nan
     opened = bool(match and match["aggregate"])
@@ -165,7 +165,7 @@ def parse_change(text: str) -> Change:
         raise UsageError(
             f"cannot read the change '{text}': a chance is between 0 and 1, as in 'sink:p.05'."
         )
-    return Change(
+    return AllowedChange(
         text=text.strip(),
         metric=match["metric"],
         selectors=parse_selectors(text, match["selectors"]),
@@ -186,7 +186,7 @@ def parse_limit(text: str) -> float:
 def decide_changes(
     report: Report,
     baseline: Report,
-    changes: Iterable[Change],
+    changes: Iterable[AllowedChange],
     name: str,
     family_wise: float | None = None,
 ) -> list[Verdict]:
@@ -202,16 +202,16 @@ def decide_changes(
 
 
 def make_check(
-    change: Change, pairs: Sequence[RowPair], report: Report, baseline: Report, name: str
+    change: AllowedChange, pairs: Sequence[RowPair], report: Report, baseline: Report, name: str
 ) -> ChangeCheck:
     """Make a check: numbers that the baseline has and the report lost fail; new numbers are counted and reported."""
     before, after = select_row_identities(baseline, change), select_row_identities(report, change)
     if not before and not after:
         select_rows(report, change)  # says what there is
     about = [pair for pair in pairs if id(pair.old) in before or id(pair.new) in after]
-    gone = [pair for pair in about if is_number_lost(pair)]
+    gone = [pair for pair in about if is_number_missing_from_report(pair)]
     if gone:
-        return ChangeCheck(change, gone=describe_missing(gone[0], name))
+        return ChangeCheck(change, gone=describe_missing_number(gone[0], name))
     both = [pair for pair in about if pair.change is not None]
     if not both:
         raise NoBaseline(
@@ -242,7 +242,7 @@ def find_noise_only(
     }
 
 
-def select_row_identities(report: Report, change: Change) -> set[int]:
+def select_row_identities(report: Report, change: AllowedChange) -> set[int]:
     """Identities of the selected rows; one report may have none of them."""
     try:
         return {id(row) for row in select_rows(report, change)}
@@ -254,16 +254,16 @@ def has_number(row: Row | None) -> bool:
     return row is not None and row.value is not None
 
 
-def is_number_lost(pair: RowPair) -> bool:
+def is_number_missing_from_report(pair: RowPair) -> bool:
     """Whether the baseline has the number and the report lacks it, or newly has none."""
     newly_lost = pair.new is not None and pair.new.lost and not (pair.old and pair.old.lost)
     return newly_lost or (has_number(pair.old) and not has_number(pair.new))
 
 
-def describe_missing(pair: RowPair, name: str) -> str:
+def describe_missing_number(pair: RowPair, name: str) -> str:
     if pair.new is not None:
-        return describe_lost_number(pair.new)
-    return f"no number to test: {format_place(pair.row)} it is in {name} alone"
+        return describe_missing_value(pair.new)
+    return f"no number to test: {format_row_coordinates(pair.row)} it is in {name} alone"
 
 
 def decide_change(check: ChangeCheck, noise: set[tuple[int, int]] | None) -> Verdict:
@@ -278,7 +278,7 @@ def decide_change(check: ChangeCheck, noise: set[tuple[int, int]] | None) -> Ver
     count = f"{past} of {format_count(len(pairs), 'value')} beyond {limit}; {which}"
     if len(pairs) == 1:
         count = f"{'beyond' if past else 'within'} {limit}"
-    text = f"{count}: {describe_farthest(check)}"
+    text = f"{count}: {describe_largest_change(check)}"
     if past < len(far):
         text += f"; {len(far) - past} more beyond {limit} may be noise among all gates"
     if check.fresh:
@@ -288,15 +288,15 @@ def decide_change(check: ChangeCheck, noise: set[tuple[int, int]] | None) -> Ver
     )
 
 
-def describe_farthest(check: ChangeCheck) -> str:
+def describe_largest_change(check: ChangeCheck) -> str:
     """`SAN, layer 12: -7.6 → -8.4 (-0.8)`, and in the gate's unit."""
     pair = check.pairs[check.farthest_index()]
     assert pair.old is not None
     assert pair.new is not None
-    return f"{format_place(pair.row)} {pair.old.value:.6g} → {pair.new.value:.6g} ({describe_distance(pair, check)})"
+    return f"{format_row_coordinates(pair.row)} {pair.old.value:.6g} → {pair.new.value:.6g} ({describe_change_in_gate_unit(pair, check)})"
 
 
-def describe_distance(pair: RowPair, check: ChangeCheck) -> str:
+def describe_change_in_gate_unit(pair: RowPair, check: ChangeCheck) -> str:
     change, size = check.change, f"{check.change.measured(pair):+.3g}"
     paired = ", paired" * bool(pair.differences) + f", n = {format_text_counts(pair)}"
     if change.unit == CHANCE:

@@ -10,9 +10,9 @@ from typing import ClassVar
 from attncli.errors import FAILED_GATE, UsageError, format_count
 from attncli.gates.row_selection import (
     SUBJECT,
-    Selection,
-    describe_lost_number,
-    format_place,
+    RowSelection,
+    describe_missing_value,
+    format_row_coordinates,
     parse_selectors,
     select_rows,
 )
@@ -37,7 +37,7 @@ EXAMPLE = "log10_residual[variant=SAN, layer=-1] < -3"
 
 
 @dataclass(frozen=True, slots=True)
-class Condition(Selection):
+class Condition(RowSelection):
     """A parsed condition."""
 
     called: ClassVar[str] = "the gate"
@@ -84,7 +84,7 @@ def decide_condition(condition: Condition, rows: Sequence[Row]) -> Verdict:
     numbers = [row for row in rows if row.value is not None]
     gone = [row for row in rows if row.lost]
     if gone or not numbers:
-        return Verdict(condition.text, True, describe_lost_number((gone or list(rows))[0]))
+        return Verdict(condition.text, True, describe_missing_value((gone or list(rows))[0]))
     values = [row.value for row in numbers if row.value is not None]
     if condition.aggregate in AGGREGATES:
         value = AGGREGATES[condition.aggregate](values)
@@ -92,14 +92,18 @@ def decide_condition(condition: Condition, rows: Sequence[Row]) -> Verdict:
         return Verdict(condition.text, condition.holds(value), text)
     holding = [row for row in numbers if row.value is not None and condition.holds(row.value)]
     failed = len(holding) == len(numbers) if condition.aggregate == "all" else bool(holding)
-    return Verdict(condition.text, failed, describe_evidence(condition, numbers, holding))
+    return Verdict(
+        condition.text, failed, describe_rows_behind_verdict(condition, numbers, holding)
+    )
 
 
-def describe_evidence(condition: Condition, rows: Sequence[Row], holding: Sequence[Row]) -> str:
+def describe_rows_behind_verdict(
+    condition: Condition, rows: Sequence[Row], holding: Sequence[Row]
+) -> str:
     """For how many rows the condition holds, and the one nearest to or farthest past the threshold; of one row its value."""
     reverse = condition.op in (">", ">=")
     extreme = sorted(holding or rows, key=lambda row: row.value or 0.0, reverse=reverse)[0]
-    found = f"{format_place(extreme)} {extreme.value:.6g}"
+    found = f"{format_row_coordinates(extreme)} {extreme.value:.6g}"
     if len(rows) == 1:
         return found
     count = f"holds for {len(holding) or 'none'} of {format_count(len(rows), 'value')}"

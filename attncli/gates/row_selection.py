@@ -20,7 +20,7 @@ SUBJECT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class RowSelection:
     """The rows of a metric at some coordinates, and their text for messages."""
 
     called: ClassVar[str] = "`show`"
@@ -30,13 +30,15 @@ class Selection:
     selectors: tuple[tuple[str, str], ...]
 
 
-def parse_subject(text: str) -> tuple[Selection, str]:
+def parse_selection_and_aggregate(text: str) -> tuple[RowSelection, str]:
     """Parse a selection with its aggregate, without a condition; the default aggregate is the mean."""
     match = re.fullmatch(SUBJECT, text)
     if match is None or bool(match["aggregate"]) != bool(match["close"]):
         raise UsageError(f"cannot read '{text}': write it like 'max(sink[layer=-1])'.")
-    chosen = Selection(
-        text.strip(), match["metric"], parse_selectors(text, match["selectors"], Selection.called)
+    chosen = RowSelection(
+        text.strip(),
+        match["metric"],
+        parse_selectors(text, match["selectors"], RowSelection.called),
     )
     return chosen, match["aggregate"] or "mean"
 
@@ -59,7 +61,7 @@ def parse_selector(where: str, part: str) -> tuple[str, str]:
     return ("layer" if re.fullmatch(r"-?\d+|-?\d*:-?\d*", axis) else "variant"), axis
 
 
-def select_rows(report: Report, selection: Selection) -> list[Row]:
+def select_rows(report: Report, selection: RowSelection) -> list[Row]:
     """The rows of the metric at the coordinates that every selector names, in any order."""
     rows = [row for row in report.rows if row.metric == selection.metric]
     if not rows:
@@ -69,8 +71,8 @@ def select_rows(report: Report, selection: Selection) -> list[Row]:
     chosen = rows
     for axis, value in selection.selectors:
         present = [row for row in rows if row.axis(axis) is not None]
-        ends = last_coordinates(present, axis)
-        found = {id(row) for row in present if row_matches(row, axis, value, ends[id(row)])}
+        ends = find_last_coordinates(present, axis)
+        found = {id(row) for row in present if is_row_selected(row, axis, value, ends[id(row)])}
         if not found:
             raise UsageError(
                 f"{selection.called} '{selection.text}' matches nothing at {axis}={value}: {list_available(rows, axis)}."
@@ -83,11 +85,11 @@ def select_rows(report: Report, selection: Selection) -> list[Row]:
     return chosen
 
 
-def last_coordinates(rows: Sequence[Row], axis: str) -> dict[int, float]:
+def find_last_coordinates(rows: Sequence[Row], axis: str) -> dict[int, float]:
     """For each row (by identity) where its axis ends: among the rows that differ from it along the axis alone."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault(other_coordinates(row, axis), []).append(row)
+        groups.setdefault(coordinates_without_axis(row, axis), []).append(row)
     return {
         id(row): max(numeric_coordinate(member.axis(axis)) for member in members)
         for members in groups.values()
@@ -95,11 +97,11 @@ def last_coordinates(rows: Sequence[Row], axis: str) -> dict[int, float]:
     }
 
 
-def other_coordinates(row: Row, axis: str) -> tuple[object, ...]:
+def coordinates_without_axis(row: Row, axis: str) -> tuple[object, ...]:
     return tuple(sorted(item for item in row.coordinates.items() if item[0] != axis))
 
 
-def row_matches(row: Row, axis: str, requested: str, end: float) -> bool:
+def is_row_selected(row: Row, axis: str, requested: str, end: float) -> bool:
     """Whether the row's coordinate is the wanted value or lies in the wanted range, counted from the end if negative."""
     value = row.axis(axis)
     if isinstance(value, str):
@@ -137,11 +139,11 @@ def list_available(rows: Sequence[Row], axis: str) -> str:
     return f"there are {', '.join(map(str, values))}"
 
 
-def describe_lost_number(row: Row) -> str:
+def describe_missing_value(row: Row) -> str:
     """What a verdict says where there is no number."""
-    return f"no number to test: {format_place(row)} {row.note}"
+    return f"no number to test: {format_row_coordinates(row)} {row.note}"
 
 
-def format_place(row: Row) -> str:
+def format_row_coordinates(row: Row) -> str:
     """`SAN, layer 12:`"""
     return f"{row.place}:" if row.place else "value"

@@ -60,7 +60,7 @@ class HeadChoice:
     def chosen_layers(self) -> frozenset[int] | None:
         """The layers to measure; None = all."""
         if self.layers:
-            return frozenset(parse_numbers("layers", self.layers))
+            return frozenset(parse_numbers_and_ranges("layers", self.layers))
         named = [HEAD.fullmatch(part) for part in split_names(self.heads)] if self.heads else []
         if named and all(named):
             return frozenset(int(match[1]) for match in named if match)
@@ -72,7 +72,9 @@ class HeadChoice:
             return lambda layer, head: True
         parts = split_names(self.heads)
         pairs = {(int(m[1]), int(m[2])) for part in parts if (m := HEAD.fullmatch(part))}
-        plain = set(parse_numbers("heads", [part for part in parts if not HEAD.fullmatch(part)]))
+        plain = set(
+            parse_numbers_and_ranges("heads", [part for part in parts if not HEAD.fullmatch(part)])
+        )
         return lambda layer, head: head in plain or (layer, head) in pairs
 
 
@@ -109,7 +111,7 @@ class LayerHeadOptions:
     ] = field(default_factory=list)
 
 
-def parse_numbers(name: str, texts: list[str]) -> list[int]:
+def parse_numbers_and_ranges(name: str, texts: list[str]) -> list[int]:
     """`0,3-5` as 0 3 4 5."""
     found: list[int] = []
     for part in split_names(texts) if texts else []:

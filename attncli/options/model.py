@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.declare.option_applicability import ANY_MODEL, Applies
 from attncli.declare.option_value_conversion import INPUT
-from attncli.declare.options import RUNS_CODE, Argument, Option, rows_of_numbers
+from attncli.declare.options import RUNS_CODE, Argument, Option, number_rows_to_texts
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
 from attncli.options.completion import complete_source
@@ -243,7 +243,7 @@ class TextOptions:
                 "Token ids instead of a text; no tokenizer is needed. A file holds JSON lists, or the ids of one text "
                 "per line. Repeatable."
             ),
-            in_words=rows_of_numbers,
+            in_words=number_rows_to_texts,
         ),
     ] = field(default_factory=list)
 
@@ -285,7 +285,7 @@ class InputOptions(TextOptions):
 
 
 @dataclass(frozen=True)
-class LengthTextOptions(TextOptions):
+class TextsByLengthOptions(TextOptions):
     """Texts cut to several lengths, or random tokens of these lengths."""
 
     text: Annotated[

@@ -32,24 +32,24 @@ def format_kinds(field: str) -> str:
 MASKS = tuple(f"mask:{kind}" for kind in KINDS["mask"] if kind != "none")
 
 
-def kind_option(field: str, help: str, *applies: Applies) -> Any:
+def declare_kind_option(field: str, help: str, *applies: Applies) -> Any:
     """Declare an option whose value is one of the kinds of a part."""
     return network_option(
         metavar=format_kinds(field),
         applies=(OF_NETWORKS, *applies),
-        help=f"{help} {default(field)}",
+        help=f"{help} {format_default(field)}",
         complete=complete_names(lambda: list(KINDS[field])),
     )
 
 
-def default(field: str) -> str:
+def format_default(field: str) -> str:
     return f"[default: {NetworkSpec.__dataclass_fields__[field].default}]"
 
 
 complete_variant = complete_names(lambda: [*SETS, *VARIANTS])
 
 
-def swept(name: str, *others: Applies) -> tuple[Applies, ...]:
+def applies_unless_swept(name: str, *others: Applies) -> tuple[Applies, ...]:
     """Of a size that `sweep` may vary."""
     why = "{name} is what `sweep` varies: leave it out."
     return (*(others or (OF_NETWORKS,)), Applies(excludes=(f"sweep:{name}",), why=why))
@@ -69,28 +69,34 @@ class NetworkOptions:
     layers: Annotated[
         int | None,
         network_option(
-            usual=True, applies=swept("layers"), help=f"Number of blocks. {default('layers')}"
+            usual=True,
+            applies=applies_unless_swept("layers"),
+            help=f"Number of blocks. {format_default('layers')}",
         ),
     ] = None
     tokens: Annotated[
         int | None,
         network_option(
             usual=True,
-            applies=swept("tokens", ANY_RUN),
+            applies=applies_unless_swept("tokens", ANY_RUN),
             of_any_model=True,
-            help=f"Number of tokens. {default('tokens')}",
+            help=f"Number of tokens. {format_default('tokens')}",
         ),
     ] = None
     width: Annotated[
         int | None,
         network_option(
-            usual=True, applies=swept("width"), help=f"Features per token. {default('width')}"
+            usual=True,
+            applies=applies_unless_swept("width"),
+            help=f"Features per token. {format_default('width')}",
         ),
     ] = None
     heads: Annotated[
         int | None,
         network_option(
-            usual=True, applies=swept("heads"), help=f"Heads per layer. {default('heads')}"
+            usual=True,
+            applies=applies_unless_swept("heads"),
+            help=f"Heads per layer. {format_default('heads')}",
         ),
     ] = None
     key_width: Annotated[
@@ -100,33 +106,39 @@ class NetworkOptions:
     mlp_width: Annotated[
         int | None, network_option(help="Hidden width of the MLP. [default: 4 × width]")
     ] = None
-    norm: Annotated[str | None, kind_option("norm", "Norm of every sub-block.")] = None
+    norm: Annotated[str | None, declare_kind_option("norm", "Norm of every sub-block.")] = None
     norm_position: Annotated[
         str | None,
-        kind_option("norm_position", "Norm before the sub-block (pre), or after its skip (post)."),
+        declare_kind_option(
+            "norm_position", "Norm before the sub-block (pre), or after its skip (post)."
+        ),
     ] = None
-    mask: Annotated[str | None, kind_option("mask", "Attention mask.")] = None
+    mask: Annotated[str | None, declare_kind_option("mask", "Attention mask.")] = None
     positions: Annotated[
         str | None,
-        kind_option("positions", "Position encoding: a learned bias per offset, or rotary."),
+        declare_kind_option(
+            "positions", "Position encoding: a learned bias per offset, or rotary."
+        ),
     ] = None
     attention: Annotated[
         str | None,
-        kind_option(
+        declare_kind_option(
             "attention",
             "gated multiplies each head's output by a sigmoid; sinkhorn normalises rows and columns.",
             Applies(only=("sinkhorn",), excludes=MASKS, why=SINKHORN_NEEDS_ALL),
         ),
     ] = None
-    activation: Annotated[str | None, kind_option("activation", "Activation of the MLP.")] = None
+    activation: Annotated[
+        str | None, declare_kind_option("activation", "Activation of the MLP.")
+    ] = None
     biases: Annotated[
         bool | None, network_option("--biases/--no-biases", help="Random biases, or none.")
     ] = None
     init_scale: Annotated[
         float | None,
         network_option(
-            applies=swept("init-scale"),
-            help=f"Factor on the standard deviation of all weights. {default('init_scale')}",
+            applies=applies_unless_swept("init-scale"),
+            help=f"Factor on the standard deviation of all weights. {format_default('init_scale')}",
         ),
     ] = None
 
@@ -136,7 +148,7 @@ class NetworkOptions:
 
 
 @dataclass(frozen=True)
-class SwitchOptions:
+class VariantSwitchOptions:
     """One variant, by its switches; unset ones are on."""
 
     skip: Annotated[
@@ -208,7 +220,7 @@ class VariantOptions(VariantNames):
     ] = False
 
     def chosen(
-        self, switches: SwitchOptions, default: str = "paper"
+        self, switches: VariantSwitchOptions, default: str = "paper"
     ) -> dict[str, AblationSwitches]:
         """The variants by name; a saved network has its own default."""
         chosen = resolve_variants(self, switches, default)
@@ -216,7 +228,7 @@ class VariantOptions(VariantNames):
 
 
 def resolve_variants(
-    variants: VariantNames, switches: SwitchOptions, default: str = "paper"
+    variants: VariantNames, switches: VariantSwitchOptions, default: str = "paper"
 ) -> dict[str, AblationSwitches]:
     """The variants by name or by single switches, which exclude each other."""
     return (
@@ -230,7 +242,7 @@ model_switch = partial(variant_option, applies=OF_MODELS)
 
 
 @dataclass(frozen=True)
-class ModelSwitchOptions:
+class NormSwitchOptions:
     """Parts that only a trained model's blocks have."""
 
     no_norms: Annotated[

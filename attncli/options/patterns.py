@@ -129,7 +129,7 @@ class MethodOptions:
 
 
 @dataclass(frozen=True)
-class SearchOptions(MethodOptions):
+class WidthSearchOptions(MethodOptions):
     """How the module is fitted."""
 
     width: Annotated[
@@ -181,7 +181,7 @@ class PrecisionOptions:
 
 
 @dataclass(frozen=True)
-class DrawOptions(RunOptions):
+class RandomDrawOptions(RunOptions):
     """Which random draws: of the patterns that are random, and of the methods."""
 
     seeds: Annotated[
@@ -195,13 +195,13 @@ class DrawOptions(RunOptions):
     ] = 2
 
 
-def build_request(
+def build_fit_request(
     patterns: PatternOptions, search: MethodOptions, precision: PrecisionOptions
 ) -> "FitRequest":
     from attncli.fits import MOST_WIDTH, FitRequest
 
     if not 1 <= search.widest <= MOST_WIDTH:
         raise UsageError(f"`widest` must be from 1 to {MOST_WIDTH:,}, not {search.widest}.")
-    width = search.width if isinstance(search, SearchOptions) else None
+    width = search.width if isinstance(search, WidthSearchOptions) else None
     d = 1 if width is None else width
     return FitRequest(d=d, causal=patterns.causal, effort=search.effort, **asdict(precision))

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attncli.declare.option_groups import group_parameters
+from attncli.declare.option_groups import list_group_parameters
 from attncli.declare.option_value_conversion import convert_value
 from attncli.declare.options import Option
 from attncli.errors import NoBaseline, UsageError
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from attncli.gates import Condition
-    from attncli.gates.baseline_changes import Change
+    from attncli.gates.baseline_changes import AllowedChange
     from attncli.records import Verdict
 
 baseline_option = partial(Option, panel="Baseline")
@@ -48,11 +48,11 @@ class BaselineOptions:
         ),
     ] = None
 
-    def parse_changes(self) -> "list[Change]":
+    def parse_changes(self) -> "list[AllowedChange]":
         """Parse the conditions on changes before a file is read."""
-        from attncli.gates.baseline_changes import parse_change, require_share
+        from attncli.gates.baseline_changes import parse_change, require_probability
 
-        require_share(self.family_wise)
+        require_probability(self.family_wise)
         if self.family_wise is not None and not self.fail_on:
             raise UsageError(
                 "`family_wise` corrects limits of `fail_on`: give one, such as 'sink:p.05'.",
@@ -113,6 +113,6 @@ def build_baseline(
     return BaselineOptions(**values), baseline_report
 
 
-KEYWORDS = {each.name: each for each in group_parameters(BaselineOptions)}
+KEYWORDS = {each.name: each for each in list_group_parameters(BaselineOptions)}
 AT_HAND = "the earlier report"
 """How sentences call one that has no file."""

@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Iterable
 
-from attncli.declare.option_value_conversion import metavar, parts_of
+from attncli.declare.option_value_conversion import metavar, split_annotation
 from attncli.declare.options import Argument, Option
 from attncli.python.keyword_signatures import SOURCE
 
@@ -12,16 +12,18 @@ from attncli.python.keyword_signatures import SOURCE
 def add_keyword_help(docstring: str | None, parameters: Iterable[inspect.Parameter]) -> str:
     """The docstring with a line for every keyword, in Python's words."""
     lines = [f"    {each.name}: {format_keyword(each)}" for each in parameters]
-    return "\n".join([to_python_words(inspect.cleandoc(docstring or "")), "", "Keywords:", *lines])
+    return "\n".join(
+        [replace_options_by_keywords(inspect.cleandoc(docstring or "")), "", "Keywords:", *lines]
+    )
 
 
 def format_keyword(parameter: inspect.Parameter) -> str:
-    _, annotations = parts_of(parameter)
+    _, annotations = split_annotation(parameter)
     text = next((one.help for one in annotations if isinstance(one, Option | Argument)), "")
     more = " Or a module that you hold." if parameter.name == SOURCE else ""
     form = metavar(parameter)
     choices = f"{form} – " if CHOICES.search(form) else ""
-    return choices + to_python_words(text) + more
+    return choices + replace_options_by_keywords(text) + more
 
 
 CHOICES = re.compile(r"[a-z].*[|=]|[|=].*[a-z]")
@@ -36,7 +38,7 @@ IN_OTHER_WORDS = (
 )
 
 
-def to_python_words(text: str) -> str:
+def replace_options_by_keywords(text: str) -> str:
     """Convert option names in a help text to keywords: `--with-random-init` becomes
     `with_random_init`."""
     text = COMMAND.sub(

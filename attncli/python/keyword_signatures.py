@@ -16,14 +16,14 @@ from typing import (
 
 from attncli.analysis import Progress
 from attncli.declare.option_value_conversion import (
-    kinds_of,
+    declare_python_keyword,
+    find_text_converter,
+    is_number_parameter,
+    is_path_parameter,
+    is_report_argument,
+    list_union_members,
     metavar,
-    of_python,
-    parts_of,
-    takes_numbers,
-    takes_paths,
-    takes_reports,
-    words_of,
+    split_annotation,
 )
 from attncli.declare.options import Argument, Option
 from attncli.records import Report
@@ -35,26 +35,26 @@ SOURCE = "source"
 OF_PYTHON = {
     each.name: each
     for each in (
-        of_python("tokenizer", Any, None, "Of a live module, for its texts."),
-        of_python(
+        declare_python_keyword("tokenizer", Any, None, "Of a live module, for its texts."),
+        declare_python_keyword(
             "inputs",
             Any,
             None,
             "What the forward of a live module reads: its first argument, a mapping of arguments by name, or a list of either.",
         ),
-        of_python(
+        declare_python_keyword(
             "save_module",
             Path | None,
             None,
             "The safetensors file that the fitted module is written to.",
         ),
-        of_python(
+        declare_python_keyword(
             "progress",
             bool | Progress | None,
             None,
             "True shows on stderr how far the work is; a function is called as progress(done, total, what).",
         ),
-        of_python(
+        declare_python_keyword(
             "pictures", bool, False, "The report takes along the maps that figures and pages draw."
         ),
     )
@@ -65,23 +65,23 @@ OF_ALL = ("progress", "pictures")
 
 def build_signature(parameters: Iterable[inspect.Parameter], answer: Any) -> inspect.Signature:
     """The argument without a name first, then keywords; lists and tuples may come as one value."""
-    shown = sorted(map(display_parameter, parameters), key=lambda parameter: parameter.kind)
+    shown = sorted(map(make_display_parameter, parameters), key=lambda parameter: parameter.kind)
     return inspect.Signature(shown, return_annotation=answer)
 
 
-def plural_parameter(
+def make_plural_parameter(
     name: str, usual: str, parameters: Iterable[inspect.Parameter]
 ) -> inspect.Parameter:
     """A second name of a keyword, for whom its value is several."""
     (found,) = (each for each in parameters if each.name == usual)
-    kind, annotations = parts_of(found)
-    in_texts, form = words_of(annotations), metavar(found)
+    kind, annotations = split_annotation(found)
+    in_texts, form = find_text_converter(annotations), metavar(found)
     option = Option(help=f"The same as `{usual}`.", metavar=form, in_words=in_texts)
     return found.replace(name=name, default=None, annotation=Annotated[kind, option])
 
 
-def display_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
-    _, annotations = parts_of(parameter)
+def make_display_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
+    _, annotations = split_annotation(parameter)
     required = parameter.default is parameter.empty
     first = required or any(isinstance(each, Argument) for each in annotations)
     way = parameter.POSITIONAL_OR_KEYWORD if first else parameter.KEYWORD_ONLY
@@ -92,13 +92,15 @@ def display_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
 def type_hint(parameter: inspect.Parameter) -> Any:
     """Type annotation for type checkers: all that `converted` accepts, and None where there is a
     default."""
-    kind, annotations = parts_of(parameter)
-    if kind is Any or parameter.name == SOURCE or words_of(annotations):
+    kind, annotations = split_annotation(parameter)
+    if kind is Any or parameter.name == SOURCE or find_text_converter(annotations):
         return Any
-    found = [one for each in kinds_of(kind) for one in list_accepted_types(each, parameter)]
-    found += [Report] if takes_reports(annotations) else []
+    found = [
+        one for each in list_union_members(kind) for one in list_accepted_types(each, parameter)
+    ]
+    found += [Report] if is_report_argument(annotations) else []
     found += [] if parameter.default is parameter.empty else [None]
-    return union_of(found)
+    return make_union(found)
 
 
 def list_accepted_types(kind: Any, parameter: inspect.Parameter) -> list[Any]:
@@ -112,14 +114,14 @@ def list_accepted_types(kind: Any, parameter: inspect.Parameter) -> list[Any]:
         return list_accepted_text_types(parameter)
     if get_origin(kind) is list:
         texts = list_accepted_text_types(parameter)
-        return [*texts, Iterable[union_of(texts)]]  # type: ignore[misc]
+        return [*texts, Iterable[make_union(texts)]]  # type: ignore[misc]
     return known.get(kind, [kind])
 
 
-def union_of(kinds: Iterable[Any]) -> Any:
+def make_union(kinds: Iterable[Any]) -> Any:
     return functools.reduce(operator.or_, dict.fromkeys(kinds))
 
 
 def list_accepted_text_types(parameter: inspect.Parameter) -> list[Any]:
-    paths = [os.PathLike[str]] if takes_paths(parameter) else []
-    return [str, *paths, *([SupportsIndex] if takes_numbers(parameter) else [])]
+    paths = [os.PathLike[str]] if is_path_parameter(parameter) else []
+    return [str, *paths, *([SupportsIndex] if is_number_parameter(parameter) else [])]

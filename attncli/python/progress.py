@@ -74,7 +74,7 @@ class PlainProgress:
             self.doing(f"{done}{what}" if what.startswith("%") else f"{done:,} of {total:,} {what}")
 
 
-def status_callback(progress: Progress) -> Callable[[str], None]:
+def make_status_callback(progress: Progress) -> Callable[[str], None]:
     """Return a callback for the current step before there are numbers; callbacks other than the bar
     ignore it."""
     return (

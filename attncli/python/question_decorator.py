@@ -21,11 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from attncli.analysis import Progress, Say, ignore_progress
-from attncli.declare.option_groups import flat_parameters, gather_groups
-from attncli.declare.option_value_conversion import convert_value, require_known, second_names
-from attncli.declare.replaced_options import refuse_moved_keyword
-from attncli.declare.settle import SetOption, is_set, rules_of, settle
-from attncli.declare.source_kinds import subject_of
+from attncli.declare.option_groups import fill_option_groups, flatten_parameters
+from attncli.declare.option_value_conversion import (
+    convert_value,
+    list_other_names,
+    require_known_keywords,
+)
+from attncli.declare.replaced_options import refuse_keyword_that_became_function
+from attncli.declare.settle import SetOption, collect_option_rules, is_option_set, settle
+from attncli.declare.source_kinds import find_run_source
 from attncli.errors import UsageError, translate_system_error
 from attncli.gates import Condition
 from attncli.python.keyword_help import add_keyword_help
@@ -34,10 +38,10 @@ from attncli.python.keyword_signatures import (
     OF_PYTHON,
     SOURCE,
     build_signature,
-    plural_parameter,
+    make_plural_parameter,
 )
-from attncli.python.progress import show_progress, status_callback
-from attncli.python.report_answer import Answer, to_answer
+from attncli.python.progress import make_status_callback, show_progress
+from attncli.python.report_answer import Answer, report_to_answer
 from attncli.records import Report
 from attncli.sources import Source
 from attncli.threads import TURNS, one_blas_thread
@@ -61,7 +65,7 @@ NO_CONFIGURATION = {"ATTN_CONFIG": os.devnull}
 """Environment of runs started from Python: their own keywords only, no configuration file."""
 
 
-def ignore_sentence(sentence: str) -> None:
+def print_nothing(sentence: str) -> None:
     """Ignore the sentence."""
 
 
@@ -70,9 +74,9 @@ class RunContext:
     """Callbacks and output settings of a question."""
 
     progress: Progress = ignore_progress
-    doing: Say = ignore_sentence
+    doing: Say = print_nothing
     """Called with the current step, which the next one replaces."""
-    say: Say = ignore_sentence
+    say: Say = print_nothing
     """Called with announcements before long work."""
     conditions: tuple[Condition, ...] = ()
     """Gates: their metrics are measured, and impossible ones are refused before the work."""
@@ -99,18 +103,18 @@ def question(
     """
 
     def front_door(function: Callable[..., Any]) -> Callable[..., Any]:
-        parameters = list(flat_parameters(function))
+        parameters = list(flatten_parameters(function))
         apart = {name: OF_PYTHON[name] for name in (*own, *OF_ALL)}
         answered = Answer if function.__annotations__["return"] is Report else Path
-        plural = second_names(parameter.name for parameter in parameters)
-        seconds = [plural_parameter(name, usual, parameters) for name, usual in plural.items()]
+        plural = list_other_names(parameter.name for parameter in parameters)
+        seconds = [make_plural_parameter(name, usual, parameters) for name, usual in plural.items()]
         signature = build_signature([*parameters, *seconds, *apart.values()], answered)
 
         @functools.wraps(function)
         def ask_question(*args: Any, **keywords: Any) -> Any:
             for name in keywords:
-                refuse_moved_keyword(function.__name__, name)
-            require_known(function.__name__, keywords, signature.parameters)
+                refuse_keyword_that_became_function(function.__name__, name)
+            require_known_keywords(function.__name__, keywords, signature.parameters)
             bound = signature.bind(*args, **keywords)
             bound.apply_defaults()
             values = dict(bound.arguments)
@@ -118,19 +122,19 @@ def question(
                 name: convert_value(each, values.pop(name)) for name, each in apart.items()
             }
             for name, usual in plural.items():
-                take_plural(values, name, usual)
+                merge_plural_keyword(values, name, usual)
             found = run_question(function, parameters, values, python_only, any_module)
             if not isinstance(found, Report):
                 return found
             from attncli.reports.provenance import add_provenance
 
             words = format_call(function.__name__, keywords, args)
-            return to_answer(add_provenance(found, words))
+            return report_to_answer(add_provenance(found, words))
 
         ask_question.__doc__ = add_keyword_help(
             function.__doc__, [*parameters, *seconds, *apart.values()]
         )
-        ask_question.__annotations__ = annotations_of(signature)
+        ask_question.__annotations__ = annotations_of_signature(signature)
         ask_question.__signature__ = signature  # type: ignore[attr-defined]
         ask_question.asked = function  # type: ignore[attr-defined]
         vars(function)["own"] = tuple(own)
@@ -151,20 +155,22 @@ def run_question(
     with TURNS.question(), ExitStack() as around:
         around.enter_context(one_blas_thread())
         if SOURCE in values:
-            at_hand = resolve_subject(values[SOURCE], python_only, any_module)
+            at_hand = resolve_source_or_module(values[SOURCE], python_only, any_module)
             options[SOURCE] = around.enter_context(at_hand)
         watch = around.enter_context(open_progress(python_only["progress"]))
         around.enter_context(translate_system_errors())
-        refuse_misfits(parameters, options | list_python_keywords(python_only), function.__name__)
+        refuse_keywords_that_do_not_apply(
+            parameters, options | list_python_keywords(python_only), function.__name__
+        )
         how = RunContext(
             watch,
-            status_callback(watch),
+            make_status_callback(watch),
             pictures=python_only["pictures"],
             maps=python_only["pictures"],
             save_module=python_only.get("save_module"),
             settings=NO_CONFIGURATION,
         )
-        return function(**gather_groups(function, options), how=how)
+        return function(**fill_option_groups(function, options), how=how)
 
 
 def list_python_keywords(python_only: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,18 +182,18 @@ def list_python_keywords(python_only: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def refuse_misfits(
+def refuse_keywords_that_do_not_apply(
     declared: Iterable[inspect.Parameter], values: Mapping[str, Any], function: str
 ) -> None:
     """Refuse keywords that exclude each other, or that do not apply to the kind of SOURCE."""
     known = {each.name: each for each in declared}
-    subject = subject_of(function.replace("_", "-"), values)
+    subject = find_run_source(function.replace("_", "-"), values)
     positional = [
         SetOption(name, value)
         for name, value in values.items()
-        if name not in known or is_set(known[name], value)
+        if name not in known or is_option_set(known[name], value)
     ]
-    settle(rules_of(known.values()), positional, subject)
+    settle(collect_option_rules(known.values()), positional, subject)
 
 
 @contextmanager
@@ -218,7 +224,7 @@ def is_raised_by_caller(error: BaseException) -> bool:
     )
 
 
-def take_plural(values: dict[str, Any], plural: str, usual: str) -> None:
+def merge_plural_keyword(values: dict[str, Any], plural: str, usual: str) -> None:
     """The value under its usual name."""
     positional = values.pop(plural)
     if positional is None:
@@ -228,13 +234,15 @@ def take_plural(values: dict[str, Any], plural: str, usual: str) -> None:
     values[usual] = positional
 
 
-def annotations_of(signature: inspect.Signature) -> dict[str, Any]:
+def annotations_of_signature(signature: inspect.Signature) -> dict[str, Any]:
     found = {name: each.annotation for name, each in signature.parameters.items()}
     return {**found, "return": signature.return_annotation}
 
 
 @contextmanager
-def resolve_subject(value: Any, python_only: Mapping[str, Any], any_module: bool) -> Iterator[Any]:
+def resolve_source_or_module(
+    value: Any, python_only: Mapping[str, Any], any_module: bool
+) -> Iterator[Any]:
     """Put an in-memory module into eval mode while it is measured; resolve names and paths.
 
     `python_only`: Python-only keywords; `any_module`: as of the question.
@@ -279,14 +287,14 @@ def format_call(name: str, keywords: Mapping[str, Any], args: Sequence[Any]) -> 
 
 def format_argument(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return f"[{', '.join(group_repeats(map(format_argument, value)))}]"
+        return f"[{', '.join(count_repeated_types(map(format_argument, value)))}]"
     if isinstance(value, os.PathLike):
         return repr(os.fspath(value))
     plain = value is None or isinstance(value, str | int | float)
     return repr(value) if plain else f"<{type(value).__name__}>"
 
 
-def group_repeats(words: Iterable[str]) -> Iterator[str]:
+def count_repeated_types(words: Iterable[str]) -> Iterator[str]:
     """Things of one type in a row are counted."""
     for word, alike in itertools.groupby(words):
         count = len(list(alike))

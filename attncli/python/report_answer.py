@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, overload
 
 from attncli import gates
-from attncli.declare.option_value_conversion import as_number, operator_index, to_python_number
+from attncli.declare.option_value_conversion import (
+    as_number,
+    to_python_number,
+    to_whole_number_or_none,
+)
 from attncli.errors import UsageError
 from attncli.io.atomic_files import require_writable, write_atomically
 from attncli.io.remote_files import is_address
@@ -61,7 +65,7 @@ class Answer(Report):
         decided = against.verdicts(self, parsed, baseline_report or against.read())
         again = {verdict.condition for verdict in decided}
         before = [verdict for verdict in self.verdicts if verdict.condition not in again]
-        return to_answer(self.with_verdicts([*before, *decided]))
+        return report_to_answer(self.with_verdicts([*before, *decided]))
 
     def select(
         self,
@@ -78,12 +82,12 @@ class Answer(Report):
             raise UsageError(f"`metrics` must be texts, not {metrics!r:.80}.")
         if not isinstance(sort, str | None):
             raise UsageError(f"`sort` must be a text, not {sort!r:.80}.")
-        count = None if top is None else operator_index(top)
+        count = None if top is None else to_whole_number_or_none(top)
         if count is None and top is not None:
             raise UsageError(f"`top` must be a whole number, not {top!r:.80}.")
         from attncli.analysis.report_row_selection import select_rows
 
-        return to_answer(select_rows(self, named, sort, count))
+        return report_to_answer(select_rows(self, named, sort, count))
 
     @property
     def passed(self) -> bool:
@@ -112,7 +116,7 @@ class Answer(Report):
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the report, whole or not at all, in the format that the file's ending names."""
         target = require_path(path)
-        text = self.text(format_for_path(target))
+        text = self.text(format_from_file_extension(target))
         require_writable(target)
         write_atomically(
             target, lambda file: file.write_bytes(text.encode(errors="backslashreplace"))
@@ -125,7 +129,7 @@ class Answer(Report):
             raise UsageError(
                 f"`format` must be a text, one of {', '.join(FORMATS.names())}, not {format!r:.80}."
             )
-        columns = operator_index(width)
+        columns = to_whole_number_or_none(width)
         if columns is None or isinstance(width, bool) or columns < NARROWEST:
             raise UsageError(
                 f"`width` must be a whole number of columns, {NARROWEST} or more, not {width!r:.80}."
@@ -180,7 +184,7 @@ class Answer(Report):
         return "\n".join(render_html(self))
 
 
-def to_answer(report: Report) -> Answer:
+def report_to_answer(report: Report) -> Answer:
     return Answer.of(report)
 
 
@@ -223,7 +227,7 @@ def column_type(name: str, values: "pandas.Series[Any]") -> str:
     return "float64" if name in NUMBERS or (kinds and kinds <= {int, float}) else ""
 
 
-def format_for_path(path: Path) -> str:
+def format_from_file_extension(path: Path) -> str:
     """The format that a file's ending means."""
     from attncli.render.plots.figure_files import FIGURES
 
@@ -256,4 +260,4 @@ def read(path: str | PathLike[str]) -> Answer:
     name = path if isinstance(path, str) and is_address(path) else fspath(require_path(path))
     if name == STDIN:
         raise UsageError("`path` must name a file: '-' for stdin is the command line's alone.")
-    return to_answer(read_report(name))
+    return report_to_answer(read_report(name))

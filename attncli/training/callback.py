@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from attncli.declare.option_value_conversion import with_suggestions
+from attncli.declare.option_value_conversion import suggest_unknown_keywords
 from attncli.errors import UsageError
 from attncli.training.monitor import PROBE, Monitor, convert_arguments, validate_request
 from attncli.training.probe_text_runs import Probe
@@ -27,7 +27,7 @@ class AttnCallback(TrainerCallback):
     the training, and `stopped` says why.
     """
 
-    @with_suggestions
+    @suggest_unknown_keywords
     def __init__(
         self,
         *,

@@ -15,7 +15,11 @@ from attncli.analysis.heads.metric_selection import (
     choose_metrics,
     list_metrics_by_group,
 )
-from attncli.declare.option_value_conversion import convert_value, of_python, with_suggestions
+from attncli.declare.option_value_conversion import (
+    convert_value,
+    declare_python_keyword,
+    suggest_unknown_keywords,
+)
 from attncli.errors import AttnError, InputError, NotFinite, UsageError, first_line_of_error
 from attncli.models.loading.in_memory.unwrap import unwrap_model
 from attncli.options.shared import split_names
@@ -51,15 +55,15 @@ PROBE, BATCH = "probe", "batch"
 KEYWORDS = {
     each.name: each
     for each in (
-        of_python("every", int, 50, "Steps between two looks."),
-        of_python("metrics", list[str], [], "Names or groups."),
-        of_python("stop_if", list[str], [], "Conditions that end the training."),
-        of_python("warn_if", list[str], [], "Conditions that are only said."),
-        of_python("measure", str, PROBE, "The probe, or the batch of the step."),
-        of_python("folder", Path | None, None, "Where reports are kept."),
-        of_python("step", int, 0, "Steps that were made before."),
-        of_python("tokens", int | None, None, "The longest probe."),
-        of_python("each_layer", bool, False, "A number for every layer, too."),
+        declare_python_keyword("every", int, 50, "Steps between two looks."),
+        declare_python_keyword("metrics", list[str], [], "Names or groups."),
+        declare_python_keyword("stop_if", list[str], [], "Conditions that end the training."),
+        declare_python_keyword("warn_if", list[str], [], "Conditions that are only said."),
+        declare_python_keyword("measure", str, PROBE, "The probe, or the batch of the step."),
+        declare_python_keyword("folder", Path | None, None, "Where reports are kept."),
+        declare_python_keyword("step", int, 0, "Steps that were made before."),
+        declare_python_keyword("tokens", int | None, None, "The longest probe."),
+        declare_python_keyword("each_layer", bool, False, "A number for every layer, too."),
     )
 }
 """Read as the keywords of questions are."""
@@ -76,7 +80,7 @@ class Monitor:
     made before, where a training goes on. `tokens`: the longest probe. `each_layer`: a number for every layer, too.
     """
 
-    @with_suggestions
+    @suggest_unknown_keywords
     def __init__(
         self,
         model: nn.Module,

@@ -20,7 +20,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.prepare import HEADS, PreparedModel, Requirement, prepare_model
-from attncli.declare.options import is_whole
+from attncli.declare.options import is_whole_number
 from attncli.errors import UsageError, format_count
 from attncli.forward_types import Kwargs
 from attncli.models.inputs.extra_inputs import WORDS, find_extra_inputs
@@ -192,12 +192,12 @@ def probe_texts(probe: Any) -> tuple[str, ...]:
 def probe_ids(probe: Any) -> list[list[int]]:
     """Whole numbers of any library: one text, or a list of such for each."""
     every = probe if isinstance(probe, list) else []
-    rows = [every] if every and all(map(is_whole, every)) else every
+    rows = [every] if every and all(map(is_whole_number, every)) else every
     lists = [
         list(row) if isinstance(row, Iterable) and not isinstance(row, str | bytes) else []
         for row in rows
     ]
-    if not lists or not all(row and all(map(is_whole, row)) for row in lists):
+    if not lists or not all(row and all(map(is_whole_number, row)) for row in lists):
         raise UsageError(f"`probe` must be {PROBES}, not {probe!r:.80}.")
     return [[int(each) for each in row] for row in lists]
 

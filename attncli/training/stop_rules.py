@@ -52,7 +52,7 @@ class StopRules:
                 raise UsageError(
                     f"the gate '{condition.text}' needs {condition.metric}, which is not measured: add it to `metrics`."
                 )
-        gates.refuse_unmeasured(self.all, known, others)
+        gates.refuse_gates_on_unmeasured_metrics(self.all, known, others)
 
     def growth_metrics(self, measured: Iterable[str]) -> list[str]:
         """The metrics whose growth is tracked: those of health, and those that a condition needs."""

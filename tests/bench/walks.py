@@ -74,9 +74,9 @@ def files_of(codes: Any) -> set[str]:
 
 def walk_here(arguments: list[str]) -> dict[str, int]:
     """Run one command line in this process, and count."""
-    from attncli.cli.main import prepare_environment, run
+    from attncli.cli.main import run, set_environment_variables
 
-    prepare_environment()
+    set_environment_variables()
     walk = Walk()
     sys.setprofile(walk)
     run(arguments)

@@ -64,9 +64,9 @@ def with_type(file: bytes, written: str, meant: str) -> bytes:
 
 
 def ours(folder: Path) -> Any:
-    from attncli.commands.inspect_weights.report import weights_only
+    from attncli.commands.inspect_weights.report import build_weights_report
 
-    return weights_only(folder)
+    return build_weights_report(folder)
 
 
 def from_whole_products(folder: Path) -> dict[tuple[str, int, int], float]:

@@ -17,7 +17,7 @@ from attncli.cli.config.config_file import load_config_file
 from attncli.errors import InputError, LimitError, UsageError, list_first_names, unknown_name
 from attncli.gates import parse_condition
 from attncli.gates.baseline_changes import parse_change
-from attncli.gates.row_selection import parse_subject
+from attncli.gates.row_selection import parse_selection_and_aggregate
 from attncli.models.library_errors import translate_library_errors
 from attncli.resource_limits import format_gibibytes, parse_whole_number
 
@@ -66,7 +66,7 @@ def test_a_line_without_meaning_is_given_up_at_once(line: str, tmp_path: Path) -
 # --- words
 
 
-@pytest.mark.parametrize("read", [parse_condition, parse_change, parse_subject])
+@pytest.mark.parametrize("read", [parse_condition, parse_change, parse_selection_and_aggregate])
 @pytest.mark.parametrize("text", ["a" + " " * 20_000, " " * 20_000, "max(" + " " * 20_000, "a[" + "x," * 20_000, "a" * 50_000 + "!"])  # fmt: skip
 def test_a_gate_of_blanks_is_given_up_at_once(read: Any, text: str) -> None:
     with pytest.raises(UsageError, match="cannot read"):

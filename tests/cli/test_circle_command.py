@@ -92,7 +92,7 @@ def test_gates_and_plots(tmp_path: Path) -> None:
 def interrupt_at(call: int, patch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the middle of the so manieth step of all trainings together."""
     made = 0
-    honest = circle_network.CircleNetworks.forward
+    honest = circle_network.BatchedCircleNetworks.forward
 
     def forward(self: Any, points: Any, drop: Any) -> Any:
         nonlocal made
@@ -101,7 +101,7 @@ def interrupt_at(call: int, patch: pytest.MonkeyPatch) -> None:
             signal.raise_signal(signal.SIGINT)
         return honest(self, points, drop)
 
-    patch.setattr(circle_network.CircleNetworks, "forward", forward)
+    patch.setattr(circle_network.BatchedCircleNetworks, "forward", forward)
 
 
 @pytest.mark.slow

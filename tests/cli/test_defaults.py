@@ -14,8 +14,8 @@ from small_checkpoints import saved
 from attncli.cli.app import build_app
 from attncli.cli.command_tree import iterate_commands
 from attncli.declare.commands import COMMANDS, GATE, NETWORKS_AND_MODELS
-from attncli.declare.settle import Rules, SetOption, rules_of, settle
-from attncli.declare.source_kinds import Subject
+from attncli.declare.settle import Rules, SetOption, collect_option_rules, settle
+from attncli.declare.source_kinds import RunSource
 from attncli.errors import UsageError
 from attncli.sources import Source
 
@@ -209,7 +209,7 @@ def acceptances(command: str, option: Any, options: Mapping[str, Any], rules: Ru
             settle(
                 rules,
                 [SetOption(*each) for each in values.items()],
-                Subject(Source(kind, "SOURCE")),
+                RunSource(Source(kind, "SOURCE")),
             )
             yield ""
         except UsageError as refused:
@@ -220,7 +220,7 @@ def acceptances(command: str, option: Any, options: Mapping[str, Any], rules: Ru
 def test_every_option_that_is_offered_is_accepted(command: str) -> None:
     """By one kind of SOURCE at least; else it is no option of this command."""
     found = commands_by_name()[command]
-    rules = rules_of(found.callback.declared.values())
+    rules = collect_option_rules(found.callback.declared.values())
     options = {one.name: one for one in found.params if one.param_type_name == "option"}
     for name in {*options} & {*rules}:
         said = [*acceptances(command, options[name], options, rules)]

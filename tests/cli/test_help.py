@@ -18,7 +18,7 @@ from commands import ATTN, PLAIN, attn, attn_program
 import attncli
 from attncli.cli import help as help_pages
 from attncli.cli.app import build_app
-from attncli.cli.command_tree import add_plot_target, move_config_first
+from attncli.cli.command_tree import add_default_plot_target, move_config_first
 from attncli.declare.commands import COMMANDS as COMMAND_TABLE
 from attncli.declare.commands import GATE
 from attncli.guides import guides_for
@@ -141,7 +141,7 @@ def test_a_folded_example_is_the_same_for_a_shell(width: int) -> None:
     """With its remark, which is a comment."""
     for _, command in LEAVES:
         for line in command.epilog.strip().splitlines():
-            folded = "\n".join(help_pages.fold_example(line, width))
+            folded = "\n".join(help_pages.wrap_example(line, width))
             typed = line.partition("  ")[0]
             assert typed_words(folded)[: len(shlex.split(typed))] == shlex.split(typed)
 
@@ -167,7 +167,7 @@ def examples() -> Iterator[tuple[str, Any, list[str]]]:
         for line in command.epilog.strip().splitlines():
             typed = shlex.split(line.strip().partition("  ")[0])
             own = itertools.takewhile(lambda word: word not in ("|", ">"), typed)
-            words = move_config_first(add_plot_target(list(own)))
+            words = move_config_first(add_default_plot_target(list(own)))
             words = [word for word in words if not re.match(r"ATTN_\w+=|--config=", word)]
             if words[1 : len(path) + 1] == list(path):
                 yield line, command, words[len(path) + 1 :]

@@ -9,7 +9,7 @@ import torch
 from commands import ONE, SMALL, attn
 
 from attncli.analysis.source_arguments import TAKES
-from attncli.cli.option_spelling import spell_as_options
+from attncli.cli.option_spelling import replace_parameters_by_options
 from attncli.sources import WORDS, Kind, parse_source
 
 COMMANDS = {
@@ -67,7 +67,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def taken_by(command: str) -> tuple[Kind, ...]:
     """What the command promises to take; an option without promises of its own takes what the command does."""
-    kinds = {spell_as_options(f"`{asker}`").removesuffix(" …").removesuffix(" FILE"): kinds for asker, kinds in TAKES.items()}  # fmt: skip
+    kinds = {replace_parameters_by_options(f"`{asker}`").removesuffix(" …").removesuffix(" FILE"): kinds for asker, kinds in TAKES.items()}  # fmt: skip
     if "--by rank" in command:
         return kinds["attn rank-collapse"]
     return kinds.get(command) or kinds[command.partition(" --")[0]]

@@ -3,7 +3,7 @@
 import pytest
 
 import attncli.cli.app  # noqa: F401 - enrols the commands
-from attncli.cli.option_spelling import spell_as_options
+from attncli.cli.option_spelling import replace_parameters_by_options
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from attncli.cli.option_spelling import spell_as_options
     ],
 )
 def test_parameters_and_questions(in_python: str, typed: str) -> None:
-    assert spell_as_options(in_python) == typed
+    assert replace_parameters_by_options(in_python) == typed
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_parameters_and_questions(in_python: str, typed: str) -> None:
     ],
 )
 def test_other_words_in_backticks_stay(text: str) -> None:
-    assert spell_as_options(text) == text
+    assert replace_parameters_by_options(text) == text

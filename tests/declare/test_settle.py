@@ -4,9 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, SYNTHETIC, Applies, is_value
+from attncli.declare.option_applicability import (
+    ANY_MODEL,
+    NETWORKS,
+    SYNTHETIC,
+    Applies,
+    is_matching_value,
+)
 from attncli.declare.settle import SetOption, settle
-from attncli.declare.source_kinds import Subject, takes_no_text
+from attncli.declare.source_kinds import RunSource, is_config_without_text
 from attncli.errors import UsageError
 from attncli.sources import Source
 
@@ -27,7 +33,7 @@ RULES = {
     "head_alone": (Applies(needs=("head",)),),
 }
 MODEL, NETWORK, NOTHING = (
-    Subject(Source(kind, name))  # type: ignore[arg-type]
+    RunSource(Source(kind, name))  # type: ignore[arg-type]
     for kind, name in (("random", "bert"), ("network", "net.safetensors"), ("synthetic", ""))
 )
 
@@ -60,7 +66,7 @@ def set_elsewhere(**values: object) -> list[SetOption]:
     ],
 )  # fmt: skip
 def test_what_is_typed_satisfies_all_that_is_declared(
-    given: dict[str, object], subject: Subject, sentence: str, about: list[str]
+    given: dict[str, object], subject: RunSource, sentence: str, about: list[str]
 ) -> None:
     with pytest.raises(UsageError) as caught:
         settle(RULES, typed(**given), subject)
@@ -80,7 +86,7 @@ def test_what_is_typed_satisfies_all_that_is_declared(
         ({"head_alone": 1}, NOTHING),
     ],
 )
-def test_what_fits_holds(given: dict[str, object], subject: Subject | None) -> None:
+def test_what_fits_holds(given: dict[str, object], subject: RunSource | None) -> None:
     settled = settle(RULES, typed(**given), subject)
     assert (settled.values, settled.left_out) == (given, {})
 
@@ -122,7 +128,7 @@ def test_defaults_that_exclude_each_other_are_an_error_with_both_lines() -> None
     [("window:3", "window", True), ("windows", "window", False), (False, "False", True), (["a,b", "c"], "b", True), ([], "b", False)],
 )  # fmt: skip
 def test_values_by_their_beginning(value: object, text: str, expected: bool) -> None:
-    assert is_value(value, text) is expected
+    assert is_matching_value(value, text) is expected
 
 
 @pytest.mark.parametrize(
@@ -139,5 +145,5 @@ def test_values_by_their_beginning(value: object, text: str, expected: bool) -> 
 )
 def test_a_folder_that_reads_no_words(tmp_path: Path, config: str, expected: bool) -> None:
     (tmp_path / "config.json").write_text(config)
-    assert takes_no_text(tmp_path) is expected
-    assert Subject(Source("folder", str(tmp_path))).kind == ("wordless" if expected else "folder")
+    assert is_config_without_text(tmp_path) is expected
+    assert RunSource(Source("folder", str(tmp_path))).kind == ("wordless" if expected else "folder")

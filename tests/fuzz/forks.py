@@ -49,10 +49,10 @@ class Ending:
 
 def load_everything() -> None:
     """What commands import, so that no child needs to."""
-    from attncli.cli.main import prepare_environment
+    from attncli.cli.main import set_environment_variables
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    prepare_environment()
+    set_environment_variables()
     import torch
     import transformers  # noqa: F401
 

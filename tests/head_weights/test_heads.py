@@ -9,7 +9,7 @@ import pytest
 from family_models import LAYER, saved
 from safetensors.numpy import load_file, save_file
 
-from attncli.commands.inspect_weights.report import weights_only
+from attncli.commands.inspect_weights.report import build_weights_report
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.head_weights.head import read_head
 from attncli.head_weights.inputs_for_scores import (
@@ -120,7 +120,7 @@ def test_norms_by_their_first_names_are_the_same_norms(tmp_path: Path) -> None:
 def test_pickled_weights_are_read_where_that_is_allowed(kind: str, tmp_path: Path) -> None:
     """The same head, to the last bit, and the same numbers of all heads."""
     saved(kind, tmp_path)
-    head, report = read_head(str(tmp_path), "1.2"), weights_only(tmp_path)
+    head, report = read_head(str(tmp_path), "1.2"), build_weights_report(tmp_path)
     held = load_file(tmp_path / "model.safetensors")
     torch.save({name: torch.from_numpy(held[name]) for name in held}, tmp_path / "pytorch_model.bin")  # fmt: skip
     (tmp_path / "model.safetensors").unlink()
@@ -130,7 +130,7 @@ def test_pickled_weights_are_read_where_that_is_allowed(kind: str, tmp_path: Pat
     same = read_head(str(tmp_path), "1.2", pickled)
     assert same.described == head.described
     np.testing.assert_array_equal(same.w_k, head.w_k)
-    assert weights_only(tmp_path, how=pickled).rows == report.rows
+    assert build_weights_report(tmp_path, how=pickled).rows == report.rows
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])

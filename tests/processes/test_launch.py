@@ -7,7 +7,7 @@ import pytest
 
 from attncli.cli import app  # noqa: F401 (it enrols the commands)
 from attncli.cli.command_tree import command_path, parse_command
-from attncli.cli.distributed import SHARED, has_divisible_work
+from attncli.cli.distributed import SHARED, can_divide_work
 from attncli.distributed_ranks import (
     ALONE,
     OWN,
@@ -78,14 +78,14 @@ def test_the_command_of_a_line(line: str, command: str, capfd: pytest.CaptureFix
     """By the parser itself, which says and refuses nothing here."""
     parsed = parse_command(line.split())
     assert " ".join(command_path(parsed)) == command
-    assert has_divisible_work(parsed) == (command in SHARED)
+    assert can_divide_work(parsed) == (command in SHARED)
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("task", ["circle", "memorise", "sort", "convex-hull", "rank-heads"])
 @pytest.mark.parametrize("more", ["--plot", "--plot curves.png"])
 def test_a_training_is_not_shared_out(task: str, more: str) -> None:
-    assert not has_divisible_work(parse_command(f"reproduce {task} {more}".split()))
+    assert not can_divide_work(parse_command(f"reproduce {task} {more}".split()))
 
 
 def test_being_one_of_several_costs_no_torch() -> None:

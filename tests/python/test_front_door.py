@@ -15,7 +15,7 @@ import attncli as attn
 from attncli.cli.app import build_app
 from attncli.cli.command_execution import ProcessOptions
 from attncli.cli.command_tree import iterate_commands
-from attncli.cli.option_spelling import spell_as_options
+from attncli.cli.option_spelling import replace_parameters_by_options
 from attncli.declare.commands import COMMANDS
 from attncli.render.json import json as as_json
 
@@ -325,7 +325,7 @@ def test_python_and_the_command_refuse_alike(
     with pytest.raises(attn.AttnError) as refused:
         ask(*source, **keywords)
     assert told.code == refused.value.exit_code
-    assert told.err == f"attn: {spell_as_options(str(refused.value))}\n"
+    assert told.err == f"attn: {replace_parameters_by_options(str(refused.value))}\n"
     assert "--" not in str(refused.value)
     assert "`" not in told.err
 

@@ -12,12 +12,12 @@ from rich.console import Console
 
 import attncli as attn
 from attncli.python import notebook_html
-from attncli.python.report_answer import to_answer
+from attncli.python.report_answer import report_to_answer
 from attncli.records import Report, Row, View
 
 SMALL: dict[str, Any] = {"layers": 2, "tokens": 5, "width": 8, "heads": 2, "seeds": 2}
 MODEL = "random:gpt2?layers=2&width=24&heads=2"
-WARNED = to_answer(HAND_MADE)
+WARNED = report_to_answer(HAND_MADE)
 (WARNING,) = HAND_MADE.warnings
 
 
@@ -50,7 +50,7 @@ def test_a_command_says_warnings_on_stderr_alone(format: str, tmp_path: Path) ->
 
 
 def refusals() -> list[tuple[Any, str]]:
-    report = to_answer(HAND_MADE)
+    report = report_to_answer(HAND_MADE)
     return [
         (lambda: report.check(3), "`conditions` must be texts, each by itself, such as"),  # type: ignore[arg-type]
         (lambda: report.check(["entropy < 1"]), "`conditions` must be texts, each by itself"),  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ def test_columns_of_whole_numbers_are_whole_numbers() -> None:
     alone = attn.rank_collapse(**SMALL).to_pandas()
     assert str(alone["head"].dtype) == "Int64"
     assert pandas.api.types.is_float_dtype(alone["value"])
-    assert list(to_answer(Report("x", "nothing", (), {}, {})).to_pandas().columns)[:2] == ["metric", "variant"]  # fmt: skip
+    assert list(report_to_answer(Report("x", "nothing", (), {}, {})).to_pandas().columns)[:2] == ["metric", "variant"]  # fmt: skip
 
 
 QUESTIONS = {
@@ -144,7 +144,7 @@ def test_a_notebook_shows_the_grid_of_roles_once() -> None:
         for head in range(4)
     )
     views = (View("roles", "layer", ("role",), across="head", heat="mark"),)
-    shown = to_answer(Report("x", "few heads", rows, {}, {}, views=views))._repr_html_()
+    shown = report_to_answer(Report("x", "few heads", rows, {}, {}, views=views))._repr_html_()
     assert "<svg" in shown
     assert "<table" not in shown
 
@@ -157,7 +157,7 @@ def test_a_figure_of_very_many_heads_takes_little_room(monkeypatch: pytest.Monke
         for head in range(16)
     )
     views = (View("sink", "layer", ("sink",), across="head", heat="mark"),)
-    report = to_answer(Report("x", "many heads", rows, {}, {}, views=views))
+    report = report_to_answer(Report("x", "many heads", rows, {}, {}, views=views))
     (before, _, after) = report._repr_html_().partition("data:image/png;base64,")
     assert before.endswith('src="')
     assert len(after.partition('"')[0]) <= 4 * 2**16 / 3 + 4

@@ -20,7 +20,7 @@ from page_reports import of_curves, of_gates, of_heads, of_maps, of_tiles, of_wo
 from reports import HAND_MADE, renamed, texts_in
 from rich.console import Console
 
-from attncli.cli.main import complain
+from attncli.cli.main import print_error
 from attncli.cli.writer import render_report, write_notes
 from attncli.options.shared import OutputOptions
 from attncli.records import ROW_COLUMNS, Report, Row
@@ -116,7 +116,7 @@ def said(report: Report) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stderr", stream := io.StringIO())
         write_notes(report, OutputOptions(output=None, format="csv"), written=False)
-        complain(report.headline, 3)
+        print_error(report.headline, 3)
         return stream.getvalue()
 
 
@@ -282,7 +282,7 @@ def test_a_figure_is_drawn_whatever_its_words_are(text: str, tmp_path: Path) -> 
 
 
 def test_a_long_sentence_is_cut_and_keeps_its_end(capsys: pytest.CaptureFixture[str]) -> None:
-    complain("what " + "x" * 200_000 + ": do this.", 2)
+    print_error("what " + "x" * 200_000 + ": do this.", 2)
     line = capsys.readouterr().err
     assert len(line) < 1100
     assert line.startswith("attn: what xxx")

@@ -22,10 +22,10 @@ from attncli.analysis.states.model_variant_runs import (
 from attncli.analysis.states.trajectories import EXACT, Trajectory
 from attncli.capture.reruns.perturbed_rounding import RoundingPerturbation
 from attncli.commands.rank_collapse.inexact_variants import (
-    agree_without_excuse,
+    are_curves_equal,
     describe_disagreement,
     find_inexact_variants,
-    select_trials,
+    select_variants_to_try,
 )
 from attncli.errors import InputError
 from attncli.models.inputs.model_input import ModelInput
@@ -286,9 +286,9 @@ def test_rounding_is_measured_only_where_the_two_ways_do_not_agree_without_it() 
     """One exact and one plain pass of each of two variants; a second plain one where more is asked of the first."""
     model, inputs = TINY["bert"]()
     subject = subject_of(model, inputs, exact=True)
-    two = {name: VARIANTS[name] for name in select_trials(VARIANTS, cheap=True)}
+    two = {name: VARIANTS[name] for name in select_variants_to_try(VARIANTS, cheap=True)}
     assert passes_of(model, lambda: find_inexact_variants(subject, inputs, two, True)) == 4
-    asked = "attncli.commands.rank_collapse.inexact_variants.agree_without_excuse"
+    asked = "attncli.commands.rank_collapse.inexact_variants.are_curves_equal"
     with mock.patch(asked, return_value=False):
         assert passes_of(model, lambda: find_inexact_variants(subject, inputs, two, True)) == 6
 
@@ -296,6 +296,6 @@ def test_rounding_is_measured_only_where_the_two_ways_do_not_agree_without_it() 
 def test_agreement_without_an_excuse_asks_for_numbers_on_both_sides() -> None:
     place = StateLocation("encoder")
     exact = {place: Trajectory({METRIC: [-1.0]}, [], EXACT)}
-    assert agree_without_excuse(exact, {place: {METRIC: [-1.0 + 1e-9]}})
+    assert are_curves_equal(exact, {place: {METRIC: [-1.0 + 1e-9]}})
     for other in (math.nan, -math.inf, -1.00001):
-        assert not agree_without_excuse(exact, {place: {METRIC: [other]}})
+        assert not are_curves_equal(exact, {place: {METRIC: [other]}})

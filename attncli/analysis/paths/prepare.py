@@ -10,7 +10,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.analysis.prepare import NOT_HALF, Requirement, load_in_dtype, prepare_model
-from attncli.declare.dry_run import before_the_work
+from attncli.declare.dry_run import stop_here_in_dry_run
 from attncli.errors import InputError, unknown_name
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.model_input import ModelInput
@@ -36,7 +36,7 @@ def prepare_paths(
     model.refuse_half()
     options = model.to_load(seed)
     requested = inputs.to_read(tokens, seed)
-    before_the_work()
+    stop_here_in_dry_run()
     checkpoint = load_in_dtype(source, options, NOT_HALF, make_check_before_weights(requested))
     texts = make_inputs(checkpoint, requested)
     subject = select_layer_stack(checkpoint, texts[0], stack, needs)

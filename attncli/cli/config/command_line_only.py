@@ -16,7 +16,7 @@ from attncli.errors import UsageError
 
 
 @cache
-def option_effects() -> Mapping[str, str]:
+def list_option_effects() -> Mapping[str, str]:
     """Effect of each such option, by all its spellings: `--output`, `-o`."""
     return {
         flag: rule.why
@@ -28,30 +28,32 @@ def option_effects() -> Mapping[str, str]:
     }
 
 
-def refuse_setting(option: str, value: Any, where: str) -> None:
+def refuse_command_line_only_setting(option: str, value: Any, where: str) -> None:
     """Refuse such an option when it is set elsewhere, also inside a value that is a command line."""
-    refuse([option], where)
+    refuse_command_line_only_options([option], where)
     for text in value if isinstance(value, list) else [value]:
         if isinstance(text, str):
-            refuse(parse_command_line(text), where)
+            refuse_command_line_only_options(parse_command_line(text), where)
 
 
-def refuse(words: Iterable[str], where: str, advice: str = "give it there") -> None:
+def refuse_command_line_only_options(
+    words: Iterable[str], where: str, advice: str = "give it there"
+) -> None:
     """Refuse such options among the words of a command line that the user has not typed."""
     for word in words:
-        for flag in split_flags(word):
-            if flag in option_effects():
+        for flag in split_combined_flags(word):
+            if flag in list_option_effects():
                 raise UsageError(
-                    f"{where}: {flag} {option_effects()[flag]}, so it counts on the command line alone: {advice}."
+                    f"{where}: {flag} {list_option_effects()[flag]}, so it counts on the command line alone: {advice}."
                 )
-        refuse(
+        refuse_command_line_only_options(
             parse_command_line(word.partition("=")[2] if is_long_flag(word) else word),
             where,
             advice,
         )
 
 
-def split_flags(word: str) -> Iterator[str]:
+def split_combined_flags(word: str) -> Iterator[str]:
     """`--output=x` is --output; `-qox` may be -q and -o."""
     if is_long_flag(word):
         yield word.partition("=")[0]

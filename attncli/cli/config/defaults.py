@@ -8,10 +8,15 @@ with its line.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attncli.cli.command_tree import command_path, is_typed, make_command_context, root_command
+from attncli.cli.command_tree import (
+    command_path,
+    is_typed_on_command_line,
+    make_command_context,
+    root_command,
+)
 from attncli.cli.config.settings import OptionSetting, build_default_map, collect_settings
-from attncli.declare.settle import SetOption, Settled, is_set, settle
-from attncli.declare.source_kinds import subject_of
+from attncli.declare.settle import SetOption, Settled, is_option_set, settle
+from attncli.declare.source_kinds import find_run_source
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import AttnError
 from attncli.io.tensor_file_endings import TENSORS
@@ -19,7 +24,7 @@ from attncli.io.tensor_file_endings import TENSORS
 
 def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
     """Run the command without the defaults that do not fit; an error about another names the line that sets it."""
-    for name in settle_options(context).left_out:
+    for name in resolve_settings(context).left_out:
         unset_option(context, name)
     try:
         return run(context)
@@ -31,14 +36,14 @@ def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
         raise
 
 
-def settle_options(context: Any) -> Settled:
+def resolve_settings(context: Any) -> Settled:
     """The values of a command's options, typed or set; a command that passes options on gets all
     settings."""
     given = list(list_set_options(context))
     options = getattr(context.command.callback, "options", ())
     if not any(one.name in options for one in given):  # what SOURCE names does not matter then
         return Settled({}, {})
-    subject = subject_of(" ".join(command_path(context)), context.params)
+    subject = find_run_source(" ".join(command_path(context)), context.params)
     return settle(context.command.callback.rules, given, subject)
 
 
@@ -46,11 +51,11 @@ def list_set_options(context: Any) -> Iterator[SetOption]:
     """Options that are typed or set elsewhere."""
     command, values = context.command.callback, context.params
     for name in getattr(command, "declared", ()):
-        if is_set(command.declared[name], values.get(name)):
+        if is_option_set(command.declared[name], values.get(name)):
             one = find_setting(context, name)
             if one is not None:
                 yield SetOption(name, values[name], one.where, one.of_any_model)
-            elif is_typed(context, name):
+            elif is_typed_on_command_line(context, name):
                 yield SetOption(name, values[name])
     if values.get("tensor_parallel") and read_launch_environment().is_distributed:
         yield SetOption("torchrun", True)
@@ -78,20 +83,20 @@ def unset_option(context: Any, name: str) -> None:
     context.set_parameter_source(name, source)
 
 
-def fates_of_settings(words: Sequence[str]) -> tuple[Any, Callable[[Any], str]]:
+def make_default_describer(words: Sequence[str]) -> tuple[Any, Callable[[Any], str]]:
     """The context of the line's command, and a function that describes whether the default of each
     of its options applies to this line."""
-    from attncli.cli.option_spelling import spell_as_options
+    from attncli.cli.option_spelling import replace_parameters_by_options
 
     whole = root_command()
     settings = collect_settings(whole)
     context = make_command_context(whole, words, build_default_map(settings), obj=settings)
-    left_out = settle_options(context).left_out
+    left_out = resolve_settings(context).left_out
 
     def describe_fate(option: Any) -> str:
-        if is_typed(context, option.name):
+        if is_typed_on_command_line(context, option.name):
             return "the command line says otherwise"
         why = left_out.get(option.name)
-        return f"left out: {spell_as_options(why)}" if why else "applies"
+        return f"left out: {replace_parameters_by_options(why)}" if why else "applies"
 
     return context, describe_fate

@@ -4,22 +4,22 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from attncli.cli.command_tree import add_plot_target, root_command
+from attncli.cli.command_tree import add_default_plot_target, root_command
 from attncli.cli.config.settings import build_default_map, collect_settings
 
 
 @cache
-def command_group() -> Any:
+def find_command_group() -> Any:
     """The group of all commands without its parent, built once for all the lines of a sweep."""
     return root_command()
 
 
 def resolve_options(words: Sequence[str]) -> dict[str, Any]:
     """Values from the line, from the environment or a file, or the defaults."""
-    whole = command_group()
+    whole = find_command_group()
     name, *rest = words
     defaults = build_default_map(collect_settings(whole)).get(name, {})
     context = whole.commands[name].make_context(
-        f"attn {name}", add_plot_target(rest), default_map=defaults
+        f"attn {name}", add_default_plot_target(rest), default_map=defaults
     )
     return dict(context.params)

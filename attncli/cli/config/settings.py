@@ -13,9 +13,9 @@ from typing import Any
 
 import typer
 
-from attncli.cli.command_tree import PARSER_WORDS, Path, command_at, command_paths
+from attncli.cli.command_tree import PARSER_WORDS, Path, command_paths, find_command_at_path
 from attncli.cli.config.config_file import ConfigFile, load_config_file
-from attncli.declare.replaced_options import refuse_moved_option
+from attncli.declare.replaced_options import refuse_option_that_became_command
 from attncli.errors import UsageError, unknown_name
 
 PREFIX = "ATTN_"
@@ -59,9 +59,9 @@ def collect_settings(root: Any) -> Settings:
         found += read_file_settings(file, file.values, root, ())
     found += read_environment_settings(os.environ, root)
     for one in found:
-        from attncli.cli.config.command_line_only import refuse_setting
+        from attncli.cli.config.command_line_only import refuse_command_line_only_setting
 
-        refuse_setting(one.option.opts[0], one.value, one.where)
+        refuse_command_line_only_setting(one.option.opts[0], one.value, one.where)
     return {(one.command, one.option.name): one for one in found}
 
 
@@ -102,21 +102,21 @@ def read_model_settings(file: ConfigFile, root: Any) -> Iterator[OptionSetting]:
     """Read the table [model]: each key is for every command that has it."""
     table = require_table(file, file.values[MODEL], (MODEL,))
     takers = dict(iterate_model_options(root))
-    known = {spell_key(option) for options in takers.values() for option in options}
+    known = {option_to_config_key(option) for options in takers.values() for option in options}
     for key, value in table.items():
         where = file.locate_key(MODEL, key)
         if key not in known:
             raise locate_error(where, unknown_name("option of models", key, known))
         for path, options in takers.items():
             for option in options:
-                if spell_key(option) == key:
+                if option_to_config_key(option) == key:
                     yield OptionSetting(path, option, wrap_single_value(option, value), where, True)
 
 
 def iterate_model_options(root: Any) -> Iterator[tuple[Path, list[Any]]]:
     """The commands that run a model, each with its options that [model] may set."""
     for path in command_paths():
-        command = command_at(root, path)
+        command = find_command_at_path(root, path)
         declared = command.callback.options
         if "revision" in declared:  # `generate network` has --tokens too, and runs no model
             fed = [
@@ -152,14 +152,14 @@ def read_file_settings(
             yield from read_file_settings(file, value, members[key], (*path, key))
         else:
             where = file.locate_key(*path, key)
-            refuse_moved_option(" ".join(path), key, where)
+            refuse_option_that_became_command(" ".join(path), key, where)
             option = find_option(command, key, where)
             yield OptionSetting(path, option, wrap_single_value(option, value), where)
 
 
 def find_option(command: Any, key: str, where: str) -> Any:
     options = {
-        spell_key(option): option
+        option_to_config_key(option): option
         for option in command.params
         if option.param_type_name == "option" and option.name != "help"
     }
@@ -168,7 +168,7 @@ def find_option(command: Any, key: str, where: str) -> Any:
     return options[key]
 
 
-def spell_key(option: Any) -> str:
+def option_to_config_key(option: Any) -> str:
     """`token-ids`, as in the file."""
     name: str = option.opts[0].removeprefix("--")
     return name
@@ -189,9 +189,9 @@ def read_environment_settings(environment: Mapping[str, str], root: Any) -> Iter
         for path in command_paths():
             stem = PREFIX + "_".join(path).replace("-", "_").upper() + "_"
             if variable.startswith(stem):
-                command = command_at(root, path)
+                command = find_command_at_path(root, path)
                 key = variable.removeprefix(stem).lower().replace("_", "-")
-                refuse_moved_option(" ".join(path), key, variable)
+                refuse_option_that_became_command(" ".join(path), key, variable)
                 option = find_option(command, key, variable)
                 text = environment[variable]
                 value = text.splitlines() if option.multiple else text

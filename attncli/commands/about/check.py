@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from attncli.cli.typer_options import flatten_groups
+from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.options import Argument
 from attncli.options.report_rows import RowOptions
 from attncli.options.shared import OutputOptions
@@ -16,7 +16,7 @@ attn rank-collapse --format json | attn check - --format junit -o gates.xml
 """
 
 
-@flatten_groups
+@flatten_option_groups
 def check(
     *,
     source: Annotated[
@@ -35,9 +35,9 @@ def check(
     """
     from attncli.analysis.report_row_selection import select_rows
     from attncli.analysis.source_arguments import read_report_source
-    from attncli.cli.writer import prepare_output, write_report
+    from attncli.cli.writer import validate_output_options, write_report
 
-    conditions = prepare_output(output)
+    conditions = validate_output_options(output)
     old = baseline.read()
     report = read_report_source(source, "check")
     verdicts = baseline.verdicts(report, conditions, old)

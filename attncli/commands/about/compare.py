@@ -63,10 +63,10 @@ def compare(
     the same texts or seeds, else of both reports. `family_wise` asks which changes are more than noise. Also lists rows
     that only one report has, and says whether the weights are the same. Reports need no model.
     """
-    from attncli.gates.baseline_changes import require_share
+    from attncli.gates.baseline_changes import require_probability
     from attncli.reports.differences import compare_reports as study
 
-    require_share(family_wise)
+    require_probability(family_wise)
     if top < 0:
         raise UsageError(f"`top` must be 0 or more, not {top}.")
     names = (report_display_name(old, "old"), report_display_name(new, "new"))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli.cli.command_tree import command_path
-from attncli.cli.typer_options import flatten_groups
+from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.options import Argument
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ PASSES_OPTIONS_ON = True
 """Options that `show` does not declare are left to the command line that follows it."""
 
 
-@flatten_groups
+@flatten_option_groups
 def show(
     context: typer.Context,
     words: Annotated[
@@ -58,9 +58,9 @@ def show(
 
 def describe_run_settings(words: list[str], settings: "list[OptionSetting]") -> list[str]:
     """List the settings for the command of `words`, each with whether it applies to this run."""
-    from attncli.cli.config.defaults import fates_of_settings
+    from attncli.cli.config.defaults import make_default_describer
 
-    context, fate = fates_of_settings(words)
+    context, fate = make_default_describer(words)
     path = command_path(context)
     own = {one.option.name: f"{one}: {fate(one.option)}" for one in settings if one.command == path}
     if "revision" in getattr(context.command.callback, "options", ()):

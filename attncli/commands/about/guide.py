@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from attncli.cli.typer_options import flatten_groups
+from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.options import Argument
 from attncli.guides import find_guides, format_listing, guide_text, guide_titles
 from attncli.options.completion import complete_names
@@ -16,7 +16,7 @@ PIPE_WIDTH = 10_000
 """On a pipe a title is one line."""
 
 
-@flatten_groups
+@flatten_option_groups
 def guide(
     *,
     topic: Annotated[

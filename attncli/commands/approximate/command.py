@@ -8,11 +8,11 @@ from attncli.errors import unknown_name
 from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.model import InputOptions, PatternModelOptions
 from attncli.options.patterns import (
-    DrawOptions,
     PatternOptions,
     PrecisionOptions,
-    SearchOptions,
-    build_request,
+    RandomDrawOptions,
+    WidthSearchOptions,
+    build_fit_request,
 )
 from attncli.python.question_decorator import RunContext, question
 from attncli.records import Report
@@ -92,9 +92,9 @@ def approximate(
     ] = False,
     files: PatternModelOptions,
     texts: InputOptions,
-    search: SearchOptions,
+    search: WidthSearchOptions,
     precision: PrecisionOptions,
-    run: DrawOptions,
+    run: RandomDrawOptions,
     how: RunContext,
 ) -> Report:
     """Can one attention module with fixed weights reproduce these patterns, at what head dimension and logit scale?
@@ -110,7 +110,7 @@ def approximate(
     refuse_gates_on_unknown_metrics([condition.metric for condition in how.conditions])
     if how.save_module is not None:
         require_tensor_file(how.save_module)
-    request = build_request(patterns, search, precision)
+    request = build_fit_request(patterns, search, precision)
     runs.refuse_fixed_length_patterns(patterns, sweep)
     chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0])
     if sweep is not None or frontier is not None:

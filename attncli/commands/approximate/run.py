@@ -25,7 +25,7 @@ from attncli.commands.approximate.smallest_width_and_logits.width_logit_frontier
 from attncli.errors import UsageError
 from attncli.fits import MOST_WIDTH, FitRequest
 from attncli.fits._registry import is_width_one_method, list_fixed_width_methods
-from attncli.options.patterns import DrawOptions, PatternOptions, SearchOptions
+from attncli.options.patterns import PatternOptions, RandomDrawOptions, WidthSearchOptions
 from attncli.options.size_ranges import parse_range, parse_sweep
 from attncli.patterns import build_pattern
 from attncli.patterns._head_patterns import parse_model_head
@@ -36,9 +36,9 @@ from attncli.records import Report
 
 def run_fits(
     chosen: ChosenPatterns,
-    search: SearchOptions,
+    search: WidthSearchOptions,
     request: FitRequest,
-    run: DrawOptions,
+    run: RandomDrawOptions,
     timing: bool,
     how: RunContext,
 ) -> Report:
@@ -63,9 +63,9 @@ def run_fits(
 
 def run_decision(
     chosen: ChosenPatterns,
-    search: SearchOptions,
+    search: WidthSearchOptions,
     request: FitRequest,
-    run: DrawOptions,
+    run: RandomDrawOptions,
     how: RunContext,
 ) -> Report:
     """Decide whether the requested width is enough, or find the smallest that is."""
@@ -89,9 +89,9 @@ def run_sweep(
     sweep: str | None,
     frontier: str | None,
     chosen: ChosenPatterns,
-    search: SearchOptions,
+    search: WidthSearchOptions,
     request: FitRequest,
-    run: DrawOptions,
+    run: RandomDrawOptions,
     progress: Progress,
 ) -> Report:
     """Over the length, over the width, or over both."""

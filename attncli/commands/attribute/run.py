@@ -16,7 +16,7 @@ from attncli.commands.attribute.relevance import RelevanceRequest
 from attncli.commands.attribute.report import METRICS, RELEVANCES
 from attncli.commands.attribute.targets import STATE, select_score
 from attncli.errors import InputError, format_count
-from attncli.gates import refuse_unmeasured
+from attncli.gates import refuse_gates_on_unmeasured_metrics
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.options.model import InputOptions, ModelOptions
@@ -44,7 +44,7 @@ def prepare_attribution(
 ) -> Study:
     """Load and verify the model and check its memory before the first text is run."""
     measured = METRICS if relevance is None else {**METRICS, **RELEVANCES}
-    refuse_unmeasured(how.conditions, measured)
+    refuse_gates_on_unmeasured_metrics(how.conditions, measured)
     needs = Requirement.BLOCKS if relevance is None else HEADS | Requirement.MIXERS
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, needs=needs)
     body = subject.checkpoint.body

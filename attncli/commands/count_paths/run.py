@@ -9,7 +9,7 @@ from attncli.analysis import synthetic_networks as sources
 from attncli.analysis.weight_sources import build_in_memory_config
 from attncli.commands.count_paths.report import NAMES, count_paths
 from attncli.errors import UsageError, unknown_name
-from attncli.gates import Condition, refuse_unmeasured
+from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.models.layer_configs import text_config
 from attncli.networks.spec import NetworkSpec
 from attncli.options.model import FetchOptions
@@ -38,7 +38,7 @@ def prepare_count(
 
 def refuse_gates_on_other_metrics(conditions: Sequence[Condition]) -> None:
     """Refuse a gate on a number that a count does not have."""
-    refuse_unmeasured(conditions, NAMES)
+    refuse_gates_on_unmeasured_metrics(conditions, NAMES)
 
 
 def read_layer_and_head_counts(

@@ -5,7 +5,7 @@ from typing import Annotated
 from attncli.declare.options import Option
 from attncli.options.completion import complete_names, list_head_metrics
 from attncli.options.heads import HeadChoice
-from attncli.options.model import LengthTextOptions, ModelOptions, ModelSource
+from attncli.options.model import ModelOptions, ModelSource, TextsByLengthOptions
 from attncli.options.shared import split_names
 from attncli.python.question_decorator import MEASURING, RunContext, question
 from attncli.records import Report
@@ -44,7 +44,7 @@ def dispersion(
     ] = 0,
     heads: HeadChoice,
     model: ModelOptions,
-    inputs: LengthTextOptions,
+    inputs: TextsByLengthOptions,
     how: RunContext,
 ) -> Report:
     """How does the attention of each head disperse as the text gets longer?

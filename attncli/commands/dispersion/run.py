@@ -14,9 +14,9 @@ from attncli.analysis.heads.prepare import (
 )
 from attncli.capture import STRIP_MEMORY
 from attncli.commands.dispersion.report import DEFAULT, measure_dispersion, metric_definitions
-from attncli.declare.dry_run import before_the_work
+from attncli.declare.dry_run import stop_here_in_dry_run
 from attncli.errors import UsageError, format_count
-from attncli.gates import Condition, refuse_unmeasured
+from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.model_inputs import make_inputs
@@ -25,7 +25,7 @@ from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.options.heads import HeadChoice
-from attncli.options.model import LengthTextOptions, ModelOptions
+from attncli.options.model import ModelOptions, TextsByLengthOptions
 from attncli.options.size_ranges import parse_range
 from attncli.sources import Source
 
@@ -40,15 +40,15 @@ def prepare_dispersion(
     heads: HeadChoice,
     conditions: Sequence[Condition],
     model: ModelOptions,
-    inputs: LengthTextOptions,
+    inputs: TextsByLengthOptions,
     seed: int,
 ) -> Study:
     """Load and verify the model before the first length is measured."""
     points = parse_lengths(lengths)
     metrics = choose_head_metrics(names)
-    refuse_unmeasured(conditions, metric_definitions(metrics))
+    refuse_gates_on_unmeasured_metrics(conditions, metric_definitions(metrics))
     options, requested = model.to_load(seed), inputs.to_read(None, seed)
-    before_the_work()
+    stop_here_in_dry_run()
     checkpoint = load_model(source, options)
     most = max_positions(checkpoint.model)
     if most is not None and points[-1] > most:

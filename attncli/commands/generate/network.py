@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from attncli.declare.options import WRITES, Option
-from attncli.options.network import NetworkOptions, SwitchOptions
+from attncli.options.network import NetworkOptions, VariantSwitchOptions
 from attncli.options.shared import validate_seed
 from attncli.python.question_decorator import RunContext, question
 
@@ -32,7 +32,7 @@ def generate_network(
     *,
     output: Target,
     seed: Seed = 0,
-    switches: SwitchOptions,
+    switches: VariantSwitchOptions,
     network: NetworkOptions,
     how: RunContext,
 ) -> Path:

@@ -8,11 +8,11 @@ from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.completion import complete_names, complete_source
 from attncli.options.model import CheckpointOptions, InputOptions
 from attncli.options.patterns import (
-    DrawOptions,
     MethodOptions,
     PatternOptions,
     PrecisionOptions,
-    build_request,
+    RandomDrawOptions,
+    build_fit_request,
 )
 from attncli.python.question_decorator import RunContext, question
 from attncli.records import Report
@@ -66,7 +66,7 @@ def head_capacity(
     texts: InputOptions,
     search: MethodOptions,
     precision: PrecisionOptions,
-    run: DrawOptions,
+    run: RandomDrawOptions,
     how: RunContext,
 ) -> Report:
     """What could each trained head show by its inputs alone, how wide are its own maps, and what moves it?
@@ -81,7 +81,7 @@ def head_capacity(
     if how.save_module is not None:
         require_tensor_file(how.save_module)
     runs.refuse_options_without_head(inputs, head, how.save_module)
-    request = build_request(patterns, search, precision)
+    request = build_fit_request(patterns, search, precision)
     if head is None:
         return runs.prepare_survey(
             source, patterns, texts, search, request, run=run, files=files, how=how

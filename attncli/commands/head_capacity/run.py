@@ -44,7 +44,7 @@ from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.options.model import CheckpointOptions, InputOptions
-from attncli.options.patterns import DrawOptions, MethodOptions, PatternOptions
+from attncli.options.patterns import MethodOptions, PatternOptions, RandomDrawOptions
 from attncli.python.question_decorator import RunContext
 from attncli.records import Report
 
@@ -58,7 +58,7 @@ def prepare_survey(
     inputs: InputOptions,
     search: MethodOptions,
     request: FitRequest,
-    run: DrawOptions,
+    run: RandomDrawOptions,
     files: CheckpointOptions,
     how: RunContext,
 ) -> Report:
@@ -112,7 +112,7 @@ def find_inputs_of_one_head(
     texts: InputOptions,
     search: MethodOptions,
     request: FitRequest,
-    run: DrawOptions,
+    run: RandomDrawOptions,
     files: CheckpointOptions,
     how: RunContext,
 ) -> Report:
@@ -141,7 +141,7 @@ def build_head_inputs_report(
     chosen: ChosenPatterns,
     search: MethodOptions,
     request: FitRequest,
-    run: DrawOptions,
+    run: RandomDrawOptions,
     how: RunContext,
     real: AddTokenInputs | None = None,
 ) -> Report:

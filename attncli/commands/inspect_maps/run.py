@@ -26,7 +26,7 @@ from attncli.commands.inspect_maps.report import (
     refuse_metrics_not_in_file,
 )
 from attncli.errors import UsageError
-from attncli.gates import Condition, refuse_unmeasured
+from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.io.token_label_files import read_labels
 from attncli.models.loading.isolate_global_state import isolate_in_process
 from attncli.options.heads import HeadOptions
@@ -46,7 +46,7 @@ def build_head_plan(
         refuse_state_metrics(names)
     metrics = choose_metrics(names, pairs)
     if conditions:
-        refuse_unmeasured(conditions, list(metrics.definitions()))
+        refuse_gates_on_unmeasured_metrics(conditions, list(metrics.definitions()))
     return HeadPlan(
         metrics, heads.chosen_layers(), heads.head_filter(), select_ranking(heads, metrics.heads)
     )

@@ -152,7 +152,7 @@ def validate_names_and_numbers(
         list_metrics_by_group,
     )
     from attncli.analysis.heads.ordering import select_ranking
-    from attncli.gates import refuse_unmeasured
+    from attncli.gates import refuse_gates_on_unmeasured_metrics
 
     heads.chosen_layers()
     heads.head_filter()
@@ -164,4 +164,4 @@ def validate_names_and_numbers(
         others = [name for group in list_metrics_by_group().values() for name in group]
         of_linear = [COMPLETENESS, *([] if metric else LINEAR_HEADS)]
         measured = [*chosen.definitions(), *of_linear]
-        refuse_unmeasured(conditions, measured, others)
+        refuse_gates_on_unmeasured_metrics(conditions, measured, others)

@@ -25,7 +25,7 @@ from attncli.analysis.prepare import HEADS, PreparedModel, Requirement, prepare_
 from attncli.capture.linear.linear_layers import LinearAttentionLayer
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.commands.inspect_model.request import InspectionRequest
-from attncli.declare.dry_run import before_the_work
+from attncli.declare.dry_run import stop_here_in_dry_run
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
@@ -57,7 +57,7 @@ def prepare_inspection(
     """Choose, load and verify everything before the first text is read."""
     plan = request.plan(heads)
     options, requested = model.to_load(request.seed), inputs.to_read(request.tokens, request.seed)
-    before_the_work()
+    stop_here_in_dry_run()
     checkpoint = load_model(request.source, options, make_layer_and_text_check(plan, requested))
     texts = make_inputs(checkpoint, requested)
     subject = prepare_heads(checkpoint.body, texts[0])

@@ -73,10 +73,10 @@ def build_findings(
     for product in PRODUCTS:
         yield from find_dead_heads(product, rows, nulls)
     for product in PRODUCTS:
-        yield from find_narrow_heads(product, rows, nulls)
+        yield from find_heads_near_rank_one(product, rows, nulls)
     for product in PRODUCTS:
-        yield from find_loud_heads(product, rows, nulls)
-    yield from find_similarity_preference(rows, nulls)
+        yield from find_heads_with_large_norms(product, rows, nulls)
+    yield from find_preference_for_similar_tokens(rows, nulls)
     yield from find_copying_heads(rows, nulls)
     yield Finding("census", counts.summary_line())
 
@@ -88,7 +88,9 @@ def find_dead_heads(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> 
         yield Finding(PRODUCTS[product], f"zero in {format_heads(zero)}: {what}")
 
 
-def find_narrow_heads(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
+def find_heads_near_rank_one(
+    product: str, rows: Sequence[Row], nulls: Sequence[Row]
+) -> Iterator[Finding]:
     """Heads of which one direction is most."""
     found = MeasuredWeights.of(f"{product}_stable_rank", rows, nulls)
     if found.null is None or found.null < CHANCE_IS_WIDE:
@@ -102,7 +104,9 @@ def find_narrow_heads(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -
         yield Finding(PRODUCTS[product], text)
 
 
-def find_loud_heads(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
+def find_heads_with_large_norms(
+    product: str, rows: Sequence[Row], nulls: Sequence[Row]
+) -> Iterator[Finding]:
     values = MeasuredWeights.of(f"{product}_frobenius", rows, nulls).values
     middle = median(values.values()) if values else 0.0
     far = sorted(((v, head) for head, v in values.items() if v > LOUD * middle > 0), reverse=True)
@@ -112,7 +116,9 @@ def find_loud_heads(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> 
         yield Finding(PRODUCTS[product], text)
 
 
-def find_similarity_preference(rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
+def find_preference_for_similar_tokens(
+    rows: Sequence[Row], nulls: Sequence[Row]
+) -> Iterator[Finding]:
     found = MeasuredWeights.of("qk_positive_share", rows, nulls)
     if found.values and found.null is not None:
         yield Finding(

@@ -41,7 +41,7 @@ CENSUS = {
 """Numbers of the model from its config and tensor names."""
 
 
-def weights_only(
+def build_weights_report(
     source: Source | str | Path,
     metrics: Sequence[str] = (),
     layers: Sequence[int] | None = None,
@@ -55,8 +55,8 @@ def weights_only(
     opened = open_weights(source, how, seed)
     config, tensors = opened.config, opened.tensors
     counts = count_attention(config.settings, tensors.places)
-    chosen_layers = select_indices("layer", layers, config.layers)
-    chosen_heads = select_indices("head", heads, config.heads)
+    chosen_layers = select_layer_or_head_indices("layer", layers, config.layers)
+    chosen_heads = select_layer_or_head_indices("head", heads, config.heads)
     rows: list[Row] = []
     total = len(chosen_layers) * len(chosen_heads)
     for done, products in enumerate(
@@ -71,7 +71,7 @@ def weights_only(
         headline=format_headline(
             config.kind, format_count_of_total(total, config.layers * config.heads), rows, nulls
         ),
-        rows=(*rows, *nulls, *build_census_rows(counts)),
+        rows=(*rows, *nulls, *build_layer_count_rows(counts)),
         metrics={name: WEIGHTS.definition(name) for name in names} | CENSUS,
         source=describe_source(opened, counts),
         input={"layers": chosen_layers, "heads": chosen_heads},
@@ -89,7 +89,9 @@ def validate_metrics(metrics: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(metrics)) or WEIGHTS.names()
 
 
-def select_indices(what: str, requested: Sequence[int] | None, count: int) -> list[int]:
+def select_layer_or_head_indices(
+    what: str, requested: Sequence[int] | None, count: int
+) -> list[int]:
     """The requested layers or heads, in order and without repeats; all if none are named."""
     if requested is None:
         return list(range(count))
@@ -135,7 +137,7 @@ def draw_gaussian_product(seed: int, hidden: int, width: int) -> LowRankProduct:
     return LowRankProduct(left, right)
 
 
-def build_census_rows(counts: AttentionLayerCounts) -> Iterator[Row]:
+def build_layer_count_rows(counts: AttentionLayerCounts) -> Iterator[Row]:
     kinds = {f"{kind}_layers": counts.kinds.get(kind, 0) for kind in ("full", "sliding", "linear")}
     values: dict[str, float | None] = {
         **(kinds if counts.kinds else dict.fromkeys(kinds)),

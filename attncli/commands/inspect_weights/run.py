@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from attncli.analysis import Study
 from attncli.errors import UsageError
-from attncli.options.heads import LayerHeadOptions, parse_numbers
+from attncli.options.heads import LayerHeadOptions, parse_numbers_and_ranges
 from attncli.options.model import WeightFileOptions
 from attncli.options.shared import validate_seed
 from attncli.sources import Source
@@ -25,21 +25,21 @@ def prepare_weights(
     seed: int,
 ) -> Study:
     """Prepare the metrics of these heads' weights; refuse metrics that need a forward pass."""
-    from attncli.commands.inspect_weights.report import weights_only
+    from attncli.commands.inspect_weights.report import build_weights_report
 
-    refuse_metrics_of_runs(metric)
+    refuse_metrics_that_need_a_run(metric)
     return partial(
-        weights_only,
+        build_weights_report,
         source,
         [name for name in metric if name != GROUP],
-        parse_numbers("layers", heads.layers) or None,
-        parse_numbers("heads", heads.heads) or None,
+        parse_numbers_and_ranges("layers", heads.layers) or None,
+        parse_numbers_and_ranges("heads", heads.heads) or None,
         how=files.to_fetch(),
         seed=validate_seed(seed),
     )
 
 
-def refuse_metrics_of_runs(metric: Sequence[str]) -> None:
+def refuse_metrics_that_need_a_run(metric: Sequence[str]) -> None:
     """Refuse metrics of maps and states, which need a forward pass."""
     from attncli.analysis.heads.metric_selection import list_metrics_by_group
     from attncli.options.heads import GROUPS

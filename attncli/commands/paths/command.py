@@ -76,7 +76,7 @@ def prepare_network_paths(
 
     if options.of_single_paths:
         return path_runs.prepare_single_paths(source, options, network, run)
-    return path_runs.prepare_lengths(source, options, network, run, conditions)
+    return path_runs.prepare_path_lengths(source, options, network, run, conditions)
 
 
 def prepare_model_paths(
@@ -91,7 +91,7 @@ def prepare_model_paths(
     """Prepare a study of a trained model; options are validated before torch is imported."""
     from attncli.analysis.model_argument_checks import check_options_before_loading
     from attncli.commands.paths.run_network import DEFAULT_METRICS, collect_metrics
-    from attncli.gates import refuse_unmeasured
+    from attncli.gates import refuse_gates_on_unmeasured_metrics
 
     where = (model, inputs, network.tokens, run.seed or 0)
     check_options_before_loading(source, *where)
@@ -100,11 +100,11 @@ def prepare_model_paths(
     if options.of_single_paths:
         from attncli.commands.paths import run_model as path_models
 
-        refuse_unmeasured(conditions, path_models.list_measured_metrics(options))
+        refuse_gates_on_unmeasured_metrics(conditions, path_models.list_measured_metrics(options))
         single = (
             path_models.prepare_single_paths
             if options.by is None
-            else path_models.prepare_grouped_paths
+            else path_models.prepare_paths_by_head_or_step
         )
         return single(source, options, *where)
     metrics = collect_metrics(options.metric or DEFAULT_METRICS, conditions, of_model=True)

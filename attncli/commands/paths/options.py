@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, Applies
-from attncli.declare.options import Option, rows_of_numbers
+from attncli.declare.options import Option, number_rows_to_texts
 from attncli.errors import UsageError, unknown_name
 from attncli.options.completion import complete_metric
 from attncli.options.model import OF_MODELS, StackOption
@@ -52,7 +52,7 @@ class PathOptions:
         Option(
             metavar="N,N,…",
             help="Measure one path: for each layer a head, counted from 1, or 0 for the skip. Repeatable.",
-            in_words=rows_of_numbers,
+            in_words=number_rows_to_texts,
         ),
     ] = None
     sample: Annotated[

@@ -12,7 +12,7 @@ from attncli.analysis.paths.prepare import prepare_paths, require_next_token_mod
 from attncli.analysis.prepare import HEADS
 from attncli.commands.paths.options import STEPS as STEPS_TOGETHER
 from attncli.commands.paths.options import PathOptions
-from attncli.commands.paths.trained_models.attention_map_products import StackMaps
+from attncli.commands.paths.trained_models.attention_map_products import AttentionMapsOfStack
 from attncli.commands.paths.trained_models.head_shares import OWN_METRICS as HEADS_METRICS
 from attncli.commands.paths.trained_models.head_shares import measure_head_shares
 from attncli.commands.paths.trained_models.model_paths import PathPlan, measure_model_paths
@@ -63,7 +63,7 @@ def prepare_single_paths(
     """Single paths; how many heads each layer has is seen on a short input."""
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack, needs=HEADS)
     body = subject.checkpoint.body
-    heads = StackMaps(subject, subject.short).heads
+    heads = AttentionMapsOfStack(subject, subject.short).heads
     longest = max(text.tokens for text in texts)
     needed = STREAMS * estimate_run_memory(body, longest, 0) + estimate_run_memory(
         body, longest, 0, max(heads)
@@ -79,7 +79,7 @@ def prepare_single_paths(
     return partial(measure_named_paths, subject, texts, list(dict.fromkeys(named)))
 
 
-def prepare_grouped_paths(
+def prepare_paths_by_head_or_step(
     source: Source,
     options: PathOptions,
     model: ModelOptions,

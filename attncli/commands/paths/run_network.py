@@ -25,7 +25,7 @@ MODEL_METRICS = ("loss", "full_loss")
 DEFAULT_METRICS = ("log10_residual", "stable_rank")
 
 
-def prepare_lengths(
+def prepare_path_lengths(
     source: Source,
     options: PathOptions,
     network: NetworkOptions,

@@ -23,10 +23,10 @@ from attncli.options.model import (
     Source,
 )
 from attncli.options.network import (
-    ModelSwitchOptions,
     NetworkOptions,
-    SwitchOptions,
+    NormSwitchOptions,
     VariantOptions,
+    VariantSwitchOptions,
 )
 from attncli.options.shared import RunOptions, split_names
 from attncli.python.question_decorator import MEASURING, RunContext, question
@@ -195,8 +195,8 @@ def rank_collapse(
         ),
     ] = None,
     variants: VariantOptions,
-    switches: SwitchOptions,
-    model_switches: ModelSwitchOptions,
+    switches: VariantSwitchOptions,
+    model_switches: NormSwitchOptions,
     model: ModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
@@ -216,13 +216,13 @@ def rank_collapse(
     metrics = collect_metrics(metric or default, conditions)
     over = resolve_block_span(blocks, metrics)
     choose = partial(variants.chosen, switches)
-    chosen = resolve_arithmetic(arithmetic, exact)
+    chosen = resolve_arithmetic_option(arithmetic, exact)
     from attncli.analysis.source_arguments import resolve_source
 
     subject = resolve_source(source, "rank_collapse", how.output)
     if subject.is_model:
         applied = model_switches.applied(choose())
-        refuse_other_variants(conditions, applied, with_random_init)
+        refuse_gates_on_absent_variants(conditions, applied, with_random_init)
         from attncli.commands.rank_collapse.run import prepare_collapse
 
         study = prepare_collapse(
@@ -239,7 +239,7 @@ def rank_collapse(
             theorem=theorem,
         )
     elif sweep is None:
-        study = prepare_curves(
+        study = prepare_network_curves(
             subject, choose, network, run, conditions, over=over, theorem=theorem, gates=gates
         )
     else:
@@ -262,17 +262,17 @@ def resolve_block_span(blocks: int | None, metrics: Sequence[str]) -> int:
     return blocks
 
 
-def refuse_other_variants(
+def refuse_gates_on_absent_variants(
     conditions: Sequence[Condition], variants: Iterable[str], with_random_init: bool
 ) -> None:
     """Refuse, before the model runs, gates on variants that are not run."""
-    from attncli.gates import refuse_unmatched
+    from attncli.gates import refuse_gates_that_match_no_row
 
     twins = [f"{name}@random" for name in variants] if with_random_init else []
-    refuse_unmatched(conditions, {"variant": [*variants, *twins]})
+    refuse_gates_that_match_no_row(conditions, {"variant": [*variants, *twins]})
 
 
-def resolve_arithmetic(arithmetic: str | None, exact: bool) -> str:
+def resolve_arithmetic_option(arithmetic: str | None, exact: bool) -> str:
     """By either of the two options."""
     if arithmetic is not None and arithmetic not in ARITHMETICS:
         raise unknown_name("arithmetic", arithmetic, ARITHMETICS)
@@ -299,7 +299,7 @@ def collect_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> li
     return list(dict.fromkeys([*names, *(name for name in gated if name not in own)]))
 
 
-def prepare_curves(
+def prepare_network_curves(
     source: "Named",
     choose: Choose,
     network: NetworkOptions,
@@ -312,7 +312,7 @@ def prepare_curves(
     """The study of one network over its layers, generated or from a file."""
     from attncli.analysis import synthetic_networks as sources
     from attncli.analysis.states.network_collapse import measure_network_collapse as curves
-    from attncli.gates import refuse_unmatched
+    from attncli.gates import refuse_gates_that_match_no_row
 
     if source.kind == "synthetic":
         networks: Sequence[Network] = sources.generate_networks(
@@ -327,7 +327,9 @@ def prepare_curves(
             choose(default=saved.variant),
         )
     spec = networks[0].spec
-    refuse_unmatched(conditions, {"variant": list(chosen), "layer": range(spec.layers + 1)})
+    refuse_gates_that_match_no_row(
+        conditions, {"variant": list(chosen), "layer": range(spec.layers + 1)}
+    )
     study = partial(curves, networks, chosen, source=identity, over=over, theorem=theorem)
     if not gates:
         return study
@@ -336,10 +338,10 @@ def prepare_curves(
             NOT_GATED.format(spec.attention),
             about=["gates", "attention"],
         )
-    from attncli.commands.rank_collapse.network_output_gates import add_gates
+    from attncli.commands.rank_collapse.network_output_gates import add_gate_rows
 
     def with_gates(*, metrics: Sequence[str], progress: Progress) -> Report:
-        return add_gates(study(metrics=metrics, progress=progress), networks, chosen)
+        return add_gate_rows(study(metrics=metrics, progress=progress), networks, chosen)
 
     return with_gates
 
@@ -356,11 +358,11 @@ def prepare_sweep(
     """The study over a range of one size; every point is checked before the first one runs."""
     from attncli.analysis import synthetic_networks as sources
     from attncli.analysis.states.size_sweep import SWEPT, spec_at_point, sweep_sizes
-    from attncli.gates import refuse_unmatched
+    from attncli.gates import refuse_gates_that_match_no_row
     from attncli.options.size_ranges import parse_sweep
 
     parameter, points = parse_sweep(text, SWEPT)
     spec = sources.build_network_spec(network)
     specs = {point: spec_at_point(spec, parameter, point) for point in points}
-    refuse_unmatched(conditions, {"variant": list(choose()), parameter: points})
+    refuse_gates_that_match_no_row(conditions, {"variant": list(choose()), parameter: points})
     return partial(sweep_sizes, specs, parameter, run.all_seeds(), choose(), gradients=gradients)

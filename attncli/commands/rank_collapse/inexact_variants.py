@@ -40,21 +40,21 @@ def find_inexact_variants(
     """
     text = ModelInput("a short input", "random", dict(inputs), 0)
     tried = {
-        name: explain_inexact(subject, text, variants[name], plain)
-        for name in select_trials(variants, cheap)
+        name: explain_inexact_variant(subject, text, variants[name], plain)
+        for name in select_variants_to_try(variants, cheap)
     }
     of_others = next(filter(None, tried.values()), "")
     found = {name: tried.get(name, of_others) for name in variants}
     return {name: why for name, why in found.items() if why}
 
 
-def select_trials(variants: Mapping[str, AblationSwitches], cheap: bool) -> list[str]:
+def select_variants_to_try(variants: Mapping[str, AblationSwitches], cheap: bool) -> list[str]:
     """Select the variant with the most parts and, where that is cheap, the one with the fewest."""
     by_parts = sorted(variants, key=lambda name: sum(astuple(variants[name])))
     return list(dict.fromkeys([by_parts[-1], by_parts[0]] if cheap else by_parts[-1:]))
 
 
-def explain_inexact(
+def explain_inexact_variant(
     subject: CollapseModel,
     text: ModelInput,
     switches: AblationSwitches,
@@ -70,12 +70,12 @@ def explain_inexact(
     alone = replace(run, subject=replace(subject, exact=False))
     unchanged = switches == AblationSwitches() and not subject.eager_alone
     first = alone.first_plain_pass(plain if unchanged else None)
-    if agree_without_excuse(exact, first.values):
+    if are_curves_equal(exact, first.values):
         return ""
     return describe_disagreement(exact, alone.in_plain_numbers("", first))
 
 
-def agree_without_excuse(exact: Curves, plain: Lines) -> bool:
+def are_curves_equal(exact: Curves, plain: Lines) -> bool:
     """Whether exact and plain curves agree without an allowance for rounding, which then need not
     be measured."""
     return all(

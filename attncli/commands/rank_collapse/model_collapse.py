@@ -71,7 +71,7 @@ def measure_model_collapse(
         progress=progress,
     )
     ensembles = {place.stack: found for place, found in everywhere.items() if not place.after}
-    arithmetics = variant_arithmetics(ensembles)
+    arithmetics = arithmetic_by_variant(ensembles)
     both = {name + suffix: variants[name] for suffix in subjects for name in variants}
     findings = tuple(describe_regimes(ensembles, both, prepared.examined.properties))
     return Report(
@@ -90,7 +90,7 @@ def measure_model_collapse(
             *prepared.idle_towers,
             *subjects[""].anatomy.notes,
             *describe_published_variants(subjects[""].anatomy, variants),
-            *collect_reasons(ensembles),
+            *collect_reasons_for_inexactness(ensembles),
         ),
     )
 
@@ -179,7 +179,7 @@ def build_rows(
             }
             for row in build_measured_rows(variant, trajectories, keys, 1 if place.after else over):
                 if not (place.after and row.layer == 0):  # there is no block before state 0
-                    yield note_rounding(row, trajectories)
+                    yield note_rounding_uncertainty(row, trajectories)
             if not place.after:
                 yield from build_convergence_order_rows(variant, trajectories, keys)
 
@@ -190,7 +190,7 @@ def location_keys(place: StateLocation, several_stacks: bool) -> dict[str, Scala
     return stack | ({"after": place.after} if place.after else {})
 
 
-def note_rounding(row: Row, trajectories: Sequence[Trajectory]) -> Row:
+def note_rounding_uncertainty(row: Row, trajectories: Sequence[Trajectory]) -> Row:
     """Note on a number how far rounding may have changed it; on a null, that rounding has lost it."""
     plain = [one for one in trajectories if one.uncertain]
     if not plain or row.layer is None:
@@ -202,7 +202,7 @@ def note_rounding(row: Row, trajectories: Sequence[Trajectory]) -> Row:
     return replace(row, keys={**row.keys, UNCERTAINTY: by})
 
 
-def variant_arithmetics(ensembles: Mapping[str, Ensemble]) -> dict[str, str]:
+def arithmetic_by_variant(ensembles: Mapping[str, Ensemble]) -> dict[str, str]:
     """The arithmetic of every variant; all its stacks use the same."""
     return {
         name: combine_arithmetic_names(trajectories)
@@ -211,7 +211,7 @@ def variant_arithmetics(ensembles: Mapping[str, Ensemble]) -> dict[str, str]:
     }
 
 
-def collect_reasons(ensembles: Mapping[str, Ensemble]) -> Iterator[str]:
+def collect_reasons_for_inexactness(ensembles: Mapping[str, Ensemble]) -> Iterator[str]:
     """Why variants are not exact, each reason once."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for ensemble in ensembles.values():
@@ -246,7 +246,7 @@ def describe_arithmetic(arithmetic: str) -> str:
     return f"by subtraction in {arithmetic}, twice: what rounding changes is told"
 
 
-def format_arithmetics(arithmetics: Mapping[str, str]) -> str:
+def format_arithmetic_by_variant(arithmetics: Mapping[str, str]) -> str:
     """For a title: that of most variants, and which ones are not run so."""
     if set(arithmetics.values()) == {EXACT}:
         return "exact"
@@ -262,7 +262,7 @@ def build_views(
     texts: int,
     arithmetics: Mapping[str, str],
 ) -> Iterator[View]:
-    how = format_arithmetics(arithmetics)
+    how = format_arithmetic_by_variant(arithmetics)
     over = describe_averaging(texts, "texts")
     several = len({place.stack for place in everywhere}) > 1
     whole: dict[str, Scalar] = {"after": ""} if any(place.after for place in everywhere) else {}

@@ -53,7 +53,7 @@ class AttentionResiduals:
     logit_range: float
 
 
-def add_theorem(
+def add_theorem_rows(
     report: Report, checkpoint: LoadedModel, texts: Sequence[ModelInput], progress: Progress
 ) -> Report:
     """Add the theorem's numbers for the model to the report; or the reason why there are none."""
@@ -173,7 +173,7 @@ def describe_theorem(rows: Sequence[Row], config: HeadConfig, uncovered: str) ->
     known = [value for value in constants if value is not None]
     inside = sum(
         map(
-            is_within_radius,
+            is_within_theorem_radius,
             values_of_metric(rows, "attention_residual"),
             values_of_metric(rows, "layer_radius"),
         )
@@ -188,5 +188,5 @@ def values_of_metric(rows: Sequence[Row], metric: str) -> list[float | None]:
     return [row.value for row in rows if row.metric == metric]
 
 
-def is_within_radius(residual: float | None, radius: float | None) -> bool:
+def is_within_theorem_radius(residual: float | None, radius: float | None) -> bool:
     return residual is not None and radius is not None and residual < radius

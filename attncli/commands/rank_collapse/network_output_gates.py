@@ -23,11 +23,11 @@ Measured = dict[tuple[str, int, int], list[float]]
 """By metric, layer and head, one number of each seed."""
 
 
-def gate_metrics() -> list[str]:
+def list_gate_metrics() -> list[str]:
     return [name for name in ATTENTION.names() if ATTENTION.spec(name).of == OF_GATES]
 
 
-def add_gates(
+def add_gate_rows(
     report: Report, networks: Sequence[Network], variants: Mapping[str, AblationSwitches]
 ) -> Report:
     """The report with the gates of all heads, in plain float64."""
@@ -42,7 +42,10 @@ def add_gates(
     return replace(
         report,
         rows=(*report.rows, *rows),
-        metrics={**report.metrics, **{name: ATTENTION.definition(name) for name in gate_metrics()}},
+        metrics={
+            **report.metrics,
+            **{name: ATTENTION.definition(name) for name in list_gate_metrics()},
+        },
         views=(*report.views, *(build_view(variant) for variant in variants)),
         findings=(*report.findings, *findings),
     )
@@ -60,7 +63,7 @@ def measure_gates_of_layers(
         if state is not None:
             seen = compute_gated_heads(state, layer, spec)
             gates = GateObservations(seen.gate, seen.context, layer.w_o, seen.sink)
-        for name in gate_metrics():
+        for name in list_gate_metrics():
             values = np.full(spec.heads, np.nan) if gates is None else ATTENTION[name](gates)
             for head, value in enumerate(values):
                 measured.setdefault((name, index, head), []).append(float(value))
@@ -87,5 +90,5 @@ def describe_gates(rows: Sequence[Row]) -> str:
 
 def build_view(variant: str) -> View:
     return View(
-        f"Gates of {variant}", "layer.head", tuple(gate_metrics()), where={"variant": variant}
+        f"Gates of {variant}", "layer.head", tuple(list_gate_metrics()), where={"variant": variant}
     )

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attncli.analysis.model_argument_checks import check_options_before_loading
-from attncli.declare.dry_run import before_the_work
+from attncli.declare.dry_run import stop_here_in_dry_run
 from attncli.errors import InputError, UsageError
 from attncli.networks.variants import AblationSwitches
 from attncli.options.model import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
@@ -37,13 +37,13 @@ def prepare_collapse(
 ) -> "MetricStudy":
     """Load, verify and examine the model before the first curve is measured."""
     check_options_before_loading(source, model, inputs, tokens, seed)
-    refuse_two_arithmetics(model, arithmetic)
+    refuse_contradictory_arithmetics(model, arithmetic)
     requested = inputs.to_read(tokens, seed)
-    before_the_work()
+    stop_here_in_dry_run()
     from attncli.analysis import prepare
     from attncli.analysis.states.headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.model_collapse import measure_model_collapse
-    from attncli.commands.rank_collapse.model_collapse_bound import add_theorem
+    from attncli.commands.rank_collapse.model_collapse_bound import add_theorem_rows
     from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
     from attncli.models.loading.base_model import remove_model_head
     from attncli.models.loading.random_init import make_random_init_model
@@ -53,9 +53,9 @@ def prepare_collapse(
     checkpoint = prepare.load_in_dtype(source, options, prepare.FLOAT64_IF_IT_FITS, ahead)
     texts = make_inputs(checkpoint, requested)
     refuse_single_tokens(texts)
-    why_plain = explain_inexact(checkpoint.model, model, arithmetic)
+    why_plain = explain_why_no_variant_is_exact(checkpoint.model, model, arithmetic)
     first = prepare.prepare_model(checkpoint.body, texts[0], prepare.Requirement.ANATOMY)
-    cheap = is_shorter(first.short.kwargs, texts)
+    cheap = is_input_shorter_than_texts(first.short.kwargs, texts)
     subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
     require_enough_memory(first, texts, subjects[""].in_plain_numbers(variants))
     if with_random_init:
@@ -78,12 +78,13 @@ def prepare_collapse(
     )
 
     def study_with_theorem(*, metrics: Sequence[str], progress: "Progress") -> "Report":
-        return add_theorem(study(metrics=metrics, progress=progress), checkpoint, texts, progress)
+        report = study(metrics=metrics, progress=progress)
+        return add_theorem_rows(report, checkpoint, texts, progress)
 
     return study_with_theorem if theorem else study
 
 
-def refuse_two_arithmetics(model: ModelOptions, arithmetic: str) -> None:
+def refuse_contradictory_arithmetics(model: ModelOptions, arithmetic: str) -> None:
     """Options that contradict each other."""
     if arithmetic == PLAIN and model.dtype not in (None, PLAIN):
         raise UsageError(
@@ -92,7 +93,9 @@ def refuse_two_arithmetics(model: ModelOptions, arithmetic: str) -> None:
         )
 
 
-def explain_inexact(loaded: "PreTrainedModel", model: ModelOptions, arithmetic: str) -> str | None:
+def explain_why_no_variant_is_exact(
+    loaded: "PreTrainedModel", model: ModelOptions, arithmetic: str
+) -> str | None:
     """Why no variant can be exact, whatever its functions; None if nothing prevents it."""
     from attncli.models.loading.device_placement import require_one_device
 
@@ -108,7 +111,7 @@ def explain_inexact(loaded: "PreTrainedModel", model: ModelOptions, arithmetic: 
     return None
 
 
-def is_shorter(short: "Mapping[str, Any]", texts: "Sequence[ModelInput]") -> bool:
+def is_input_shorter_than_texts(short: "Mapping[str, Any]", texts: "Sequence[ModelInput]") -> bool:
     """Whether the short input is; some images and sounds have one size."""
     return all(count_input_numbers(short) < count_input_numbers(text.kwargs) for text in texts)
 

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.commands.reproduce.sequence_labeller import Labeller
+from attncli.commands.reproduce.sequence_labeller import TokenClassifier
 
 EPSILON = 1e-12
 """Of every norm of BERT's."""
@@ -24,7 +24,7 @@ Path = tuple[int, ...]
 """0, past the layer's attention, or a head from 1 on, in every layer."""
 
 
-class LayerFunctions(Protocol):
+class SubnetworkLayers(Protocol):
     """What a layer does to states [sequence, token, feature]."""
 
     def skip_attention(self, layer: int, states: Tensor) -> Tensor:
@@ -35,7 +35,7 @@ class LayerFunctions(Protocol):
 
 
 def run_single_path(
-    first: Tensor, steps: LayerFunctions, layers: int, paths: Sequence[Path]
+    first: Tensor, steps: SubnetworkLayers, layers: int, paths: Sequence[Path]
 ) -> list[Tensor]:
     """The last states of every path; where paths begin alike, that is run once."""
     states: dict[Path, Tensor] = {(): first}
@@ -53,23 +53,29 @@ def run_single_path(
     return [states[path] for path in paths]
 
 
-def run_subnetworks(network: Labeller, inputs: Tensor, paths: Sequence[Path]) -> list[Tensor]:
+def run_subnetworks(
+    network: TokenClassifier, inputs: Tensor, paths: Sequence[Path]
+) -> list[Tensor]:
     """The output [sequence, token, feature] of every path's sub-network."""
     return run_single_path(
-        network.embedding(inputs), RerunLayers(network), len(network.blocks), paths
+        network.embedding(inputs), RecomputedLayers(network), len(network.blocks), paths
     )
 
 
-def run_frozen_paths(network: Labeller, inputs: Tensor, paths: Sequence[Path]) -> list[Tensor]:
+def compute_frozen_path_terms(
+    network: TokenClassifier, inputs: Tensor, paths: Sequence[Path]
+) -> list[Tensor]:
     """Every path's term [sequence, token, feature] of the network's output."""
     first = network.embedding(inputs)
-    return run_single_path(first, FrozenLayers(network, first), len(network.blocks), paths)
+    return run_single_path(
+        first, LayersWithFrozenAttention(network, first), len(network.blocks), paths
+    )
 
 
-class RerunLayers:
+class RecomputedLayers:
     """Layers that compute attention from the sub-network's own states."""
 
-    def __init__(self, network: Labeller) -> None:
+    def __init__(self, network: TokenClassifier) -> None:
         self.blocks: Any = network.blocks  # transformers' classes have no types
 
     def skip_attention(self, layer: int, states: Tensor) -> Tensor:
@@ -82,15 +88,17 @@ class RerunLayers:
 
         def output_of_head(head: int) -> Tensor:
             own = head_features(block, head)
-            return normalize_states(F.linear(contexts[..., own], dense.weight[:, own], dense.bias))
+            return layer_norm_without_weights(
+                F.linear(contexts[..., own], dense.weight[:, own], dense.bias)
+            )
 
         return output_of_head
 
 
-class FrozenLayers:
+class LayersWithFrozenAttention:
     """Layers that apply to a part of the stream what they did to all of it."""
 
-    def __init__(self, network: Labeller, states: Tensor) -> None:
+    def __init__(self, network: TokenClassifier, states: Tensor) -> None:
         self.blocks: Any = network.blocks
         self.maps: list[Tensor] = []
         """[sequence, head, query, key], of each layer."""
@@ -127,5 +135,5 @@ def head_features(block: Any, head: int) -> slice:
     return slice((head - 1) * width, head * width)
 
 
-def normalize_states(states: Tensor) -> Tensor:
+def layer_norm_without_weights(states: Tensor) -> Tensor:
     return F.layer_norm(states, states.shape[-1:], eps=EPSILON)

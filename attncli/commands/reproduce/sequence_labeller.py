@@ -12,7 +12,7 @@ from transformers.models.bert.modeling_bert import BertAttention
 from attncli.commands.reproduce.tasks import Sizes, Task
 
 
-class Tokens(nn.Module):
+class TokenEmbedding(nn.Module):
     """Embeds tokens and their positions, normalised."""
 
     def __init__(self, vocabulary: int, length: int, width: int) -> None:
@@ -26,7 +26,7 @@ class Tokens(nn.Module):
         return states
 
 
-class Points(nn.Module):
+class PointEmbedding(nn.Module):
     """Embeds points of the plane through two layers, without positions: they are a set."""
 
     def __init__(self, width: int) -> None:
@@ -40,16 +40,16 @@ class Points(nn.Module):
         return states
 
 
-class Labeller(nn.Module):
+class TokenClassifier(nn.Module):
     """Embedding, blocks of attention, and a classifier of every token."""
 
     def __init__(self, task: Task, sizes: Sizes) -> None:
         super().__init__()
         width = sizes.width
         self.embedding = (
-            Points(width)
+            PointEmbedding(width)
             if task.vocabulary is None
-            else Tokens(task.vocabulary, task.length, width)
+            else TokenEmbedding(task.vocabulary, task.length, width)
         )
         config = BertConfig(
             hidden_size=width,
@@ -77,8 +77,8 @@ class Labeller(nn.Module):
         return states
 
 
-def build_labeller(task: Task, sizes: Sizes, seed: int) -> Labeller:
+def build_token_classifier(task: Task, sizes: Sizes, seed: int) -> TokenClassifier:
     """With random weights, drawn as torch draws those of a new layer; the same seed gives the same ones."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Labeller(task, sizes)
+        return TokenClassifier(task, sizes)

@@ -10,13 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.commands.reproduce.sequence_labeller import Labeller, build_labeller
+from attncli.commands.reproduce.sequence_labeller import TokenClassifier, build_token_classifier
 from attncli.commands.reproduce.tasks import Examples, Sizes, Task
 from attncli.commands.reproduce.training import (
     Tick,
     Watched,
+    do_not_observe_training,
     ignore_progress,
-    ignore_training,
     train,
 )
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
@@ -34,7 +34,7 @@ LARGEST_GRADIENT = 1.0
 class TrainedLabeller(NamedTuple):
     """A network after its training."""
 
-    network: Labeller
+    network: TokenClassifier
     asked: Examples
     seen: Examples
     """What it was trained on, or sequences of the same kind."""
@@ -47,10 +47,10 @@ def train_labeller(
     seed: int,
     saved: SavedTraining | None = None,
     advance: Tick = ignore_progress,
-    watched: Watched = ignore_training,
+    watched: Watched = do_not_observe_training,
 ) -> TrainedLabeller:
     """The same task, sizes, plan and seed give the same network."""
-    network = build_labeller(task, sizes, seed)
+    network = build_token_classifier(task, sizes, seed)
     test_examples = task.draw(np.random.default_rng([seed, QUESTIONS]), task.asked)
     batch = build_batches(task, seed, test_examples)
 

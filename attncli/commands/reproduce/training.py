@@ -37,7 +37,7 @@ Watch = Callable[[int], AfterStep]
 """
 
 
-def ignore_step(step: int) -> AfterStep:
+def do_nothing_after_step(step: int) -> AfterStep:
     """Observe nothing."""
     return lambda: None
 
@@ -46,7 +46,7 @@ Watched = Callable[[str, nn.Module, Mapping[str, Tensor], int], AfterStep]
 """Called with a training's name, its network, inputs to observe it on, and the first step."""
 
 
-def ignore_training(
+def do_not_observe_training(
     name: str, network: nn.Module, inputs: Mapping[str, Tensor], step: int
 ) -> AfterStep:
     """Observe nothing."""
@@ -63,7 +63,7 @@ def train(
     plan: TrainingPlan,
     saved: SavedTraining | None = None,
     advance: Tick = ignore_progress,
-    watch: Watch = ignore_step,
+    watch: Watch = do_nothing_after_step,
 ) -> list[float]:
     """Train with Adam and return the loss of every step.
 

@@ -55,12 +55,12 @@ def sensitivity(
     from attncli.analysis.model_argument_checks import check_options_before_loading
     from attncli.analysis.source_arguments import resolve_source
     from attncli.commands.sensitivity.report import METRICS
-    from attncli.gates import refuse_unmeasured
+    from attncli.gates import refuse_gates_on_unmeasured_metrics
 
     subject = resolve_source(source, "sensitivity", how.output)
     check_options_before_loading(subject, model, inputs, tokens, seed)
     model.refuse_half()
-    refuse_unmeasured(how.conditions, METRICS)
+    refuse_gates_on_unmeasured_metrics(how.conditions, METRICS)
     from attncli.commands.sensitivity.run import prepare_sensitivity
 
     study = prepare_sensitivity(

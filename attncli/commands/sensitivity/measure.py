@@ -149,13 +149,14 @@ def measure_text(
         even=rolled.even,
         correlations=[estimate_correlation(back, width, each, seed) for each in pairs],
         repeated=[
-            measure_repeat(subject, text, length) for length in choose_lengths(subject, text)
+            measure_last_token_repetition(subject, text, length)
+            for length in choose_repetition_lengths(subject, text)
         ],
-        floor=dtype_floor(subject),
+        floor=half_machine_epsilon(subject),
     )
 
 
-class RolloutShares(NamedTuple):
+class RolloutTokenShares(NamedTuple):
     """The last token's row of the product of ½Ā + ½I, of the model's maps and of uniform ones;
     empty if undefined."""
 
@@ -163,10 +164,10 @@ class RolloutShares(NamedTuple):
     even: list[float]
 
 
-def multiply_rollout_maps(subject: DecomposableModel, text: ModelInput) -> RolloutShares:
+def multiply_rollout_maps(subject: DecomposableModel, text: ModelInput) -> RolloutTokenShares:
     """Multiply the head means of all layers, starting at the last one; empty for a hybrid model."""
     if not all(call.attention for call in subject.stack.calls):
-        return RolloutShares([], [])
+        return RolloutTokenShares([], [])
     means: dict[AttentionSite, tuple[Tensor, Tensor]] = {}
 
     def add_strip(site: AttentionSite, strip: Strip) -> None:
@@ -187,19 +188,19 @@ def multiply_rollout_maps(subject: DecomposableModel, text: ModelInput) -> Rollo
     return multiply_maps(list(means.values()), text.tokens)
 
 
-def multiply_maps(means: Sequence[tuple[Tensor, Tensor]], tokens: int) -> RolloutShares:
+def multiply_maps(means: Sequence[tuple[Tensor, Tensor]], tokens: int) -> RolloutTokenShares:
     """Multiply the maps from the last layer to the first."""
     if not means or any(mean.shape != (tokens, tokens) for mean, _ in means):
-        return RolloutShares([], [])
+        return RolloutTokenShares([], [])
     rows = torch.zeros(2, tokens, dtype=torch.float64)
     rows[:, -1] = 1.0
     for mean, seen in reversed(means):
         even = seen.double() / seen.double().sum(dim=-1, keepdim=True)
         rows = (rows + torch.stack([rows[0] @ mean.double(), rows[1] @ even])) / 2.0
-    return RolloutShares(rows[0].tolist(), rows[1].tolist())
+    return RolloutTokenShares(rows[0].tolist(), rows[1].tolist())
 
 
-def choose_lengths(subject: DecomposableModel, text: ModelInput) -> list[int]:
+def choose_repetition_lengths(subject: DecomposableModel, text: ModelInput) -> list[int]:
     """Doubling lengths up to the text's own; none where the model reads more than one text's ids."""
     if set(text.kwargs) != {WORDS}:
         return []
@@ -212,7 +213,9 @@ def choose_lengths(subject: DecomposableModel, text: ModelInput) -> list[int]:
     return [*found, most] if most >= SHORTEST else []
 
 
-def measure_repeat(subject: DecomposableModel, text: ModelInput, length: int) -> RepeatedToken:
+def measure_last_token_repetition(
+    subject: DecomposableModel, text: ModelInput, length: int
+) -> RepeatedToken:
     """‖y_n(x) - y_n(x, x_n)‖ / ‖y_n(x)‖ of the text's first tokens."""
     ids = text.kwargs[WORDS][:, :length]
     once, twice = (
@@ -224,6 +227,6 @@ def measure_repeat(subject: DecomposableModel, text: ModelInput, length: int) ->
     return RepeatedToken(length, float((once - twice).norm() / once.norm()))
 
 
-def dtype_floor(subject: DecomposableModel) -> float:
+def half_machine_epsilon(subject: DecomposableModel) -> float:
     """Half the distance of two neighbouring numbers near 1, in the model's type."""
     return float(torch.finfo(subject.checkpoint.model.dtype).eps) / 2.0

@@ -76,8 +76,12 @@ def build_position_rows(texts: Sequence[TextSensitivity], words: Sequence[str]) 
         keys: dict[str, Scalar] = {"position": place}
         keys |= {"word": words[place]} if place < len(words) else {}
         keys |= {MARK: LARGE} if place in listed else {}
-        yield build_sampled_row(SENSITIVITY, texts, [one.norms for one in texts], place, keys)
-        yield build_sampled_row(SHARE, texts, [one.shares for one in texts], place, keys)
+        yield build_row_from_sampled_directions(
+            SENSITIVITY, texts, [one.norms for one in texts], place, keys
+        )
+        yield build_row_from_sampled_directions(
+            SHARE, texts, [one.shares for one in texts], place, keys
+        )
         if not all(one.paths for one in texts):
             note = f"{NOT_APPLICABLE}the stack's blocks do not all mix tokens by square maps of attention"
             yield Row(PATHS, None, "1", note=note, keys=keys)
@@ -87,7 +91,7 @@ def build_position_rows(texts: Sequence[TextSensitivity], words: Sequence[str]) 
         yield summarize_values(PATHS, "1", paths, "", keys={**keys, UNIFORM: even})
 
 
-def build_sampled_row(
+def build_row_from_sampled_directions(
     metric: str,
     texts: Sequence[TextSensitivity],
     numbers: Sequence[TokenEstimatesWithErrors],
@@ -161,18 +165,21 @@ def describe_most_sensitive(shares: Sequence[Row], words: Sequence[str]) -> str:
     order = sorted(shares, key=lambda row: -(row.value or 0.0))
     first = select_indistinguishable_from_first(order)
     second = select_indistinguishable_from_first(order[1:]) if len(first) == 1 else []
-    sentence = ", then to ".join(describe_group(group, words) for group in (first, second) if group)
+    sentence = ", then to ".join(
+        describe_token_group(group, words) for group in (first, second) if group
+    )
     least = select_indistinguishable_from_last(order)
     least_apart = len(least) == 1 and least[0] not in (*first, *second)
     return f"is most sensitive to {sentence}" + (
-        f"; least to {describe_group(least, words)}" if least_apart else ""
+        f"; least to {describe_token_group(least, words)}" if least_apart else ""
     )
 
 
-def describe_group(rows: Sequence[Row], words: Sequence[str]) -> str:
+def describe_token_group(rows: Sequence[Row], words: Sequence[str]) -> str:
     """One token; or how many, and the first two of them."""
     few = [
-        f"{name_token(int(row.keys['position']), words)} ({format_share(row)})" for row in rows[:2]
+        f"{format_token_with_position(int(row.keys['position']), words)} ({format_share(row)})"
+        for row in rows[:2]
     ]
     if len(rows) == 1:
         return few[0]
@@ -222,7 +229,7 @@ def format_estimate(estimates: Sequence[EstimateWithError]) -> str:
     return f"{mean:.2f} ± {error:.2f}" if error > 0.0 else f"{mean:.2f}"
 
 
-def name_token(place: int, words: Sequence[str]) -> str:
+def format_token_with_position(place: int, words: Sequence[str]) -> str:
     return f"token {place} {words[place]}".rstrip() if place < len(words) else f"token {place}"
 
 

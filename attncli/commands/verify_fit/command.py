@@ -35,8 +35,8 @@ def verify_fit(
     Evaluates the module of the file on its inputs, row by row, and compares it with the patterns and the request that
     the file holds. The search that made the module is not run again.
     """
-    from attncli.commands.verify_fit.run import measure_fit_file, refuse_other_gates
+    from attncli.commands.verify_fit.run import measure_fit_file, refuse_gates_on_other_metrics
 
-    refuse_other_gates(how.conditions)
+    refuse_gates_on_other_metrics(how.conditions)
     report = measure_fit_file(fit, how)
     return report.with_verdicts(()) if allow_unmet else report

@@ -21,7 +21,7 @@ def measure_fit_file(path: Path, how: RunContext) -> Report:
     return add_pictures(report, read_fits(path)[0]) if how.pictures or how.maps else report
 
 
-def refuse_other_gates(conditions: Sequence[Condition]) -> None:
+def refuse_gates_on_other_metrics(conditions: Sequence[Condition]) -> None:
     """Refuse a gate on a number that no fit has, before the work."""
     for condition in conditions:
         if condition.metric not in FIT_METRICS:

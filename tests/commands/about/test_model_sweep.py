@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from attncli.commands.about.sweep.report import SweepItem, SweepMetric, build_sweep_report
-from attncli.gates import AGGREGATES, decide_conditions, parse_condition, parse_subject, select_rows
+from attncli.gates import (
+    AGGREGATES,
+    decide_conditions,
+    parse_condition,
+    parse_selection_and_aggregate,
+    select_rows,
+)
 from attncli.records import Definition, Report, Row, Verdict
 from attncli.render import FORMATS
 from attncli.render.plots.figure import save_figure
@@ -21,7 +27,7 @@ from attncli.reports.reading import from_json
 
 
 def shown(text: str) -> SweepMetric:
-    selection, aggregate = parse_subject(text)
+    selection, aggregate = parse_selection_and_aggregate(text)
     choose: Callable[[Report], Sequence[Row]] = lambda report: select_rows(report, selection)  # noqa: E731
     return SweepMetric(text, selection.metric, choose, aggregate, AGGREGATES[aggregate])
 

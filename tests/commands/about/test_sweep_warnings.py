@@ -14,7 +14,7 @@ def item(step: int, *warnings: str) -> SweepItem:
 
 
 def test_a_warning_of_many_items_is_told_once() -> None:
-    selection, aggregate = gates.parse_subject("sink")
+    selection, aggregate = gates.parse_selection_and_aggregate("sink")
     shown = SweepMetric(
         "sink", "sink", partial(gates.select_rows, selection=selection), aggregate, fmean
     )

@@ -16,7 +16,7 @@ from attncli.commands.inspect_weights.report import (
     CENSUS,
     NULL,
     NULL_DRAWS,
-    weights_only,
+    build_weights_report,
 )
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS
@@ -42,7 +42,7 @@ def finding(report: Report, about: str) -> str:
 
 def test_the_trained_head_that_is_known(minilm: Path) -> None:
     """Its trace and that of its square, from an independent computation."""
-    report = weights_only(minilm, layers=[0], heads=[0])
+    report = build_weights_report(minilm, layers=[0], heads=[0])
     assert value(report, "qk_trace", 0, 0) == pytest.approx(-9.3168, abs=1e-4)
     assert value(report, "qk_trace_square", 0, 0) == pytest.approx(17.9222, abs=1e-4)
     mean = value(report, "qk_eigenvalue_mean", 0, 0)
@@ -52,7 +52,7 @@ def test_the_trained_head_that_is_known(minilm: Path) -> None:
 
 def test_every_head_of_a_trained_model(minilm: Path) -> None:
     """All 72, against the D × D product of one of them in float64."""
-    report = weights_only(minilm, ["qk_stable_rank", "ov_stable_rank", "ov_frobenius"])
+    report = build_weights_report(minilm, ["qk_stable_rank", "ov_stable_rank", "ov_frobenius"])
     assert len([row for row in report.rows if row.layer is not None]) == 3 * 72
     held = load_file(minilm / "model.safetensors")
     name, rows = "encoder.layer.4.attention", slice(9 * 32, 10 * 32)
@@ -68,7 +68,7 @@ def test_every_head_of_a_trained_model(minilm: Path) -> None:
 def test_nulls_stand_beside_the_numbers(tmp_path: Path) -> None:
     """Random weights have what the null says, within its spread."""
     saved("gpt2", tmp_path)
-    report = weights_only(tmp_path)
+    report = build_weights_report(tmp_path)
     nulls = {row.metric: row for row in report.rows if row.variant == NULL}
     assert nulls.keys() == {n for n in WEIGHTS.names() if WEIGHTS.definition(n).unit in SCALE_FREE}
     for metric, null in nulls.items():
@@ -80,7 +80,7 @@ def test_nulls_stand_beside_the_numbers(tmp_path: Path) -> None:
 
 def test_what_does_not_apply_is_null_with_the_reason(tmp_path: Path) -> None:
     saved("qwen3", tmp_path)
-    for row in weights_only(tmp_path).rows:
+    for row in build_weights_report(tmp_path).rows:
         if row.metric.startswith("qk_") and row.layer is not None:
             assert row.value is None
             assert "QK-norm" in (row.note or "")
@@ -95,14 +95,14 @@ def test_a_norm_on_queries_that_the_config_does_not_tell_of(tmp_path: Path) -> N
     held = load_file(tmp_path / "model.safetensors")
     held["layers.1.self_attn.q_norm.weight"] = np.ones(10)
     save_file(held, tmp_path / "model.safetensors")
-    report = weights_only(tmp_path, ["qk_trace"])
+    report = build_weights_report(tmp_path, ["qk_trace"])
     assert value(report, "qk_trace", 1, 0) is None
     assert value(report, "qk_trace", 0, 0) is not None
 
 
 def test_rotary_positions_are_said(tmp_path: Path) -> None:
     saved("llama", tmp_path)
-    report = weights_only(tmp_path, ["qk_trace", "ov_trace"])
+    report = build_weights_report(tmp_path, ["qk_trace", "ov_trace"])
     notes = {row.metric: row.note for row in report.rows if row.layer is not None}
     assert notes == {"qk_trace": AT_OFFSET_0, "ov_trace": None}
     assert any("offset 0" in warning for warning in report.warnings)
@@ -110,7 +110,10 @@ def test_rotary_positions_are_said(tmp_path: Path) -> None:
 
 def test_a_selection_has_the_same_numbers(tmp_path: Path) -> None:
     saved("llama", tmp_path)
-    whole, part = weights_only(tmp_path), weights_only(tmp_path, ["ov_trace"], [1], [3, 1, 3])
+    whole, part = (
+        build_weights_report(tmp_path),
+        build_weights_report(tmp_path, ["ov_trace"], [1], [3, 1, 3]),
+    )
     heads = [(row.layer, row.head) for row in part.rows if row.layer is not None]
     assert heads == [(1, 3), (1, 1)]
     for layer, head in heads:
@@ -128,7 +131,7 @@ def test_dead_narrow_and_loud_heads_are_named(tmp_path: Path) -> None:
     held[name.format(0, "self.query")][3 * d :] *= 100.0
     held[name.format(1, "self.value")][2 * d : 3 * d] += 40.0 * np.ones(48)
     save_file(held, path)
-    report = weights_only(tmp_path)
+    report = build_weights_report(tmp_path)
     assert "zero in 1 head (0.1): they write nothing" in finding(report, "W_OV")
     assert "what they write in 1 head (1.2): stable rank from 1.0" in finding(report, "W_OV")
     assert "times the median" in finding(report, "W_QK")
@@ -139,7 +142,7 @@ def test_dead_narrow_and_loud_heads_are_named(tmp_path: Path) -> None:
 
 def test_the_census_is_in_the_report(tmp_path: Path) -> None:
     saved("gpt_oss", tmp_path)
-    report = weights_only(tmp_path, ["ov_trace"])
+    report = build_weights_report(tmp_path, ["ov_trace"])
     counts = {row.metric: row.value for row in report.rows if row.metric in CENSUS}
     assert counts == {
         "full_layers": 1,
@@ -155,19 +158,19 @@ def test_the_census_is_in_the_report(tmp_path: Path) -> None:
 
 def test_the_report_is_strict_json_and_says_what_was_read(tmp_path: Path) -> None:
     saved("gpt_neox", tmp_path)
-    said = json.loads(as_json(weights_only(tmp_path)))
+    said = json.loads(as_json(build_weights_report(tmp_path)))
     assert said["source"]["path"] == str(tmp_path)
     assert len(said["source"]["weight_sha256_of_tensors_read"]) == 64
     assert said["source"]["norm_gain_folded"] is True
     assert said["metrics"].keys() == {*WEIGHTS.names(), *CENSUS}
-    assert weights_only(tmp_path) == weights_only(str(tmp_path))
+    assert build_weights_report(tmp_path) == build_weights_report(str(tmp_path))
 
 
 @pytest.mark.slow
 def test_no_torch_is_imported(minilm: Path) -> None:
     program = (
-        "import sys\nfrom attncli.commands.inspect_weights.report import weights_only\n"
-        f"weights_only({str(minilm)!r})\n"
+        "import sys\nfrom attncli.commands.inspect_weights.report import build_weights_report\n"
+        f"build_weights_report({str(minilm)!r})\n"
         "assert not {'torch', 'transformers', 'scipy'} & sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -192,7 +195,7 @@ def test_what_cannot_be_done_is_said_in_one_sentence(
 ) -> None:
     saved("bert", tmp_path)
     with pytest.raises(kind, match=says) as refused:
-        weights_only(**{"source": tmp_path, **arguments})
+        build_weights_report(**{"source": tmp_path, **arguments})
     assert "\n" not in str(refused.value)
 
 
@@ -202,7 +205,7 @@ def test_unknown_families_are_refused_by_name(kind: str, tmp_path: Path) -> None
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": kind}))
     with pytest.raises(UsageError, match=f"'{kind}'"):
-        weights_only(tmp_path)
+        build_weights_report(tmp_path)
 
 
 def test_a_nan_anywhere_in_a_tensor_that_is_read_is_refused(tmp_path: Path) -> None:
@@ -213,7 +216,7 @@ def test_a_nan_anywhere_in_a_tensor_that_is_read_is_refused(tmp_path: Path) -> N
     held["encoder.layer.0.attention.self.query.weight"][-1, -1] = np.nan
     save_file(held, path)
     with pytest.raises(InputError, match="holds NaN"):
-        weights_only(tmp_path, ["qk_trace"], [0], [0])
+        build_weights_report(tmp_path, ["qk_trace"], [0], [0])
 
 
 @pytest.mark.parametrize("factor", [5e-324, 1e-200, 1e200])
@@ -230,4 +233,4 @@ def test_weights_whose_products_are_no_floats_are_refused(
     file.unlink()
     save_file(held, file, {"format": "pt"})
     with pytest.raises(InputError, match=r"head 0\.0 has weights of at most .*leave float range"):
-        weights_only(tmp_path)
+        build_weights_report(tmp_path)

@@ -11,13 +11,13 @@ import pytest
 from attncli.commands.count_paths.report import count_paths
 from attncli.commands.paths.synthetic import output_by_path_length
 from attncli.commands.paths.synthetic.head_shares import measure_head_shares
-from attncli.commands.paths.synthetic.metrics_by_path_length import measure_decomposition
+from attncli.commands.paths.synthetic.metrics_by_path_length import measure_path_terms
 from attncli.commands.paths.synthetic.network_paths import (
-    build_finding,
+    build_path_length_finding,
     measure_network_paths,
 )
 from attncli.commands.paths.synthetic.output_by_path_length import (
-    Decomposition,
+    PathLengthDecomposition,
     decompose_output,
     subtract_states,
     sum_terms,
@@ -25,7 +25,7 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
 from attncli.commands.paths.synthetic.single_paths import (
     describe_decay,
     follow_path,
-    freeze_network,
+    freeze_attention_and_norms,
     measure_sampled_paths,
 )
 from attncli.errors import InputError
@@ -47,7 +47,7 @@ KINDS: list[dict[str, Any]] = [
 ]
 
 
-def decomposition(variant: str, seed: int = 0, **kinds: Any) -> Decomposition:
+def decomposition(variant: str, seed: int = 0, **kinds: Any) -> PathLengthDecomposition:
     network = GeneratedNetwork(NetworkSpec(**kinds), seed)
     return decompose_output(network, VARIANTS[variant], variant, lambda: None)
 
@@ -58,7 +58,7 @@ def test_terms_add_up_to_the_output_and_to_its_residual(
     kinds: dict[str, Any], variant: str
 ) -> None:
     found = decomposition(variant, layers=5, tokens=24, width=16, heads=2, **kinds)
-    numbers = measure_decomposition(found, [], variant, tolerance=1e-12)
+    numbers = measure_path_terms(found, [], variant, tolerance=1e-12)
     assert numbers.completeness < 1e-13
     assert numbers.completeness_of_residual < 1e-9
     assert math.fsum(numbers.by_length["path_output_share"].values()) == pytest.approx(
@@ -85,7 +85,7 @@ def test_enumerating_every_path_gives_the_same_terms() -> None:
     network = GeneratedNetwork(NetworkSpec(layers=3, heads=2, tokens=7, width=6), 1)
     attention, maps, output = dense(network)
     expected = {length: np.zeros((7, 6)) for length in range(4)}
-    passed = freeze_network(network, "SAN+skip")
+    passed = freeze_attention_and_norms(network, "SAN+skip")
     for path in itertools.product(range(3), repeat=3):
         product, term = np.eye(7), network.embeddings()
         for layer, choice in enumerate(path):
@@ -136,7 +136,7 @@ def test_residuals_of_long_paths_are_true_far_below_the_float_floor() -> None:
     network = GeneratedNetwork(
         NetworkSpec(layers=10, heads=2, tokens=5, width=4, init_scale=0.15), 2
     )
-    found = measure_decomposition(
+    found = measure_path_terms(
         decompose_output(network, VARIANTS["SAN+skip"], "", lambda: None),
         ["log10_residual_frobenius"],
         "",
@@ -155,7 +155,7 @@ def test_residuals_of_long_paths_are_true_far_below_the_float_floor() -> None:
 
 
 def test_terms_that_do_not_add_up_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = output_by_path_length.advance_terms
+    usual = output_by_path_length.propagate_path_terms
 
     def without_length_two(
         terms: output_by_path_length.Terms, layer: Any
@@ -163,7 +163,7 @@ def test_terms_that_do_not_add_up_are_refused(monkeypatch: pytest.MonkeyPatch) -
         found = usual(terms, layer)
         return {length: term for length, term in found.items() if length != 2}
 
-    monkeypatch.setattr(output_by_path_length, "advance_terms", without_length_two)
+    monkeypatch.setattr(output_by_path_length, "propagate_path_terms", without_length_two)
     network = GeneratedNetwork(NetworkSpec(layers=3, tokens=8, width=8), 0)
     with pytest.raises(InputError, match="cannot be trusted"):
         measure_network_paths([network], True, [], {})
@@ -261,13 +261,13 @@ def test_terms_that_cancel_are_warned_of() -> None:
     """Two terms a thousand times the output, against each other."""
     one = SplitState.of(np.random.default_rng(0).standard_normal((5, 3)))
     large = SplitState.of(1000.0 * np.random.default_rng(1).standard_normal((5, 3)))
-    found = Decomposition(
+    found = PathLengthDecomposition(
         one,
         {0: sum_terms({0: one, 1: large}), 1: subtract_states(one, sum_terms({0: one, 1: large}))},
     )
-    numbers = measure_decomposition(found, [], "", COMPLETENESS.of("float64"))
+    numbers = measure_path_terms(found, [], "", COMPLETENESS.of("float64"))
     assert numbers.cancellation > 1000.0
-    assert "terms cancel each other" in build_finding("", [numbers], {0: 1, 1: 1}).text
+    assert "terms cancel each other" in build_path_length_finding("", [numbers], {0: 1, 1: 1}).text
 
 
 def medians(values: list[float]) -> list[Row]:

@@ -9,13 +9,17 @@ import pytest
 import torch
 
 from attncli.commands.reproduce.circle import recurrence_runs
-from attncli.commands.reproduce.circle.arcs import PAIRS, RADIUS, STEP, arc_positions
+from attncli.commands.reproduce.circle.arcs import PAIRS, RADIUS, STEP, compute_arc_positions
 from attncli.commands.reproduce.circle.circle_network import draw_weights
 from attncli.commands.reproduce.circle.experiment import Experiment
-from attncli.commands.reproduce.circle.network_design import Design, as_published, design_by_name
+from attncli.commands.reproduce.circle.network_design import (
+    NetworkDesign,
+    design_by_name,
+    make_published_design,
+)
 from attncli.commands.reproduce.circle.recurrence_runs import (
     CircleRun,
-    first_lasting_index,
+    first_index_true_to_end,
     run_recurrence,
 )
 from attncli.commands.reproduce.circle.report import (
@@ -26,7 +30,7 @@ from attncli.commands.reproduce.circle.report import (
     format_headline,
     select_shown_steps,
 )
-from attncli.commands.reproduce.circle.train_and_measure import measure_circle
+from attncli.commands.reproduce.circle.train_and_measure import train_and_measure_circle_networks
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.records import Report, Row
@@ -49,7 +53,7 @@ SAN, WITH_SKIP = design_by_name(8, "SAN"), design_by_name(8, "SAN+skip")
     ],
 )
 def test_what_is_settled_holds_to_the_end(holds: list[bool], step: int | None) -> None:
-    assert first_lasting_index(holds) == step
+    assert first_index_true_to_end(holds) == step
 
 
 def test_few_of_many_steps_are_told() -> None:
@@ -64,15 +68,15 @@ def test_few_of_many_steps_are_told() -> None:
 def run_of(states: Sequence[Any], monkeypatch: pytest.MonkeyPatch) -> CircleRun:
     """What is measured on a recurrence that goes through these places [step, point, 2]."""
 
-    def walk(design: Design, weights: object, steps: int) -> Iterator[SplitState]:
+    def walk(design: NetworkDesign, weights: object, steps: int) -> Iterator[SplitState]:
         yield from (SplitState.of(np.asarray(state)) for state in states)
 
-    monkeypatch.setattr(recurrence_runs, "iterate_recurrence", walk)
+    monkeypatch.setattr(recurrence_runs, "iterate_predictions", walk)
     return run_recurrence(SAN, {}, 0.0, len(states) - 1, [RESIDUAL], lambda steps: None)
 
 
 def test_a_pair_that_follows_its_arcs(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = run_of(arc_positions(PAIRS), monkeypatch)
+    run = run_of(compute_arc_positions(PAIRS), monkeypatch)
     assert run.arc_error == 0.0
     assert run.steps_on_arc == PAIRS - 1
     assert run.moves == pytest.approx([1.0] * (PAIRS - 1))
@@ -82,7 +86,7 @@ def test_a_pair_that_follows_its_arcs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pair_that_stands_apart_stops_and_does_not_collapse(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    walked = arc_positions(20)
+    walked = compute_arc_positions(20)
     run = run_of([*walked[:6], *[walked[5]] * 14], monkeypatch)
     assert (run.collapse_step, run.stop_step) == (None, 5)
     assert run.steps_on_arc == 19  # the circle has gone on by 14 steps, 0.088 radii
@@ -92,7 +96,7 @@ def test_a_pair_that_stands_apart_stops_and_does_not_collapse(
 def test_a_pair_that_creeps_has_stopped_below_a_hundredth_of_a_step(
     share: float, stops: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    creeping = [arc_positions(1)[0] + [0.0, step * share * STEP] for step in range(5)]
+    creeping = [compute_arc_positions(1)[0] + [0.0, step * share * STEP] for step in range(5)]
     assert (run_of(creeping, monkeypatch).stop_step is not None) is stops
 
 
@@ -100,7 +104,7 @@ def test_a_pair_that_jumps_together_collapses_and_does_not_stop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     away = np.array([[0.2, 0.1], [0.2, 0.1 + 1e-4]])
-    run = run_of([*arc_positions(3), *[away, -away] * 4], monkeypatch)
+    run = run_of([*compute_arc_positions(3), *[away, -away] * 4], monkeypatch)
     assert (run.collapse_step, run.stop_step) == (3, None)
     assert run.steps_on_arc == 3
 
@@ -108,13 +112,15 @@ def test_a_pair_that_jumps_together_collapses_and_does_not_stop(
 def test_points_that_part_again_have_not_collapsed(monkeypatch: pytest.MonkeyPatch) -> None:
     close = np.array([[0.2, 0.1], [0.2, 0.1 + 1e-4]])
     assert (
-        run_of([arc_positions(1)[0], close, close, arc_positions(1)[0]], monkeypatch).collapse_step
+        run_of(
+            [compute_arc_positions(1)[0], close, close, compute_arc_positions(1)[0]], monkeypatch
+        ).collapse_step
         is None
     )
 
 
 def test_the_distance_to_the_arcs_is_the_farther_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    moved = arc_positions(2)
+    moved = compute_arc_positions(2)
     moved[1, 1] += [0.0, RADIUS / 2]
     run = run_of(moved, monkeypatch)
     assert run.distances == pytest.approx([0.0, 0.5])
@@ -136,10 +142,10 @@ def test_points_that_rounding_cannot_tell_apart_are_one(monkeypatch: pytest.Monk
         make_scaled_array(np.array([0.2, 0.1])), make_scaled_array(np.zeros((2, 2))), plain=False
     )
 
-    def walk(design: Design, weights: object, steps: int) -> Iterator[SplitState]:
+    def walk(design: NetworkDesign, weights: object, steps: int) -> Iterator[SplitState]:
         yield from [*falling, one, one]
 
-    monkeypatch.setattr(recurrence_runs, "iterate_recurrence", walk)
+    monkeypatch.setattr(recurrence_runs, "iterate_predictions", walk)
     run = run_recurrence(SAN, {}, 0.0, 6, [RESIDUAL], lambda steps: None)
     assert run.collapse_step == 1
     assert run.collapse_order == pytest.approx(3.0, rel=0.05)
@@ -230,7 +236,9 @@ SMALL = Experiment(seeds=[0, 1], training_steps=5, steps=12)
 
 def small(progress: Any = lambda *args: None, **options: Any) -> Report:
     designs = {(8, "SAN"): SAN, (8, "SAN+skip"): WITH_SKIP}
-    return measure_circle(designs, SMALL, ["stable_rank"], progress=progress, **options)
+    return train_and_measure_circle_networks(
+        designs, SMALL, ["stable_rank"], progress=progress, **options
+    )
 
 
 def test_the_same_seeds_give_the_same_bytes_and_every_number_is_defined() -> None:
@@ -263,8 +271,8 @@ def test_attention_without_a_skip_cubes_the_distance_and_with_one_does_not() -> 
 
 
 def test_as_published_is_another_experiment() -> None:
-    designs = {(8, name): as_published(8, name) for name in ("SAN", "SAN+skip")}
-    found = measure_circle(designs, SMALL, [], published=True)
+    designs = {(8, name): make_published_design(8, name) for name in ("SAN", "SAN+skip")}
+    found = train_and_measure_circle_networks(designs, SMALL, [], published=True)
     assert found.source["as_published"]
     assert (
         found.source["variants"]["SAN"] | {"running_sum": True}

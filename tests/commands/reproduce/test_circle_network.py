@@ -10,11 +10,17 @@ import torch
 from oracles import circle as oracle
 
 from attncli.commands.reproduce.circle import recurrence as module
-from attncli.commands.reproduce.circle.arcs import AROUND, PAIRS, RADIUS, STEP, arc_positions
+from attncli.commands.reproduce.circle.arcs import (
+    AROUND,
+    PAIRS,
+    RADIUS,
+    STEP,
+    compute_arc_positions,
+)
 from attncli.commands.reproduce.circle.circle_network import (
     BATCH,
     BATCHES,
-    CircleNetworks,
+    BatchedCircleNetworks,
     Dropout,
     build_loss,
     compute_training_losses,
@@ -24,11 +30,11 @@ from attncli.commands.reproduce.circle.circle_network import (
 from attncli.commands.reproduce.circle.experiment import Experiment
 from attncli.commands.reproduce.circle.network_design import (
     DROPOUT,
-    Design,
-    as_published,
+    NetworkDesign,
     design_by_name,
+    make_published_design,
 )
-from attncli.commands.reproduce.circle.recurrence import iterate_recurrence
+from attncli.commands.reproduce.circle.recurrence import iterate_predictions
 from attncli.commands.reproduce.training import train
 from attncli.errors import Unresolved, UsageError
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts, SplitState
@@ -40,13 +46,13 @@ torch.set_num_threads(1)
 
 NAMED = [pytest.param(design_by_name(8, name), id=name) for name in VARIANTS]
 PUBLISHED = [
-    pytest.param(as_published(8, name), id=f"published {name}")
+    pytest.param(make_published_design(8, name), id=f"published {name}")
     for name in ("SAN", "SAN+MLP", "SAN+skip", "transformer")
 ]
 each_design = pytest.mark.parametrize("design", NAMED + PUBLISHED)
 
 
-def lively(design: Design, seed: int = 0) -> dict[str, Array]:
+def lively(design: NetworkDesign, seed: int = 0) -> dict[str, Array]:
     """Weights of which none is what it was at the beginning."""
     stream = np.random.default_rng([seed, 7])
     drawn = draw_weights(design, seed)
@@ -55,8 +61,8 @@ def lively(design: Design, seed: int = 0) -> dict[str, Array]:
     }
 
 
-def network_of(design: Design, weights: dict[str, Array]) -> CircleNetworks:
-    network = CircleNetworks(design, [0]).double()
+def network_of(design: NetworkDesign, weights: dict[str, Array]) -> BatchedCircleNetworks:
+    network = BatchedCircleNetworks(design, [0]).double()
     network.load_state_dict(
         {name: torch.from_numpy(value[None]) for name, value in weights.items()}
     )
@@ -64,7 +70,7 @@ def network_of(design: Design, weights: dict[str, Array]) -> CircleNetworks:
 
 
 def test_the_points_walk_two_arcs_of_one_circle() -> None:
-    walked = arc_positions(AROUND)
+    walked = compute_arc_positions(AROUND)
     for step, point in itertools.product((0, 1, 250, 498, 999), (0, 1)):
         angle = 2.0 * math.pi * (step + point * PAIRS) / AROUND
         expected = [RADIUS * math.cos(angle), RADIUS * math.sin(angle)]
@@ -75,7 +81,7 @@ def test_the_points_walk_two_arcs_of_one_circle() -> None:
 
 @pytest.mark.parametrize("name", ["SAN", "SAN+MLP", "SAN+skip", "transformer"])
 def test_designs_have_what_their_name_says_and_published_ones_keep_the_skip(name: str) -> None:
-    named, published = design_by_name(32, name), as_published(32, name)
+    named, published = design_by_name(32, name), make_published_design(32, name)
     assert (named.switches, named.running_sum, named.dropout) == (VARIANTS[name], False, 0.0)
     assert published.switches.skip
     assert published.switches.mlp == VARIANTS[name].mlp
@@ -87,13 +93,13 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(UsageError, match="`width=7` must be a positive multiple of the 2 heads"):
         design_by_name(7, "SAN")
     with pytest.raises(UsageError, match="no SAN\\+MLP-noskip"):
-        as_published(8, "SAN+MLP-noskip")
+        make_published_design(8, "SAN+MLP-noskip")
 
 
 @each_design
-def test_the_network_is_the_one_written_out(design: Design) -> None:
+def test_the_network_is_the_one_written_out(design: NetworkDesign) -> None:
     weights, n = lively(design), oracle.Arithmetic()
-    points = arc_positions(3)[1:]
+    points = compute_arc_positions(3)[1:]
     expected = [
         oracle.next_points(n.array(pair), weights, n, **switches_of(design)).astype(float)
         for pair in points
@@ -102,19 +108,19 @@ def test_the_network_is_the_one_written_out(design: Design) -> None:
     assert found.detach().numpy()[0] == pytest.approx(np.array(expected), abs=1e-12)
 
 
-def switches_of(design: Design) -> dict[str, bool]:
+def switches_of(design: NetworkDesign) -> dict[str, bool]:
     own = design.switches
     return {"skip": own.skip, "mlp": own.mlp, "mlp_skip": own.mlp_skip}
 
 
 @each_design
-def test_the_recurrence_is_the_network_applied_to_its_own_output(design: Design) -> None:
+def test_the_recurrence_is_the_network_applied_to_its_own_output(design: NetworkDesign) -> None:
     """As long as the points are apart; where predictions are added up, their sum is what it is applied to."""
     weights = lively(design, seed=1)
     network = network_of(design, weights)
-    given = torch.from_numpy(arc_positions(1))[None]
-    states = list(iterate_recurrence(design, weights, 4))
-    assert np.array_equal(states[0].states.value(), arc_positions(1)[0])
+    given = torch.from_numpy(compute_arc_positions(1))[None]
+    states = list(iterate_predictions(design, weights, 4))
+    assert np.array_equal(states[0].states.value(), compute_arc_positions(1)[0])
     for state in states[1:]:
         found = network(given, skip_dropout).detach()
         given = given + found if design.running_sum else found
@@ -128,8 +134,8 @@ def test_residuals_are_true_far_below_the_smallest_float(name: str) -> None:
     design, n = design_by_name(4, name), oracle.Arithmetic(digits=2500)
     weights = draw_weights(design, 3)
     exact = {key: n.array(value) for key, value in weights.items()}
-    points = n.array(arc_positions(1)[0])
-    for state in iterate_recurrence(design, weights, 9):
+    points = n.array(compute_arc_positions(1)[0])
+    for state in iterate_predictions(design, weights, 9):
         expected = oracle.log10_residual(points, n)
         if expected < -1000.0:
             break
@@ -145,7 +151,7 @@ def test_points_that_rounding_cannot_tell_apart_go_on_as_one(
     """From where attention says so on: both points are where the network takes their mean."""
     design = design_by_name(8, "SAN")
     weights = lively(design)
-    first = list(iterate_recurrence(design, weights, 1))[1]
+    first = list(iterate_predictions(design, weights, 1))[1]
     honest = module.apply_attention
 
     def blind(state: SplitState, *others: Any) -> SplitParts:
@@ -154,7 +160,7 @@ def test_points_that_rounding_cannot_tell_apart_go_on_as_one(
         return honest(state, *others)
 
     monkeypatch.setattr(module, "apply_attention", blind)
-    united = module.predict_next(first, design, weights)
+    united = module.predict_next_points(first, design, weights)
     assert log10_residual(united) == -math.inf
     mean = first.states.value().mean(axis=0)
     given = torch.from_numpy(np.array([[[mean, mean]]]))
@@ -165,10 +171,10 @@ def test_points_that_rounding_cannot_tell_apart_go_on_as_one(
 @pytest.mark.parametrize("running_sum", [False, True])
 def test_a_step_trains_on_its_batch(running_sum: bool) -> None:
     """In their order, the last one shorter; as published a batch stands on the one before it, the first on nothing."""
-    design = Design(4, AblationSwitches(mlp=False, mlp_skip=False), running_sum)
-    network = CircleNetworks(design, [0, 1])
+    design = NetworkDesign(4, AblationSwitches(mlp=False, mlp_skip=False), running_sum)
+    network = BatchedCircleNetworks(design, [0, 1])
     loss = build_loss(network, [0, 1])
-    walked = torch.from_numpy(arc_positions(PAIRS + 1)).float()
+    walked = torch.from_numpy(compute_arc_positions(PAIRS + 1)).float()
     for step in (0, 1, BATCHES - 1, BATCHES, 3 * BATCHES + 2):
         begin = step % BATCHES * BATCH
         pairs = torch.arange(begin, min(begin + BATCH, PAIRS))
@@ -182,9 +188,9 @@ def test_a_step_trains_on_its_batch(running_sum: bool) -> None:
 
 
 @each_design
-def test_seeds_do_not_feel_each_other(design: Design) -> None:
+def test_seeds_do_not_feel_each_other(design: NetworkDesign) -> None:
     """Trained side by side or alone, with dropout too: the same network."""
-    together, alone = CircleNetworks(design, [3, 5, 8]), CircleNetworks(design, [5])
+    together, alone = BatchedCircleNetworks(design, [3, 5, 8]), BatchedCircleNetworks(design, [5])
     for network, seeds in ((together, [3, 5, 8]), (alone, [5])):
         train(network, build_loss(network, seeds), Experiment(seeds, 20).plan(design))
     for name, value in alone.weights_of_seed(0).items():
@@ -197,7 +203,7 @@ def test_seeds_do_not_feel_each_other(design: Design) -> None:
 @pytest.mark.slow
 def test_training_lowers_the_loss() -> None:
     design = design_by_name(16, "SAN+skip")
-    network = CircleNetworks(design, [0])
+    network = BatchedCircleNetworks(design, [0])
     before = compute_training_losses(network, [0])[0]
     train(network, build_loss(network, [0]), Experiment([0], 300).plan(design))
     assert compute_training_losses(network, [0])[0] < 0.7 * before
@@ -214,11 +220,11 @@ def test_dropout_depends_on_seed_and_step_alone() -> None:
 
 
 def test_weights_begin_as_released() -> None:
-    weights: dict[str, Any] = draw_weights(as_published(128, "transformer"), 0)
+    weights: dict[str, Any] = draw_weights(make_published_design(128, "transformer"), 0)
     assert weights["w_q"].std() == pytest.approx(0.02, rel=0.02)
     assert weights["w_in"].std() == pytest.approx(0.02, rel=0.02)
     assert np.abs(weights["w_v"]).max() == pytest.approx(128**-0.5, rel=0.01)
     assert np.abs(weights["w_o"]).max() == pytest.approx(128**-0.5, rel=0.01)
     assert not weights["b_q"].any()
     assert (weights["mlp_gain"] == 1.0).all()
-    assert "w_in" not in draw_weights(as_published(128, "SAN"), 0)
+    assert "w_in" not in draw_weights(make_published_design(128, "SAN"), 0)

@@ -11,7 +11,7 @@ from commands import attn
 
 import attncli
 from attncli.commands.reproduce.tasks import Sizes
-from attncli.commands.reproduce.tasks.memorise import ReleasedScript, TokenStream, memorise
+from attncli.commands.reproduce.tasks.memorise import ReleasedScriptSettings, TokenStream, memorise
 from attncli.commands.reproduce.token_sequence_files import read_token_stream
 from attncli.commands.reproduce.train_labeller import QUESTIONS, build_training_plan, train_labeller
 from attncli.errors import InputError
@@ -53,7 +53,7 @@ def test_the_released_script_is_what_is_planned() -> None:
     task = memorise(500, 128, TokenStream(np.arange(64_000), "x"), published=True)
     assert task.sizes == Sizes(layers=6, heads=2, width=250)
     assert (task.batch, task.learning_rate, task.dropout) == (8, 3e-4, 0.1)
-    assert task.steps == 50 * 63 == ReleasedScript().steps
+    assert task.steps == 50 * 63 == ReleasedScriptSettings().steps
     plan = build_training_plan("memorise", task, task.sizes, 3150, 0)
     assert [plan.rate(step) / 3e-4 for step in (0, 1575, 3149)] == pytest.approx(
         [1.0, 0.5, 1 / 3150]

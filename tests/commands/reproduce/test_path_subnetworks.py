@@ -8,8 +8,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from attncli.commands.reproduce.path_subnetworks import normalize_states, run_subnetworks
-from attncli.commands.reproduce.sequence_labeller import Labeller, build_labeller
+from attncli.commands.reproduce.path_subnetworks import layer_norm_without_weights, run_subnetworks
+from attncli.commands.reproduce.sequence_labeller import TokenClassifier, build_token_classifier
 from attncli.commands.reproduce.tasks import TASKS, Sizes
 from attncli.commands.reproduce.train_labeller import build_training_plan, train_labeller
 
@@ -20,10 +20,10 @@ EPSILON = 1e-12
 
 
 @pytest.fixture(params=["sort", "convex-hull"])
-def case(request: pytest.FixtureRequest) -> tuple[Labeller, torch.Tensor]:
+def case(request: pytest.FixtureRequest) -> tuple[TokenClassifier, torch.Tensor]:
     """A network with gains and biases that are not those of the beginning, in float64."""
     task = TASKS[request.param]()
-    network = build_labeller(task, SIZES, 0).double()
+    network = build_token_classifier(task, SIZES, 0).double()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
@@ -73,7 +73,7 @@ def test_a_block_is_the_norm_of_its_input_and_its_attention(case: Any) -> None:
     assert np.allclose(network(inputs), logits, rtol=0, atol=1e-12)
 
 
-def by_hand(network: Labeller, inputs: torch.Tensor, path: tuple[int, ...]) -> Array:
+def by_hand(network: TokenClassifier, inputs: torch.Tensor, path: tuple[int, ...]) -> Array:
     """Layers of the path alone: one head's output, no skip, a norm that has learned nothing."""
     x: Array = network.embedding(inputs).numpy()
     for block, choice in zip(network.blocks, path, strict=True):
@@ -102,7 +102,7 @@ def test_paths_come_back_in_their_order_and_more_than_once(case: Any) -> None:
 
 
 def test_a_plain_norm_leaves_mean_zero_and_spread_one() -> None:
-    states = normalize_states(torch.arange(12, dtype=torch.float64).reshape(2, 6) ** 2)
+    states = layer_norm_without_weights(torch.arange(12, dtype=torch.float64).reshape(2, 6) ** 2)
     assert torch.allclose(states.mean(dim=-1), torch.zeros(2, dtype=torch.float64), atol=1e-12)
     assert torch.allclose(states.square().mean(dim=-1), torch.ones(2, dtype=torch.float64))
 
@@ -111,10 +111,10 @@ def test_networks_of_one_seed_are_the_same_whatever_was_drawn_before() -> None:
     task = TASKS["sort"]()
     torch.manual_seed(7)
     before = torch.get_rng_state()
-    one = build_labeller(task, SIZES, 3)
+    one = build_token_classifier(task, SIZES, 3)
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(5)
-    same, other = build_labeller(task, SIZES, 3), build_labeller(task, SIZES, 4)
+    same, other = build_token_classifier(task, SIZES, 3), build_token_classifier(task, SIZES, 4)
     weights, same_weights, other_weights = (
         torch.cat([parameter.flatten() for parameter in network.parameters()])
         for network in (one, same, other)

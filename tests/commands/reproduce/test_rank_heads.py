@@ -9,9 +9,9 @@ import torch
 
 import attncli as attn
 from attncli.commands.reproduce.rank_heads.experiment import format_headline
-from attncli.commands.reproduce.rank_heads.head_training_plan import RankHeads
+from attncli.commands.reproduce.rank_heads.head_training_plan import HeadRankExperiment
 from attncli.commands.reproduce.rank_heads.multi_head_layer import (
-    HeadLayer,
+    BatchedHeadLayers,
     build_loss,
     compute_answers,
 )
@@ -43,7 +43,7 @@ def test_the_nearest_is_nearest() -> None:
         assert (nearest == min(tokens, key=lambda each: np.linalg.norm(each - query))).all()
 
 
-def set_weights(layer: HeadLayer, **weights: np.ndarray) -> None:
+def set_weights(layer: BatchedHeadLayers, **weights: np.ndarray) -> None:
     with torch.no_grad():
         for name, values in weights.items():
             layer.get_parameter(name).copy_(torch.from_numpy(values))
@@ -54,7 +54,7 @@ def test_a_projecting_head_has_the_error_of_the_closed_form(rank: int) -> None:
     """Of full rank it has none; its answer is drawn to the mean by heads that look nowhere."""
     d = 6
     questions = draw_questions(np.random.default_rng(2), 100_000, 2, d)
-    layer = HeadLayer(d, rank, 2, [0])
+    layer = BatchedHeadLayers(d, rank, 2, [0])
     axes = np.zeros((1, 2, d, rank))
     axes[0, 0, :rank] = np.eye(rank)
     drawn = 1.0 - 2.0 * head_error_rate(rank, d)
@@ -68,7 +68,7 @@ def test_a_projecting_head_has_the_error_of_the_closed_form(rank: int) -> None:
 def test_loss_and_gradient_against_loops() -> None:
     """Every sum written out, and the derivative of every weight by two steps to either side."""
     d, rank, heads, tokens, seeds = 3, 2, 2, 3, [4, 9]
-    layer = HeadLayer(d, rank, heads, seeds).double()
+    layer = BatchedHeadLayers(d, rank, heads, seeds).double()
     drawn = [draw_questions(np.random.default_rng([seed, 0, 5]), 4, tokens, d) for seed in seeds]
 
     def by_hand(weights: dict[str, np.ndarray]) -> float:
@@ -106,7 +106,7 @@ def test_loss_and_gradient_against_loops() -> None:
 
 
 def test_the_training_has_that_loss() -> None:
-    layer = HeadLayer(4, 2, 2, [3])
+    layer = BatchedHeadLayers(4, 2, 2, [3])
     questions = draw_questions(np.random.default_rng([3, 0, 7]), 256, 2, 4)
     (given,) = compute_answers(layer, [questions])
     expected = np.square(given - questions.nearest).sum(axis=1).mean()
@@ -116,10 +116,10 @@ def test_the_training_has_that_loss() -> None:
 @pytest.mark.slow
 def test_a_head_of_full_rank_learns_what_heads_of_rank_one_do_not() -> None:
     """The paper's direction: at equal H · r, and at four times as many heads."""
-    wanted = RankHeads(4, 2, [1, 4], [4, 16], [0], training_steps=250)
+    wanted = HeadRankExperiment(4, 2, [1, 4], [4, 16], [0], training_steps=250)
     errors = {}
     for product, rank in wanted.layers():
-        layer = HeadLayer(4, rank, product // rank, [0])
+        layer = BatchedHeadLayers(4, rank, product // rank, [0])
         losses = train(layer, build_loss(layer, 2, 4, [0]), wanted.plan(product, rank))
         errors[product, rank] = sum(losses[-20:]) / 20
     assert errors[4, 4] < 0.06
@@ -165,6 +165,6 @@ def test_rows_and_closed_form() -> None:
 def test_the_first_line_ranks_only_what_the_seeds_tell_apart(
     many: tuple[float, ...], few: tuple[float, ...], says: str
 ) -> None:
-    wanted = RankHeads(8, 2, (1, 8), (8,), range(len(many)))
+    wanted = HeadRankExperiment(8, 2, (1, 8), (8,), range(len(many)))
     found = {(8, 1): {"error_share": many}, (8, 8): {"error_share": few}}
     assert f": {says}" in format_headline(wanted, found)

@@ -10,23 +10,23 @@ import torch
 
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.commands.reproduce.path_subnetworks import (
-    FrozenLayers,
-    normalize_states,
-    run_frozen_paths,
+    LayersWithFrozenAttention,
+    compute_frozen_path_terms,
+    layer_norm_without_weights,
     run_subnetworks,
 )
-from attncli.commands.reproduce.sequence_labeller import Labeller, build_labeller
+from attncli.commands.reproduce.sequence_labeller import TokenClassifier, build_token_classifier
 from attncli.commands.reproduce.sequence_labelling import path_sum_accuracy
 from attncli.commands.reproduce.sequence_labelling.experiment import (
     LabellingRequest,
-    blind_accuracies,
+    accuracies_of_majority_labels,
     measure_task_paths,
 )
 from attncli.commands.reproduce.sequence_labelling.path_sum_accuracy import (
-    PathDraws,
-    draw_paths,
-    measure_frozen_accuracies,
-    measure_rerun_accuracies,
+    SampledPathSums,
+    measure_frozen_path_accuracies,
+    measure_subnetwork_accuracies,
+    sample_path_sums,
 )
 from attncli.commands.reproduce.sequence_labelling.report import (
     compare_short_and_long,
@@ -49,23 +49,23 @@ def one_thread() -> Any:
 
 
 @pytest.fixture
-def case() -> tuple[Labeller, torch.Tensor, torch.Tensor, PathDraws]:
+def case() -> tuple[TokenClassifier, torch.Tensor, torch.Tensor, SampledPathSums]:
     """A random network, questions, and sums of paths."""
     task = TASKS["sort"]()
-    network = build_labeller(task, SIZES, 0).requires_grad_(False)
+    network = build_token_classifier(task, SIZES, 0).requires_grad_(False)
     network.embedding.norm.bias += torch.linspace(0.0, 3.0, SIZES.width)  # type: ignore[operator, union-attr]
     inputs, labels = map(torch.from_numpy, task.draw(np.random.default_rng(1), 6))
-    return network, inputs, labels, draw_paths(3, 2, [1, 4], 2, np.random.default_rng(2))
+    return network, inputs, labels, sample_path_sums(3, 2, [1, 4], 2, np.random.default_rng(2))
 
 
-def members(draws: PathDraws, counts: torch.Tensor) -> list[tuple[int, ...]]:
+def members(draws: SampledPathSums, counts: torch.Tensor) -> list[tuple[int, ...]]:
     """The paths of a sum, each as often as it stands in it."""
     times = counts.int().tolist()
     return [path for path, n in zip(draws.paths, times, strict=True) for _ in range(n)]
 
 
 def test_sums_are_of_paths_of_their_length() -> None:
-    draws = draw_paths(4, 3, [2, 7], 3, np.random.default_rng(0))
+    draws = sample_path_sums(4, 3, [2, 7], 3, np.random.default_rng(0))
     assert set(draws.sums) == {(number, length) for number in (2, 7) for length in range(5)}
     assert len(set(draws.paths)) == len(draws.paths)
     for (number, length), counts in draws.sums.items():
@@ -74,7 +74,7 @@ def test_sums_are_of_paths_of_their_length() -> None:
             assert len(path) == 4
             assert sum(choice > 0 for choice in path) == length
             assert max(path) <= 3
-    same = draw_paths(4, 3, [2, 7], 3, np.random.default_rng(0))
+    same = sample_path_sums(4, 3, [2, 7], 3, np.random.default_rng(0))
     assert same.paths == draws.paths
 
 
@@ -82,7 +82,7 @@ def test_sums_are_of_paths_of_their_length() -> None:
 def test_frozen_sums_are_sums_of_states(case: Any) -> None:
     """Added before the classifier, path by path, one path in a pass."""
     network, inputs, labels, draws = case
-    found = measure_frozen_accuracies(network, inputs, labels, draws, lambda: None)
+    found = measure_frozen_path_accuracies(network, inputs, labels, draws, lambda: None)
     stack = find_block_stacks(network, {"inputs": inputs[:1]})[0]
     for wanted, counts in draws.sums.items():
         right = []
@@ -102,20 +102,22 @@ def test_terms_of_single_paths_are_those_of_the_networks_own_code(
     """And where they are not, nothing is reported."""
     network, inputs, labels, draws = case
     with torch.no_grad():
-        ours = run_frozen_paths(network, inputs, draws.paths)
+        ours = compute_frozen_path_terms(network, inputs, draws.paths)
     stack = find_block_stacks(network, {"inputs": inputs[:1]})[0]
     for place, sequence in enumerate(inputs):
         own = run_single_paths(network, stack, {"inputs": sequence[None]}, draws.paths).terms
         found = torch.stack([term[place] for term in ours])
         assert torch.allclose(found, own, rtol=1e-4, atol=1e-6)
-    monkeypatch.setattr(FrozenLayers, "skip_attention", lambda self, layer, states: states)
+    monkeypatch.setattr(
+        LayersWithFrozenAttention, "skip_attention", lambda self, layer, states: states
+    )
     with pytest.raises(InputError, match=r"differ by .* from those of the network's own code"):
-        measure_frozen_accuracies(network, inputs, labels, draws, lambda: None)
+        measure_frozen_path_accuracies(network, inputs, labels, draws, lambda: None)
 
 
 def test_all_frozen_paths_together_are_the_entire_model(case: Any) -> None:
     network, inputs, labels, draws = case
-    found = measure_frozen_accuracies(network, inputs, labels, draws, lambda: None)
+    found = measure_frozen_path_accuracies(network, inputs, labels, draws, lambda: None)
     entire = float((network(inputs).argmax(dim=-1) == labels).double().mean())
     assert found.up_to_length[-1] == pytest.approx(entire)
     assert found.up_to_length[0] == found.of_length[0]
@@ -134,7 +136,7 @@ def test_paths_that_do_not_add_up_are_not_reported(
 
     monkeypatch.setattr(path_sum_accuracy, "decompose_by_length", off)
     with pytest.raises(InputError, match=r"add up to the output within 0\.001 only"):
-        measure_frozen_accuracies(network, inputs, labels, draws, lambda: None)
+        measure_frozen_path_accuracies(network, inputs, labels, draws, lambda: None)
 
 
 @pytest.mark.parametrize("elements", [1, 10_000, 2**24])
@@ -144,14 +146,14 @@ def test_sub_networks_are_added_normalised_and_classified(
     """However many sequences are held at a time."""
     network, inputs, labels, draws = case
     monkeypatch.setattr(path_sum_accuracy, "ELEMENTS", elements)
-    found = measure_rerun_accuracies(network, inputs, labels, draws)
+    found = measure_subnetwork_accuracies(network, inputs, labels, draws)
     for wanted, counts in draws.sums.items():
         right = []
         for draw in counts:
             states = sum(
                 run_subnetworks(network, inputs, [path])[0] for path in members(draws, draw)
             )
-            logits = network.classifier(normalize_states(states))
+            logits = network.classifier(layer_norm_without_weights(states))
             right.append((logits.argmax(dim=-1) == labels).double().mean())
         assert found[wanted] == pytest.approx(float(torch.stack(right).mean()))
 
@@ -159,12 +161,12 @@ def test_sub_networks_are_added_normalised_and_classified(
 def test_predictors_that_do_not_look_have_seen_the_training_alone() -> None:
     seen = Examples(np.zeros((3, 2)), np.array([[0, 1], [0, 1], [2, 1]]))
     asked = Examples(np.zeros((2, 2)), np.array([[0, 1], [1, 1]]))
-    assert blind_accuracies(seen, asked) == {
+    assert accuracies_of_majority_labels(seen, asked) == {
         "majority label": 0.75,
         "majority label of place": 0.75,
     }
     other = Examples(np.zeros((2, 2)), np.array([[0, 2], [1, 0]]))
-    assert blind_accuracies(seen, other) == {
+    assert accuracies_of_majority_labels(seen, other) == {
         "majority label": 0.25,
         "majority label of place": 0.25,
     }

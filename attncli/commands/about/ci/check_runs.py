@@ -8,14 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.cli.command_tree import Path as CommandPath
-from attncli.cli.command_tree import command_path, is_typed, parse_command, root_command
-from attncli.cli.option_spelling import spell_as_options
+from attncli.cli.command_tree import (
+    command_path,
+    is_typed_on_command_line,
+    parse_command,
+    root_command,
+)
+from attncli.cli.option_spelling import replace_parameters_by_options
 from attncli.errors import AttnError, NoBaseline, UsageError
 from attncli.records import Report, Verdict
 
 if TYPE_CHECKING:
     from attncli.commands.about.ci.named_checks import Check
-    from attncli.gates.baseline_changes import Change
+    from attncli.gates.baseline_changes import AllowedChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,7 @@ def prefix_verdicts_with_check(check: "Check", verdicts: Iterable[Verdict]) -> t
 
 
 def compare_verdicts(
-    check: "Check", report: Report, old: Report | None, changes: "list[Change]"
+    check: "Check", report: Report, old: Report | None, changes: "list[AllowedChange]"
 ) -> list[Verdict]:
     """Return verdicts on the changes since the baseline; without a baseline, one that names the
     command to accept it."""
@@ -109,7 +114,10 @@ def build_accept_command(name: str) -> str:
 
 def make_failed_run_verdict(check: "Check", error: AttnError) -> Verdict:
     return Verdict(
-        check.name, True, f"exit {error.exit_code}: {spell_as_options(str(error))}", stopped=True
+        check.name,
+        True,
+        f"exit {error.exit_code}: {replace_parameters_by_options(str(error))}",
+        stopped=True,
     )
 
 
@@ -135,7 +143,7 @@ def check_gates(check: "Check") -> list[str]:
     Gates on a command line replace the command's default gates; gates of a check are added to them.
     """
     own, line = check.fail_if, parse_command(check.command)
-    if own and not is_typed(line, "fail_if"):
+    if own and not is_typed_on_command_line(line, "fail_if"):
         own = [*default_gates(command_path(line)), *own]
     return [f"--fail-if={gate}" for gate in own]
 

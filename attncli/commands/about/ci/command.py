@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.cli.typer_options import flatten_groups
+from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.options import WRITES, Argument, Option
 from attncli.errors import AttnError, UsageError, first_capital, unknown_name
 from attncli.io.atomic_files import require_folder, resolve_links
@@ -41,7 +41,7 @@ def check_names() -> list[str]:
         return []
 
 
-@flatten_groups
+@flatten_option_groups
 def ci(
     *,
     names: Annotated[
@@ -86,12 +86,12 @@ def ci(
 
     from attncli import gates
     from attncli.cli.config.config_file import load_config_file
-    from attncli.cli.writer import prepare_output, write_report
+    from attncli.cli.writer import validate_output_options, write_report
     from attncli.commands.about.ci.check_runs import run_check
     from attncli.commands.about.ci.named_checks import parse_checks
     from attncli.reports.provenance import add_provenance
 
-    conditions = prepare_output(output)
+    conditions = validate_output_options(output)
     every = parse_checks(load_config_file())
     checks = select_checks(every, names or [])
     if accept:

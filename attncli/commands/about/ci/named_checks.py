@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from attncli.cli.config.command_line_only import refuse
+from attncli.cli.config.command_line_only import refuse_command_line_only_options
 from attncli.cli.config.config_file import ConfigFile
 from attncli.cli.config.settings import CHECKS
 from attncli.errors import UsageError, unknown_name
@@ -112,7 +112,7 @@ def parse_command(file: ConfigFile, name: str, command: list[str]) -> tuple[str,
     except ValueError as error:
         where = file.locate_key(CHECKS, name, "command")
         raise UsageError(f"{where}: cannot read the command: {str(error).lower()}.") from None
-    refuse(found, file.locate_key(CHECKS, name, "command"), APART)
+    refuse_command_line_only_options(found, file.locate_key(CHECKS, name, "command"), APART)
     return tuple(found[1:] if found[:1] == ["attn"] else found)
 
 

@@ -5,7 +5,7 @@ import textwrap
 from pathlib import Path
 from typing import Annotated
 
-from attncli.cli.typer_options import flatten_groups
+from attncli.cli.typer_options import flatten_option_groups
 from attncli.commands.about.list.catalogue import (
     ENDINGS,
     LISTS,
@@ -42,7 +42,7 @@ def read_schema() -> str:
     return (files("attncli.reports") / "report.schema.json").read_text(encoding="utf-8")
 
 
-@flatten_groups
+@flatten_option_groups
 def list_registered_names(
     *,
     what: Annotated[

@@ -21,8 +21,13 @@ from attncli.commands.about.sweep.swept_models import (
     read_report_if_complete,
 )
 from attncli.declare.commands import MODEL_COMMANDS, import_function
-from attncli.declare.option_groups import flat_parameters, group_parameters
-from attncli.declare.option_value_conversion import convert_value, of_python, parts_of, second_names
+from attncli.declare.option_groups import flatten_parameters, list_group_parameters
+from attncli.declare.option_value_conversion import (
+    convert_value,
+    declare_python_keyword,
+    list_other_names,
+    split_annotation,
+)
 from attncli.declare.options import Option
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError, unknown_name, with_article
@@ -34,7 +39,7 @@ from attncli.processes.engines import Engine, open_engine
 from attncli.python.keyword_help import add_keyword_help
 from attncli.python.keyword_signatures import OF_PYTHON, SOURCE
 from attncli.python.question_decorator import NO_CONFIGURATION, format_call, open_progress
-from attncli.python.report_answer import Answer, to_answer
+from attncli.python.report_answer import Answer, report_to_answer
 from attncli.records import Report
 from attncli.reports.provenance import add_provenance
 from attncli.reports.reading import read_report
@@ -97,15 +102,17 @@ def sweep(
     with open_progress(watcher) as watch:
         found = run_sweep(question, (), watch)
     command_line = format_call("sweep", {"model": items.model, **options}, (named,))
-    return to_answer(add_provenance(found.report, command_line))
+    return report_to_answer(add_provenance(found.report, command_line))
 
 
 KEYWORDS = {
     each.name: each
     for each in (
-        of_python("command", str | None, None, "What is run on each model, such as rank-collapse."),
-        *group_parameters(ItemOptions),
-        *group_parameters(EngineOptions),
+        declare_python_keyword(
+            "command", str | None, None, "What is run on each model, such as rank-collapse."
+        ),
+        *list_group_parameters(ItemOptions),
+        *list_group_parameters(EngineOptions),
         OF_PYTHON["progress"],
     )
 }
@@ -148,15 +155,17 @@ def split_keywords(
     """The command's options as words for those who run it, and all of their values."""
     require_command(command)
     question = find_question_function(command)
-    known = {each.name: each for each in flat_parameters(question) if each.name != SOURCE}
-    usual = second_names(known)
+    known = {each.name: each for each in flatten_parameters(question) if each.name != SOURCE}
+    usual = list_other_names(known)
     keywords = {usual.get(name, name): value for name, value in keywords.items()}
     for name in keywords:
         if name not in known:
             raise unknown_name(f"keyword of {command}", name, known)
     own = {name: convert_value(known[name], value) for name, value in keywords.items()}
     words = [word for name, value in own.items() for word in format_option(known[name], value)]
-    rest = {each.name: each.default for each in (*known.values(), *group_parameters(OutputOptions))}
+    rest = {
+        each.name: each.default for each in (*known.values(), *list_group_parameters(OutputOptions))
+    }
     return tuple(words), {**rest, **own}
 
 
@@ -167,7 +176,7 @@ def find_question_function(command: str) -> Callable[..., Any]:
 
 def format_option(parameter: Any, value: Any) -> list[str]:
     """An option as the command line spells it."""
-    _, annotations = parts_of(parameter)
+    _, annotations = split_annotation(parameter)
     flags = next((one.flags for one in annotations if isinstance(one, Option)), ())
     names = next(iter(flags), "--" + parameter.name.replace("_", "-")).split("/")
     if isinstance(value, bool):
@@ -209,14 +218,14 @@ def run_sweep(
     """Run what is missing and combine the reports."""
     shown = None if question.items.show is None else parse_sweep_metric(question.items.show)
     if shown is not None:
-        gates.refuse_unmeasured(conditions, [shown.metric])
+        gates.refuse_gates_on_unmeasured_metrics(conditions, [shown.metric])
     if question.items.collect is not None:
         found = collect_reports(question, question.items.collect)
     elif question.command is None:
         found = read_reports(question.items, conditions, shown)
     else:
         plan = plan_sweep(question)
-        gates.refuse_unmatched(conditions, {"item": plan.names, "step": plan.steps})
+        gates.refuse_gates_that_match_no_row(conditions, {"item": plan.names, "step": plan.steps})
         found = run_sweep_items(
             plan,
             prepare_engine_and_folder(question.run, plan.into),
@@ -249,9 +258,9 @@ def refuse_gates_without_rows(
     """Report gates that the first report cannot answer before the second run starts."""
     if item.report is not None:
         alone = build_sweep_report([item], shown or default_sweep_metric([item]))
-        gates.refuse_unmeasured(conditions, {row.metric for row in alone.rows})
+        gates.refuse_gates_on_unmeasured_metrics(conditions, {row.metric for row in alone.rows})
         series = [row.variant for row in alone.rows if row.variant is not None]
-        gates.refuse_unmatched(conditions, {"variant": series} if series else {})
+        gates.refuse_gates_that_match_no_row(conditions, {"variant": series} if series else {})
 
 
 def collect_reports(question: SweepRequest, folder: str) -> list[Judged]:
@@ -305,7 +314,7 @@ def read_reports(
         raise UsageError(
             f"{unfinished[0]} is no finished report: say what is run on it, as in `sweep('inspect-model', model={unfinished[0]!r})`."
         )
-    gates.refuse_unmatched(conditions, {"item": names, "step": parse_steps(names)})
+    gates.refuse_gates_that_match_no_row(conditions, {"item": names, "step": parse_steps(names)})
     found = []
     for name, step in zip(names, parse_steps(names), strict=True):
         try:
@@ -324,7 +333,7 @@ def item_name(report: Report, place: str) -> str:
 
 
 def parse_sweep_metric(text: str) -> SweepMetric:
-    selection, aggregate = gates.parse_subject(text)
+    selection, aggregate = gates.parse_selection_and_aggregate(text)
     if aggregate not in gates.AGGREGATES:
         raise UsageError(f"`show={text!r}`: a table needs one number: min(), max() or mean().")
     choose = partial(gates.select_rows, selection=selection)

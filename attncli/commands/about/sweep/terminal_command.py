@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.cli.typer_options import flatten_groups
+from attncli.cli.typer_options import flatten_option_groups
 from attncli.commands.about.sweep.options import EngineOptions, ItemOptions
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.declare.options import Argument, Option
@@ -35,7 +35,7 @@ PASSES_OPTIONS_ON = True
 """Options that `sweep` does not have belong to the command that it runs."""
 
 
-@flatten_groups
+@flatten_option_groups
 def sweep(
     *,
     words: Annotated[
@@ -72,7 +72,7 @@ def sweep(
     """
     from attncli import gates
     from attncli.cli.config.option_values import resolve_options
-    from attncli.cli.writer import prepare_output, write_report
+    from attncli.cli.writer import validate_output_options, write_report
     from attncli.commands.about.sweep.command import SweepRequest, plan_sweep, run_sweep
     from attncli.io.atomic_files import require_folder
     from attncli.io.standard_streams import write_stdout
@@ -95,7 +95,7 @@ def sweep(
         require_folder(Path(plan.into))
         write_stdout("".join(f"{line}\n" for line in printed))
         return 0
-    conditions = prepare_output(output)
+    conditions = validate_output_options(output)
     with progress_bar(output.shows_progress) as progress:
         found = run_sweep(question, conditions, progress)
     report = add_provenance(found.report)

@@ -14,8 +14,8 @@ from attncli.analysis.statistics import (
 from attncli.commands.paths.synthetic.metrics_by_path_length import norm_ratio, norm_shares
 from attncli.commands.paths.synthetic.output_by_path_length import (
     freeze_layers,
-    inner_share,
     require_enough_memory,
+    share_by_inner_product,
     subtract_states,
     sum_terms,
 )
@@ -44,7 +44,7 @@ OWN_METRICS: Mapping[str, Definition] = {
 }
 
 
-class PassagePoint(NamedTuple):
+class HeadOrSkip(NamedTuple):
     """Where paths pass a layer: at one of its heads or its skip; or they start after it, at a bias."""
 
     layer: int
@@ -74,7 +74,7 @@ def measure_head_shares(
         done += 1
         progress(done, steps, "layers")
 
-    found = [compute_shares(network, variant, count_layer) for network in networks]
+    found = [compute_head_shares(network, variant, count_layer) for network in networks]
     rows = tuple(build_rows(found, variant))
     over = describe_averaging(len(networks), "seeds")
     titles = {name: f"{variant}: {name}{over}" for name in (OUTPUT, NORM)}
@@ -110,69 +110,71 @@ def build_shares_report(
     )
 
 
-class PassageShares(NamedTuple):
-    output: dict[PassagePoint, float]
-    norm: dict[PassagePoint, float]
+class HeadShares(NamedTuple):
+    output: dict[HeadOrSkip, float]
+    norm: dict[HeadOrSkip, float]
     completeness: float
 
 
-def compute_shares(network: Network, variant: str, advance: Callable[[], None]) -> PassageShares:
+def compute_head_shares(network: Network, variant: str, advance: Callable[[], None]) -> HeadShares:
     """The part of the output through each passage point; all parts are propagated together."""
     spec = network.spec
     require_enough_memory(spec, streams=spec.layers * (spec.heads + 2))
     state = SplitState.of(network.embeddings())
-    parts: dict[PassagePoint, SplitState] = {}
+    parts: dict[HeadOrSkip, SplitState] = {}
     where = f"{variant}, seed {network.seed}"
     for layer, (following, frozen) in enumerate(freeze_layers(network, VARIANTS[variant], where)):
-        parts = advance_parts(parts, frozen)
-        parts.update(split_layer(state, frozen, layer))
+        parts = propagate_parts(parts, frozen)
+        parts.update(split_layer_output_by_head(state, frozen, layer))
         state = following
         advance()
     by_layer = [
         {door: part for door, part in parts.items() if door.layer == layer}
         for layer in range(spec.layers)
     ]
-    error = max(norm_ratio(subtract_states(state, sum_parts(own)), state) for own in by_layer)
+    error = max(
+        norm_ratio(subtract_states(state, sum_parts_by_head(own)), state) for own in by_layer
+    )
     if not error <= COMPLETENESS.of("float64"):
         raise InputError(
             f"{where}: the heads of a layer add up to the output within {error:.1g} only."
         )
-    output = {door: inner_share(part, state) for door, part in parts.items()}
-    return PassageShares(
+    output = {door: share_by_inner_product(part, state) for door, part in parts.items()}
+    return HeadShares(
         output, {door: share for own in by_layer for door, share in part_norms(own).items()}, error
     )
 
 
-def sum_parts(parts: Mapping[PassagePoint, SplitState]) -> SplitState:
+def sum_parts_by_head(parts: Mapping[HeadOrSkip, SplitState]) -> SplitState:
     return sum_terms(dict(enumerate(parts.values())))
 
 
-def part_norms(parts: Mapping[PassagePoint, SplitState]) -> dict[PassagePoint, float]:
+def part_norms(parts: Mapping[HeadOrSkip, SplitState]) -> dict[HeadOrSkip, float]:
     """Each door's part of the summed norms."""
     return dict(zip(parts, norm_shares(dict(enumerate(parts.values()))).values(), strict=True))
 
 
-def split_layer(
+def split_layer_output_by_head(
     state: SplitState, frozen: LayerWithFrozenMaps, layer: int
-) -> Iterator[tuple[PassagePoint, SplitState]]:
+) -> Iterator[tuple[HeadOrSkip, SplitState]]:
     """Split the output of a layer by passage point; the values' biases go through their heads."""
     for head in range(len(frozen.head_attentions)):
         through = frozen.apply_attention(state.to_split_form(), head)
         bias = frozen.value_bias(head)
         yield (
-            PassagePoint(layer, f"head {head}", head),
+            HeadOrSkip(layer, f"head {head}", head),
             through if bias is None else add_states(through, bias),
         )
     if frozen.skip:
-        yield PassagePoint(layer, "skip"), frozen.skip_attention(state)
+        yield HeadOrSkip(layer, "skip"), frozen.skip_attention(state)
     bias = frozen.output_bias()
     if bias is not None:
-        yield PassagePoint(layer, BIASES), bias
+        yield HeadOrSkip(layer, BIASES), bias
 
 
-def advance_parts(
-    parts: Mapping[PassagePoint, SplitState], frozen: LayerWithFrozenMaps
-) -> dict[PassagePoint, SplitState]:
+def propagate_parts(
+    parts: Mapping[HeadOrSkip, SplitState], frozen: LayerWithFrozenMaps
+) -> dict[HeadOrSkip, SplitState]:
     """Propagate the parts of earlier layers through this one; its biases join theirs."""
     moved = {door: frozen.apply_layer(part) for door, part in parts.items()}
     bias = frozen.bias_contribution()
@@ -183,7 +185,7 @@ def advance_parts(
     return moved
 
 
-def build_rows(found: Sequence[PassageShares], variant: str) -> Iterator[Row]:
+def build_rows(found: Sequence[HeadShares], variant: str) -> Iterator[Row]:
     for metric, shares in (
         (OUTPUT, [one.output for one in found]),
         (NORM, [one.norm for one in found]),
@@ -194,7 +196,7 @@ def build_rows(found: Sequence[PassageShares], variant: str) -> Iterator[Row]:
 
 
 def build_share_rows(
-    metric: str, shares: Sequence[Mapping[PassagePoint, float]], variant: str, why_null: str
+    metric: str, shares: Sequence[Mapping[HeadOrSkip, float]], variant: str, why_null: str
 ) -> Iterator[Row]:
     """Rows of the share of every passage point, over seeds or texts."""
     for door in shares[0]:

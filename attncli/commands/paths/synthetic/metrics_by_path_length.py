@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attncli.commands.paths.synthetic.output_by_path_length import (
-    Decomposition,
+    PathLengthDecomposition,
     Terms,
-    inner_share,
+    share_by_inner_product,
     subtract_states,
     sum_terms,
 )
@@ -26,7 +26,7 @@ OF_THE_SKIP = (SKIP_RESIDUAL, REST_RESIDUAL, LOWER_BOUND, OUTPUT_RESIDUAL)
 
 
 @dataclass(frozen=True)
-class MeasuredTerms:
+class PathTermMeasurements:
     """One decomposition: metric → length → number, and how far the terms are from adding up to the output."""
 
     by_length: dict[str, dict[int, float]]
@@ -40,13 +40,13 @@ class MeasuredTerms:
     """Residuals of paths of length 0, of all others, and of both together; empty without skips."""
 
 
-def measure_decomposition(
-    decomposition: Decomposition,
+def measure_path_terms(
+    decomposition: PathLengthDecomposition,
     metrics: Sequence[str],
     where: str,
     tolerance: float,
     advice: str = "",
-) -> MeasuredTerms:
+) -> PathTermMeasurements:
     """All numbers of one decomposition, refused where its terms do not add up to the output."""
     rest = subtract_states(decomposition.output, sum_terms(decomposition.terms))
     error = norm_ratio(rest, decomposition.output)
@@ -60,42 +60,45 @@ def measure_decomposition(
         NORM_SHARE: shares,
         CUMULATIVE: cumulative_sums(shares),
         OUTPUT_SHARE: {
-            k: inner_share(term, decomposition.output) for k, term in decomposition.terms.items()
+            k: share_by_inner_product(term, decomposition.output)
+            for k, term in decomposition.terms.items()
         },
         ERROR: reconstruction_errors(decomposition, error),
     }
     for name in metrics:
         by_length[name] = {
-            length: measure_term(name, term) for length, term in decomposition.terms.items()
+            length: measure_path_term(name, term) for length, term in decomposition.terms.items()
         }
     of_residual = log10_array_norm(rest.residual) - log10_array_norm(decomposition.output.residual)
     cancellation = math.fsum(
         norm_ratio(term, decomposition.output) for term in decomposition.terms.values()
     )
-    return MeasuredTerms(
+    return PathTermMeasurements(
         by_length,
         error,
-        power_of_ten(of_residual),
+        power_of_ten_or_nan(of_residual),
         cancellation,
         path_residual_norms(decomposition),
     )
 
 
-def measure_term(name: str, term: SplitState) -> float:
+def measure_path_term(name: str, term: SplitState) -> float:
     """Measure one term; paths that are exactly zero, past a block of zeros, have a state without
     directions."""
     value: float = math.nan if term.states.is_zero() else METRICS[name](term)
     return value
 
 
-def path_residual_norms(decomposition: Decomposition) -> dict[str, float]:
+def path_residual_norms(decomposition: PathLengthDecomposition) -> dict[str, float]:
     """‖res(·)‖_F of paths of length 0, of all others, and of the output, over ‖Y‖_F; the first two differ by no more than the last."""
     if 0 not in decomposition.terms or len(decomposition.terms) == 1:
         return {}
     whole = log10_array_norm(decomposition.output.states)
     rest = sum_terms({length: term for length, term in decomposition.terms.items() if length})
     parts = (decomposition.terms[0], rest, decomposition.output)
-    skip, others, output = (power_of_ten(log10_array_norm(part.residual) - whole) for part in parts)
+    skip, others, output = (
+        power_of_ten_or_nan(log10_array_norm(part.residual) - whole) for part in parts
+    )
     return dict(zip(OF_THE_SKIP, (skip, others, skip - others, output), strict=True))
 
 
@@ -103,7 +106,7 @@ def norm_shares(terms: Terms) -> dict[int, float]:
     """‖T_k‖_F / Σ_j ‖T_j‖_F, from logarithms: a term may leave float range."""
     logs = {length: log10_array_norm(term.states) for length, term in terms.items()}
     top = max(logs.values())
-    sizes = {length: power_of_ten(log - top) for length, log in logs.items()}
+    sizes = {length: power_of_ten_or_nan(log - top) for length, log in logs.items()}
     whole = math.fsum(sizes.values())
     return {length: size / whole for length, size in sorted(sizes.items())}
 
@@ -113,7 +116,9 @@ def cumulative_sums(shares: dict[int, float]) -> dict[int, float]:
     return {k: math.fsum(shares[j] for j in lengths if j <= k) for k in lengths}
 
 
-def reconstruction_errors(decomposition: Decomposition, completeness: float) -> dict[int, float]:
+def reconstruction_errors(
+    decomposition: PathLengthDecomposition, completeness: float
+) -> dict[int, float]:
     """‖Y - Σ_(j≤k) T_j‖_F / ‖Y‖_F from the terms left out, which loses no digits where they are small."""
     lengths = sorted(decomposition.terms)
     errors = {lengths[-1]: completeness}
@@ -125,13 +130,13 @@ def reconstruction_errors(decomposition: Decomposition, completeness: float) -> 
 
 def norm_ratio(part: SplitState, whole: SplitState) -> float:
     """‖part‖_F / ‖whole‖_F."""
-    return power_of_ten(log10_array_norm(part.states) - log10_array_norm(whole.states))
+    return power_of_ten_or_nan(log10_array_norm(part.states) - log10_array_norm(whole.states))
 
 
 def log10_array_norm(array: ScaledArray) -> float:
     return log10_norm(array, frobenius_norm)
 
 
-def power_of_ten(exponent: float) -> float:
+def power_of_ten_or_nan(exponent: float) -> float:
     """10^exponent; 0 for -inf, and nan where neither number exists."""
     return math.nan if math.isnan(exponent) else float(10.0 ** min(exponent, 308.0))

@@ -20,9 +20,9 @@ from attncli.commands.paths.synthetic.metrics_by_path_length import (
     NORM_SHARE,
     OF_THE_SKIP,
     OUTPUT_SHARE,
-    MeasuredTerms,
+    PathTermMeasurements,
     cumulative_sums,
-    measure_decomposition,
+    measure_path_terms,
 )
 from attncli.commands.paths.synthetic.output_by_path_length import decompose_output
 from attncli.commands.paths.synthetic.single_paths import describe_source
@@ -49,9 +49,9 @@ def measure_network_paths(
     spec = networks[0].spec
     variant = "SAN+skip" if skip else "SAN"
     refuse_work_of_many_days([spec], len(networks) * (spec.layers + 1), 1)
-    found = decompose_networks(networks, variant, metrics, progress)
+    found = decompose_networks_by_path_length(networks, variant, metrics, progress)
     counts = count_paths_by_length(spec.layers, spec.heads, skip)
-    finding = build_finding(variant, found, counts)
+    finding = build_path_length_finding(variant, found, counts)
     return Report(
         study="paths",
         headline=format_headline([finding]),
@@ -59,7 +59,7 @@ def measure_network_paths(
             *sort_path_counts_by_length(
                 [*build_count_rows(counts, variant), *build_length_rows(found, variant)]
             ),
-            *build_completeness_rows(found, variant),
+            *build_completeness_and_cancellation_rows(found, variant),
         ),
         metrics=metric_definitions(metrics),
         views=tuple(build_views(metrics, variant, len(networks))),
@@ -68,9 +68,9 @@ def measure_network_paths(
     )
 
 
-def decompose_networks(
+def decompose_networks_by_path_length(
     networks: Sequence[Network], variant: str, metrics: Sequence[str], progress: Progress
-) -> list[MeasuredTerms]:
+) -> list[PathTermMeasurements]:
     done, steps = 0, len(networks) * networks[0].spec.layers
 
     def count_layer() -> None:
@@ -82,12 +82,12 @@ def decompose_networks(
     for network in networks:
         where = f"{variant}, seed {network.seed}"
         terms = decompose_output(network, VARIANTS[variant], where, count_layer)
-        found.append(measure_decomposition(terms, metrics, where, COMPLETENESS.of("float64")))
+        found.append(measure_path_terms(terms, metrics, where, COMPLETENESS.of("float64")))
     return found
 
 
-def build_finding(
-    about: str, measurements: Sequence[MeasuredTerms], counts: dict[int, int]
+def build_path_length_finding(
+    about: str, measurements: Sequence[PathTermMeasurements], counts: dict[int, int]
 ) -> Finding:
     """The headline's sentence, from means over seeds or texts."""
     up_to = mean_by_length(measurements, CUMULATIVE)
@@ -98,14 +98,14 @@ def build_finding(
     return Finding(about, text + describe_cancellation(cancellation))
 
 
-def mean_by_length(measurements: Sequence[MeasuredTerms], metric: str) -> dict[int, float]:
+def mean_by_length(measurements: Sequence[PathTermMeasurements], metric: str) -> dict[int, float]:
     lengths = measurements[0].by_length[metric]
     return {
         length: mean([one.by_length[metric][length] for one in measurements]) for length in lengths
     }
 
 
-def build_length_rows(measurements: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
+def build_length_rows(measurements: Sequence[PathTermMeasurements], variant: str) -> Iterator[Row]:
     for metric, by_length in measurements[0].by_length.items():
         unit = metric_unit(metric)
         for length in by_length:
@@ -119,7 +119,9 @@ def metric_unit(metric: str) -> str:
     return known.unit if known else metric_definitions([metric])[metric].unit
 
 
-def build_completeness_rows(measurements: Sequence[MeasuredTerms], variant: str) -> Iterator[Row]:
+def build_completeness_and_cancellation_rows(
+    measurements: Sequence[PathTermMeasurements], variant: str
+) -> Iterator[Row]:
     for metric, values in (
         ("completeness_error", [one.completeness for one in measurements]),
         ("completeness_error_residual", [one.completeness_of_residual for one in measurements]),

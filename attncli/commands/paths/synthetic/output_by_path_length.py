@@ -19,7 +19,7 @@ Terms = dict[int, SplitState]
 """Length → the sum of all paths of that length; lengths without any are left out."""
 
 
-class Decomposition(NamedTuple):
+class PathLengthDecomposition(NamedTuple):
     output: SplitState
     terms: Terms
 
@@ -49,18 +49,18 @@ def freeze_layers(
 
 def decompose_output(
     network: Network, switches: AblationSwitches, where: str, advance: Callable[[], None]
-) -> Decomposition:
+) -> PathLengthDecomposition:
     """T_k ← T_k + Σ_h P_h T_(k-1) W_h, layer by layer: as many partial streams as lengths, whatever the number of paths."""
     require_enough_memory(network.spec, streams=network.spec.layers + 1)
     output = SplitState.of(network.embeddings())
     terms: Terms = {0: output.to_split_form()}
     for state, frozen in freeze_layers(network, switches, where):
-        terms, output = advance_terms(terms, frozen), state
+        terms, output = propagate_path_terms(terms, frozen), state
         advance()
-    return Decomposition(output, terms)
+    return PathLengthDecomposition(output, terms)
 
 
-def advance_terms(terms: Terms, frozen: LayerWithFrozenMaps) -> Terms:
+def propagate_path_terms(terms: Terms, frozen: LayerWithFrozenMaps) -> Terms:
     """The terms after one more layer; a bias starts a path where it is added, so the values' biases
     go through one head."""
     result: Terms = {}
@@ -97,7 +97,7 @@ def negate_state(state: SplitState) -> SplitState:
     return SplitState(common, varying, plain=False)
 
 
-def inner_share(part: SplitState, whole: SplitState) -> float:
+def share_by_inner_product(part: SplitState, whole: SplitState) -> float:
     """⟨part, whole⟩ / ‖whole‖²: shares of parts that add up to the whole add up to 1."""
     own, other = part.states, whole.states
     cross = float(np.vdot(own.mantissa, other.mantissa))

@@ -45,7 +45,7 @@ SURE = 1.96
 LOST = "zero, or beyond float range"
 
 
-class PathNumbers(NamedTuple):
+class PathMeasurements(NamedTuple):
     """The two numbers of one path."""
 
     residual: float
@@ -53,7 +53,7 @@ class PathNumbers(NamedTuple):
     """Norm of the path; None where only the attention product is known."""
 
 
-class FrozenNetwork(NamedTuple):
+class NetworkWithFrozenAttention(NamedTuple):
     """A network after its full pass."""
 
     start: SplitState
@@ -61,16 +61,16 @@ class FrozenNetwork(NamedTuple):
     output: SplitState
 
 
-def freeze_network(network: Network, variant: str) -> FrozenNetwork:
+def freeze_attention_and_norms(network: Network, variant: str) -> NetworkWithFrozenAttention:
     spec = network.spec
     require_enough_memory(spec, streams=2 + spec.tokens // spec.width, layers_held=spec.layers)
     where = f"{variant}, seed {network.seed}"
     passed = list(freeze_layers(network, VARIANTS[variant], where))
     start = SplitState.of(network.embeddings()).to_split_form()
-    return FrozenNetwork(start, [layer for _, layer in passed], passed[-1][0])
+    return NetworkWithFrozenAttention(start, [layer for _, layer in passed], passed[-1][0])
 
 
-def follow_path(path: Path, network: FrozenNetwork) -> PathNumbers:
+def follow_path(path: Path, network: NetworkWithFrozenAttention) -> PathMeasurements:
     """One path from the embeddings to the output."""
     term, product = network.start, SplitState.of(np.eye(network.start.tokens)).to_split_form()
     for choice, layer in zip(path, network.layers, strict=True):
@@ -80,7 +80,7 @@ def follow_path(path: Path, network: FrozenNetwork) -> PathNumbers:
             term = layer.apply_attention(term, head=choice - 1)
             product = layer.head_attentions[choice - 1].mix_tokens(product)
     size = log10_array_norm(term.states) - log10_array_norm(network.output.states)
-    return PathNumbers(log10_residual(product), size)
+    return PathMeasurements(log10_residual(product), size)
 
 
 def measure_named_paths(
@@ -92,9 +92,9 @@ def measure_named_paths(
 ) -> Report:
     """Measure the requested single paths."""
     variant = "SAN+skip" if skip else "SAN"
-    found: dict[Path, list[PathNumbers]] = {path: [] for path in paths}
+    found: dict[Path, list[PathMeasurements]] = {path: [] for path in paths}
     for done, network in enumerate(networks):
-        passed = freeze_network(network, variant)
+        passed = freeze_attention_and_norms(network, variant)
         for path in found:
             found[path].append(follow_path(path, passed))
         progress(done + 1, len(networks), "networks")
@@ -130,13 +130,13 @@ def describe_path(rows: Sequence[Row], metric: str) -> str:
     return "not to be had" if value is None else f"{value:.3g}"
 
 
-def build_path_rows(path: Path, singles: Sequence[PathNumbers], variant: str) -> Iterator[Row]:
+def build_path_rows(path: Path, singles: Sequence[PathMeasurements], variant: str) -> Iterator[Row]:
     keys: dict[str, Scalar] = {"path": ",".join(map(str, path)), "length": path_length(path)}
     for metric, values in collect_path_metrics(singles):
         yield summarize_values(metric, "log10", values, LOST, keys, variant=variant)
 
 
-def collect_path_metrics(singles: Sequence[PathNumbers]) -> Iterator[tuple[str, list[float]]]:
+def collect_path_metrics(singles: Sequence[PathMeasurements]) -> Iterator[tuple[str, list[float]]]:
     yield RESIDUAL, [one.residual for one in singles]
     norms = [one.norm for one in singles if one.norm is not None]
     if norms:
@@ -165,10 +165,10 @@ def measure_sampled_paths(
     """Random paths of every length: layers without replacement, heads uniformly."""
     spec, variant = networks[0].spec, "SAN+skip" if skip else "SAN"
     lengths = range(1, spec.layers + 1) if skip else [spec.layers]
-    found: dict[int, list[PathNumbers]] = {length: [] for length in lengths}
+    found: dict[int, list[PathMeasurements]] = {length: [] for length in lengths}
     done, steps = 0, len(networks) * len(found) * samples
     for network in networks:
-        passed = freeze_network(network, variant)
+        passed = freeze_attention_and_norms(network, variant)
         stream = np.random.default_rng([network.seed, spec.layers, spec.heads])
         heads = [spec.heads] * spec.layers
         for length, singles in found.items():
@@ -211,7 +211,9 @@ def build_sampled_report(
     )
 
 
-def build_quantile_rows(length: int, singles: Sequence[PathNumbers], variant: str) -> Iterator[Row]:
+def build_quantile_rows(
+    length: int, singles: Sequence[PathMeasurements], variant: str
+) -> Iterator[Row]:
     for metric, values in collect_path_metrics(singles):
         finite = bool(np.isfinite(values).all())
         errors = bootstrap_quantile_errors(values, QUANTILES)
@@ -265,7 +267,7 @@ def describe_decay(rows: Sequence[Row]) -> str:
     values = {length: median.value for length, median in medians.items()}
     return (
         f"{describe_trend(list(medians.values()))}: median distance {medians[first].in_words()} at length {first}; "
-        f"{medians[last].in_words()} at length {last}{describe_rate(values)}."
+        f"{medians[last].in_words()} at length {last}{describe_decay_rate(values)}."
     )
 
 
@@ -279,7 +281,7 @@ def describe_trend(medians: Sequence[Median]) -> str:
     return "The distance to rank 1 has no clear trend with the length"
 
 
-def describe_rate(medians: Mapping[int, float]) -> str:
+def describe_decay_rate(medians: Mapping[int, float]) -> str:
     """The factor, where one explains all lengths."""
     curve = [medians.get(length, math.nan) for length in range(min(medians), max(medians) + 1)]
     factor = find_single_rate(curve)

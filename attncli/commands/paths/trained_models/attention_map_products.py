@@ -16,7 +16,7 @@ from attncli.models.loading.precision import run_in_model_precision
 from attncli.tolerances import PATH_MAP_ROW_SUM
 
 
-class StackMaps:
+class AttentionMapsOfStack:
     """The attention maps of one stack on one text, [head, query, key] for each layer in order."""
 
     def __init__(self, subject: DecomposableModel, text: ModelInput) -> None:

@@ -8,7 +8,7 @@ from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.analysis.texts import apply_to_texts, wrap_with_progress
 from attncli.commands.paths.synthetic.head_shares import (
     OUTPUT,
-    PassagePoint,
+    HeadOrSkip,
     build_share_rows,
     build_share_views,
     build_shares_report,
@@ -47,8 +47,8 @@ def measure_head_shares(
 
     def measure_text(
         place: int, text: ModelInput
-    ) -> tuple[tuple[dict[PassagePoint, float], float], bool]:
-        return subject.read(text, compute_shares)
+    ) -> tuple[tuple[dict[HeadOrSkip, float], float], bool]:
+        return subject.read(text, compute_model_head_shares)
 
     identity = subject.checkpoint.identity
     read = apply_to_texts(
@@ -57,7 +57,7 @@ def measure_head_shares(
         wrap_with_progress(measure_text, texts, progress),
         identity,
         "heads",
-        (PassagePoint,),
+        (HeadOrSkip,),
     )
     found, errors = [shares for (shares, _), _ in read], [error for (_, error), _ in read]
     rows = (
@@ -71,18 +71,18 @@ def measure_head_shares(
     return build_shares_report(rows, OWN_METRICS, views, finding, about)
 
 
-def compute_shares(
+def compute_model_head_shares(
     subject: DecomposableModel, text: ModelInput
-) -> tuple[dict[PassagePoint, float], float]:
+) -> tuple[dict[HeadOrSkip, float], float]:
     """Compute the share of every passage point, and the frozen network's error against the model."""
     with run_in_model_precision(subject.body):
         state, _ = run_unmodified_model(subject.body, subject, text)
         output, by_layer = contributions_by_head(subject.body, subject.stack, text.kwargs)
     error = subject.measure_completeness_error(output, state, text)
     layers = [call.layer for call in subject.stack.calls if call.attention]
-    shares: dict[PassagePoint, float] = {}
+    shares: dict[HeadOrSkip, float] = {}
     for layer, heads in zip(layers, by_layer, strict=True):
         for head, share in enumerate(heads.tolist()):
-            shares[PassagePoint(layer, f"head {head}", head)] = share
-        shares[PassagePoint(layer, PAST)] = 1.0 - float(heads.double().sum())
+            shares[HeadOrSkip(layer, f"head {head}", head)] = share
+        shares[HeadOrSkip(layer, PAST)] = 1.0 - float(heads.double().sum())
     return shares, error

@@ -16,17 +16,17 @@ from attncli.analysis.paths.path_metrics import format_headline, metric_definiti
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.analysis.texts import apply_to_texts, wrap_with_progress
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
-    MeasuredTerms,
-    measure_decomposition,
+    PathTermMeasurements,
+    measure_path_terms,
 )
 from attncli.commands.paths.synthetic.network_paths import (
     COLUMNS,
-    build_completeness_rows,
-    build_finding,
+    build_completeness_and_cancellation_rows,
     build_length_rows,
+    build_path_length_finding,
     build_variant_views,
 )
-from attncli.commands.paths.synthetic.output_by_path_length import Decomposition
+from attncli.commands.paths.synthetic.output_by_path_length import PathLengthDecomposition
 from attncli.maths.path_counts import count_paths_by_choices
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.models.inputs.model_input import ModelInput
@@ -57,7 +57,7 @@ class PathPlan:
 class DecomposedText(NamedTuple):
     """Results of one text, by the kind of step."""
 
-    measured: dict[str, MeasuredTerms]
+    measured: dict[str, PathTermMeasurements]
     counts: dict[str, dict[int, int]]
     losses: dict[str, list[float]]
     """Per kind of step, the loss of the stream truncated at each length."""
@@ -75,7 +75,7 @@ def measure_model_paths(
     def decompose_input(place: int, text: ModelInput) -> tuple[DecomposedText, bool]:
         return subject.read(text, lambda model, given: decompose_text(model, given, plan))
 
-    made_of = (DecomposedText, MeasuredTerms)
+    made_of = (DecomposedText, PathTermMeasurements)
     identity = subject.checkpoint.identity
     done = apply_to_texts(
         subject.body,
@@ -88,7 +88,9 @@ def measure_model_paths(
     found = [text for text, _ in done]
     rows = [row for step in plan.steps for row in build_rows(found, step)]
     findings = tuple(
-        build_finding(step, [one.measured[step] for one in found], found[0].counts[step])
+        build_path_length_finding(
+            step, [one.measured[step] for one in found], found[0].counts[step]
+        )
         for step in plan.steps
     )
     return Report(
@@ -114,11 +116,11 @@ def decompose_text(subject: DecomposableModel, text: ModelInput, plan: PathPlan)
                 subject.stack,
                 text.kwargs,
                 step == "attention",
-                cumulative_streams if plan.loss else None,
+                sum_streams_up_to_each_length if plan.loss else None,
             )
             where = f"{text.name}, {step} steps"
-            terms = to_decomposition(parts, state)
-            found.measured[step] = measure_decomposition(
+            terms = to_split_decomposition(parts, state)
+            found.measured[step] = measure_path_terms(
                 terms, plan.metrics, where, subject.tolerance, subject.completeness_advice
             )
             found.counts[step] = count_paths_by_choices(
@@ -131,18 +133,19 @@ def decompose_text(subject: DecomposableModel, text: ModelInput, plan: PathPlan)
     )
 
 
-def to_decomposition(parts: PathDecomposition, output: Tensor) -> Decomposition:
+def to_split_decomposition(parts: PathDecomposition, output: Tensor) -> PathLengthDecomposition:
     """As the states that are measured."""
-    return Decomposition(
-        split_state(output), {length: split_state(term) for length, term in enumerate(parts.terms)}
+    return PathLengthDecomposition(
+        to_split_state(output),
+        {length: to_split_state(term) for length, term in enumerate(parts.terms)},
     )
 
 
-def split_state(state: Tensor) -> SplitState:
+def to_split_state(state: Tensor) -> SplitState:
     return SplitState.of(state.to("cpu", torch.float64).numpy())
 
 
-def cumulative_streams(terms: Tensor) -> Tensor:
+def sum_streams_up_to_each_length(terms: Tensor) -> Tensor:
     """The streams truncated at each length, as a batch for the rest of the model."""
     return terms.cumsum(dim=0)
 
@@ -158,7 +161,7 @@ def build_rows(texts: Sequence[DecomposedText], step: str) -> Iterator[Row]:
     of_step = [one.measured[step] for one in texts]
     yield from build_count_rows(texts[0].counts[step], step)
     yield from build_length_rows(of_step, step)
-    yield from build_completeness_rows(of_step, step)
+    yield from build_completeness_and_cancellation_rows(of_step, step)
     for length, losses in enumerate(zip(*(one.losses.get(step, ()) for one in texts), strict=True)):
         yield summarize_values(
             "loss", "nats", losses, "not finite", {"length": length}, variant=step

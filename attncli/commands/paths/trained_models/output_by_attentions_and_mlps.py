@@ -98,10 +98,10 @@ def compute_step_shares(subject: DecomposableModel, text: ModelInput) -> StepSha
         )
     sizes = torch.linalg.norm(terms.double(), dim=(2, 3))
     along = (terms.double() * plain.double()).sum(dim=(2, 3)) / whole.square()
-    return StepShares(to_lists(sizes / sizes.sum()), to_lists(along), error)
+    return StepShares(tensor_to_lists(sizes / sizes.sum()), tensor_to_lists(along), error)
 
 
-def to_lists(grid: Tensor) -> list[list[float]]:
+def tensor_to_lists(grid: Tensor) -> list[list[float]]:
     found: list[list[float]] = grid.tolist()
     return found
 

@@ -15,13 +15,13 @@ from attncli.commands.paths.synthetic.single_paths import (
     NORM,
     OWN_METRICS,
     RESIDUAL,
-    PathNumbers,
+    PathMeasurements,
     build_path_rows,
     build_quantile_rows,
     build_sampled_report,
     build_single_paths_report,
 )
-from attncli.commands.paths.trained_models.attention_map_products import StackMaps
+from attncli.commands.paths.trained_models.attention_map_products import AttentionMapsOfStack
 from attncli.errors import Imprecise, InputError
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
@@ -46,7 +46,7 @@ METRICS: Mapping[str, Definition] = {
     ),
 }
 
-Followed = tuple[list[PathNumbers], str]
+Followed = tuple[list[PathMeasurements], str]
 """The paths' numbers, and why they have no norms; empty where they have."""
 
 
@@ -102,7 +102,7 @@ def follow_paths_of_texts(
     paths_of: Callable[[int], Sequence[Path]],
     what: str,
     progress: Progress,
-) -> tuple[list[list[PathNumbers]], dict[str, Any]]:
+) -> tuple[list[list[PathMeasurements]], dict[str, Any]]:
     """Follow the paths of every text, by its index; also return the report's description of the
     model."""
     done, steps = 0, 2 * sum(len(paths_of(place)) for place in rank_share(texts))
@@ -119,7 +119,7 @@ def follow_paths_of_texts(
         )
 
     read = apply_to_texts(
-        subject.body, texts, follow_text, subject.checkpoint.identity, what, (PathNumbers,)
+        subject.body, texts, follow_text, subject.checkpoint.identity, what, (PathMeasurements,)
     )
     about = subject.describe(texts, [again for _, again in read])
     without = {why for (_, why), _ in read if why}
@@ -134,7 +134,7 @@ def follow_paths(
     advance: Callable[[int], None],
 ) -> Followed:
     """The products by themselves; the norms where the architecture can be decomposed."""
-    maps = StackMaps(subject, text)
+    maps = AttentionMapsOfStack(subject, text)
     residuals = []
     for path in paths:
         residuals.append(maps.log10_residual(path))
@@ -144,8 +144,8 @@ def follow_paths(
     except Imprecise:
         raise
     except InputError as refused:
-        return [PathNumbers(residual, None) for residual in residuals], str(refused)
-    return list(map(PathNumbers, residuals, norms)), ""
+        return [PathMeasurements(residual, None) for residual in residuals], str(refused)
+    return list(map(PathMeasurements, residuals, norms)), ""
 
 
 def log10_norms(

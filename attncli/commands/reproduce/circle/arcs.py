@@ -15,7 +15,7 @@ STEP = 2.0 * RADIUS * math.sin(math.pi / AROUND)
 """Length of a step."""
 
 
-def arc_positions(steps: int) -> Array:
+def compute_arc_positions(steps: int) -> Array:
     """Positions of the points [step, point, 2]; after the training steps the circle continues."""
     angles = 2.0 * math.pi / AROUND * (np.arange(steps)[:, None] + np.array([0, PAIRS]))
     return RADIUS * np.stack([np.cos(angles), np.sin(angles)], axis=-1)

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attncli.commands.reproduce.circle.arcs import PAIRS, arc_positions
-from attncli.commands.reproduce.circle.network_design import HEADS, NORM_EPSILON, Design
+from attncli.commands.reproduce.circle.arcs import PAIRS, compute_arc_positions
+from attncli.commands.reproduce.circle.network_design import HEADS, NORM_EPSILON, NetworkDesign
 from attncli.maths.residuals.scaled_arrays import Array
 
 BATCH = 30
@@ -23,10 +23,10 @@ INIT = 0.02
 Drop = Callable[[Tensor], Tensor]
 
 
-class CircleNetworks(nn.Module):
+class BatchedCircleNetworks(nn.Module):
     """One network for each seed, side by side."""
 
-    def __init__(self, design: Design, seeds: Sequence[int]) -> None:
+    def __init__(self, design: NetworkDesign, seeds: Sequence[int]) -> None:
         super().__init__()
         self.design = design
         drawn = [draw_weights(design, seed) for seed in seeds]
@@ -77,7 +77,7 @@ class CircleNetworks(nn.Module):
         return normed * gain[:, None, None] + shift[:, None, None]
 
 
-def draw_weights(design: Design, seed: int) -> dict[str, Array]:
+def draw_weights(design: NetworkDesign, seed: int) -> dict[str, Array]:
     """As released: values and outputs uniform to ±1/√fan-in, all other weights Gaussian and small, biases zero."""
     width, stream = design.width, np.random.default_rng(seed)
     key = width // HEADS
@@ -123,11 +123,11 @@ def skip_dropout(states: Tensor) -> Tensor:
     return states
 
 
-def build_loss(network: CircleNetworks, seeds: Sequence[int]) -> Callable[[int], Tensor]:
+def build_loss(network: BatchedCircleNetworks, seeds: Sequence[int]) -> Callable[[int], Tensor]:
     """The squared distance to the next pair, summed over a batch and all seeds; seeds do not
     interact."""
     design = network.design
-    taught = torch.from_numpy(arc_positions(PAIRS + 1)).float()
+    taught = torch.from_numpy(compute_arc_positions(PAIRS + 1)).float()
     inputs = build_inputs(design, taught)
 
     def compute_loss(step: int) -> Tensor:
@@ -141,7 +141,7 @@ def build_loss(network: CircleNetworks, seeds: Sequence[int]) -> Callable[[int],
     return compute_loss
 
 
-def build_inputs(design: Design, taught: Tensor) -> Tensor:
+def build_inputs(design: NetworkDesign, taught: Tensor) -> Tensor:
     """The input for each pair; where predictions are added up, the pair plus the previous batch's,
     as released."""
     pairs = taught[:PAIRS]
@@ -151,9 +151,9 @@ def build_inputs(design: Design, taught: Tensor) -> Tensor:
     return pairs + before
 
 
-def compute_training_losses(network: CircleNetworks, seeds: Sequence[int]) -> list[float]:
+def compute_training_losses(network: BatchedCircleNetworks, seeds: Sequence[int]) -> list[float]:
     """Mean squared error of a coordinate over all that is taught, without dropout, per seed."""
-    taught = torch.from_numpy(arc_positions(PAIRS + 1)).float()
+    taught = torch.from_numpy(compute_arc_positions(PAIRS + 1)).float()
     with torch.no_grad():
         batch = build_inputs(network.design, taught).expand(len(seeds), -1, -1, -1)
         errors = (network(batch, skip_dropout) - taught[1:]).square().mean(dim=(1, 2, 3))

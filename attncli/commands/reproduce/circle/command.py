@@ -6,7 +6,7 @@ from attncli.commands.reproduce.circle.options import CircleOptions
 from attncli.commands.reproduce.options import TrainingOptions
 from attncli.declare.options import Option
 from attncli.options.completion import complete_metric
-from attncli.options.network import SwitchOptions, VariantNames, resolve_variants
+from attncli.options.network import VariantNames, VariantSwitchOptions, resolve_variants
 from attncli.options.shared import RunOptions
 from attncli.python.question_decorator import MEASURING, RunContext, question
 from attncli.records import Report
@@ -32,7 +32,7 @@ def circle(
         ),
     ] = None,
     variants: VariantNames,
-    switches: SwitchOptions,
+    switches: VariantSwitchOptions,
     asked: CircleOptions,
     training: TrainingOptions,
     run: RunOptions,

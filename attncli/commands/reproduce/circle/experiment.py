@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from attncli.commands.reproduce.circle.network_design import Design
+from attncli.commands.reproduce.circle.network_design import NetworkDesign
 from attncli.commands.reproduce.training_plan import TrainingPlan
 
 WIDTHS = (32, 64, 128)
@@ -23,7 +23,7 @@ class Experiment:
     steps: int = STEPS
     """Of the recurrence."""
 
-    def plan(self, design: Design) -> TrainingPlan:
+    def plan(self, design: NetworkDesign) -> TrainingPlan:
         """One training for all seeds at once."""
         identity = {
             "task": "circle",

@@ -4,9 +4,9 @@ works on it."""
 import torch
 from torch import Tensor, nn
 
-from attncli.commands.reproduce.circle.arcs import PAIRS, arc_positions
+from attncli.commands.reproduce.circle.arcs import PAIRS, compute_arc_positions
 from attncli.commands.reproduce.circle.circle_network import (
-    CircleNetworks,
+    BatchedCircleNetworks,
     Drop,
     build_inputs,
     skip_dropout,
@@ -21,10 +21,10 @@ class CircleAttention(nn.Module):
         return weights @ values
 
 
-class FirstCircle(nn.Module):
+class FirstSeedCircleNetworks(nn.Module):
     """Computes the same as the batched networks, for the first of them."""
 
-    def __init__(self, networks: CircleNetworks) -> None:
+    def __init__(self, networks: BatchedCircleNetworks) -> None:
         super().__init__()
         self.networks = networks
         self.attention = CircleAttention()
@@ -42,12 +42,12 @@ class FirstCircle(nn.Module):
 
     def mix(self, logits: Tensor, values: Tensor, drop: Drop) -> Tensor:
         """As the networks do it, the first one through the module."""
-        mixed = CircleNetworks.mix(self.networks, logits, values, drop)
+        mixed = BatchedCircleNetworks.mix(self.networks, logits, values, drop)
         own: Tensor = self.attention(logits[0].transpose(0, 1), values[0].transpose(0, 1))
         return torch.cat([own.transpose(0, 1)[None], mixed[1:]])
 
 
-def build_training_pairs(networks: CircleNetworks) -> dict[str, Tensor]:
+def build_training_pairs(networks: BatchedCircleNetworks) -> dict[str, Tensor]:
     """All that is taught, as the module takes it."""
-    taught = torch.from_numpy(arc_positions(PAIRS + 1)).float()
+    taught = torch.from_numpy(compute_arc_positions(PAIRS + 1)).float()
     return {"pairs": build_inputs(networks.design, taught)[None]}

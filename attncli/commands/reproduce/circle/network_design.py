@@ -27,7 +27,7 @@ KNOWN = ("skip", "mlp", "mlp_skip")
 
 
 @dataclass(frozen=True)
-class Design:
+class NetworkDesign:
     """The parts and sizes of one network, without its weights."""
 
     width: int
@@ -59,14 +59,14 @@ class Design:
         )
 
 
-def design_by_name(width: int, variant: str) -> Design:
+def design_by_name(width: int, variant: str) -> NetworkDesign:
     """The design that the variant's name states, without dropout."""
-    return Design(width, VARIANTS[variant])
+    return NetworkDesign(width, VARIANTS[variant])
 
 
-def as_published(width: int, variant: str) -> Design:
+def make_published_design(width: int, variant: str) -> NetworkDesign:
     """The design that the released script runs under that name."""
     switches = VARIANTS[variant]
     if switches.mlp != switches.mlp_skip:
         raise UsageError(f"`as_published` has no {variant}: the released MLP keeps its skip.")
-    return Design(width, replace(switches, skip=True), switches.skip, DROPOUT)
+    return NetworkDesign(width, replace(switches, skip=True), switches.skip, DROPOUT)

@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from attncli.commands.reproduce.circle.arcs import arc_positions
-from attncli.commands.reproduce.circle.network_design import NORM_EPSILON, Design
+from attncli.commands.reproduce.circle.arcs import compute_arc_positions
+from attncli.commands.reproduce.circle.network_design import NORM_EPSILON, NetworkDesign
 from attncli.errors import Unresolved
 from attncli.maths.residuals.common_row_plus_deviation import (
     SplitParts,
@@ -28,12 +28,14 @@ Weights = Mapping[str, Array]
 NO_MLP = np.zeros((0, 0))
 
 
-def iterate_recurrence(design: Design, weights: Weights, steps: int) -> Iterator[SplitState]:
+def iterate_predictions(
+    design: NetworkDesign, weights: Weights, steps: int
+) -> Iterator[SplitState]:
     """The start, and the prediction of every step."""
-    state = SplitState.of(arc_positions(1)[0])
+    state = SplitState.of(compute_arc_positions(1)[0])
     yield state
     for _ in range(steps):
-        found = predict_next(state, design, weights)
+        found = predict_next_points(state, design, weights)
         yield found
         state = (
             add_skip(state.to_split_form(), found.to_split_form().parts)
@@ -42,22 +44,22 @@ def iterate_recurrence(design: Design, weights: Weights, steps: int) -> Iterator
         )
 
 
-def predict_next(states: SplitState, design: Design, weights: Weights) -> SplitState:
+def predict_next_points(states: SplitState, design: NetworkDesign, weights: Weights) -> SplitState:
     """Apply the network once; points that rounding cannot separate stay one point from there on."""
     step = partial(apply_network, design=design, weights=weights)
     try:
         return run_sub_block(states, step, skip=False, spec=design.spec)
     except Unresolved:
-        return run_sub_block(merge_points(states), step, skip=False, spec=design.spec)
+        return run_sub_block(merge_points_at_mean(states), step, skip=False, spec=design.spec)
 
 
-def merge_points(state: SplitState) -> SplitState:
+def merge_points_at_mean(state: SplitState) -> SplitState:
     """Move both points to their mean."""
     common, varying = state.to_split_form().parts
     return SplitState(common, make_scaled_array(np.zeros_like(varying.mantissa)), plain=False)
 
 
-def apply_network(states: SplitState, design: Design, weights: Weights) -> SplitParts:
+def apply_network(states: SplitState, design: NetworkDesign, weights: Weights) -> SplitParts:
     """Apply the network and return the same form (split or plain) as the input."""
     layer, switches, spec = build_layer(weights), design.switches, design.spec
     hidden = SplitState(

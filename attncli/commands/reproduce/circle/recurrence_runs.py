@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from attncli.analysis.states.trajectories import RESIDUAL
-from attncli.commands.reproduce.circle.arcs import RADIUS, STEP, arc_positions
-from attncli.commands.reproduce.circle.network_design import Design
-from attncli.commands.reproduce.circle.recurrence import Weights, iterate_recurrence
+from attncli.commands.reproduce.circle.arcs import RADIUS, STEP, compute_arc_positions
+from attncli.commands.reproduce.circle.network_design import NetworkDesign
+from attncli.commands.reproduce.circle.recurrence import Weights, iterate_predictions
 from attncli.maths.curve_fits.convergence import estimate_late_order
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
@@ -40,13 +40,13 @@ class CircleRun:
 
     @property
     def collapse_step(self) -> int | None:
-        return first_lasting_index(
+        return first_index_true_to_end(
             [value < math.log10(TOGETHER) for value in self.curves[RESIDUAL]]
         )
 
     @property
     def stop_step(self) -> int | None:
-        return first_lasting_index([move < STILL for move in self.moves])
+        return first_index_true_to_end([move < STILL for move in self.moves])
 
     @property
     def collapse_order(self) -> float | None:
@@ -64,7 +64,7 @@ class CircleRun:
         return next(beyond, len(self.distances) - 1)
 
 
-def first_lasting_index(holds: Sequence[bool]) -> int | None:
+def first_index_true_to_end(holds: Sequence[bool]) -> int | None:
     """The first index from which on all are true."""
     if not holds[-1]:
         return None
@@ -72,7 +72,7 @@ def first_lasting_index(holds: Sequence[bool]) -> int | None:
 
 
 def run_recurrence(
-    design: Design,
+    design: NetworkDesign,
     weights: Weights,
     training_loss: float,
     steps: int,
@@ -83,13 +83,13 @@ def run_recurrence(
     measures = {name: METRICS[name] for name in metrics}
     curves: dict[str, list[float]] = {name: [] for name in metrics}
     found: list[Array] = []
-    for state in iterate_recurrence(design, weights, steps):
+    for state in iterate_predictions(design, weights, steps):
         for name, measure in measures.items():
             curves[name].append(measure(state))
         found.append(state.states.value())
         advance(1)
     points = np.stack(found)
-    distances = vector_lengths(points - arc_positions(steps + 1)).max(axis=1) / RADIUS
+    distances = vector_lengths(points - compute_arc_positions(steps + 1)).max(axis=1) / RADIUS
     moves = vector_lengths(np.diff(points, axis=0)).max(axis=1) / STEP
     return CircleRun(training_loss, curves, moves.tolist(), distances.tolist(), points)
 

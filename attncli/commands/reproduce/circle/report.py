@@ -121,7 +121,7 @@ def build_curve_rows(
     unit = METRICS.definition(metric).unit
     curves = [run.curves[metric] for run in group]
     for step in select_shown_steps(len(curves[0]) - 1):
-        values = sorted(replace_unresolved(curve[step]) for curve in curves)
+        values = sorted(nan_to_minus_inf(curve[step]) for curve in curves)
         errors = bootstrap_quantile_errors(values, QUANTILES)
         for quantile in QUANTILES if len(group) > 1 else (MEDIAN,):
             value = values[round(quantile * (len(values) - 1))]
@@ -139,7 +139,7 @@ def build_curve_rows(
             )
 
 
-def replace_unresolved(value: float) -> float:
+def nan_to_minus_inf(value: float) -> float:
     """-inf for values lost to rounding: they were below everything resolved."""
     return -math.inf if math.isnan(value) else value
 
@@ -166,14 +166,14 @@ def build_findings(runs: Runs) -> Iterator[Finding]:
     """All widths together."""
     for variant in dict.fromkeys(variant for _, variant in runs):
         group = [run for (_, own), found in runs.items() if own == variant for run in found]
-        yield Finding(variant, describe_behaviour(group))
+        yield Finding(variant, describe_recurrence_behaviour(group))
 
 
-def describe_behaviour(group: Sequence[CircleRun]) -> str:
+def describe_recurrence_behaviour(group: Sequence[CircleRun]) -> str:
     """`the points become one in 14 of 15 runs, at step 4.1 ± 0.8 (3 to 5), …`"""
     return (
-        f"the points become one in {describe_ending(group, 'collapse_step')}{describe_rate(group)}; "
-        f"they stop in {describe_ending(group, 'stop_step')}; "
+        f"the points become one in {format_count_and_step(group, 'collapse_step')}{describe_rate(group)}; "
+        f"they stop in {format_count_and_step(group, 'stop_step')}; "
         f"median of the steps on their arcs: {median(collect_values(group, 'steps_on_arc')):g}"
     )
 
@@ -188,7 +188,7 @@ def describe_rate(group: Sequence[CircleRun]) -> str:
     return f", {', '.join(laws)} (order {order:.2f})" if laws else f", at order {order:.2f}"
 
 
-def describe_ending(group: Sequence[CircleRun], number_of: str) -> str:
+def format_count_and_step(group: Sequence[CircleRun], number_of: str) -> str:
     """`14 of 15 runs, at step 4 ± 1 (3 to 5)`"""
     steps = collect_values(group, number_of)
     text = f"{len(steps)} of {format_count(len(group), 'run')}"

@@ -16,7 +16,7 @@ from attncli.errors import unknown_name
 from attncli.options.shared import RunOptions, split_names
 
 if TYPE_CHECKING:
-    from attncli.commands.reproduce.circle.network_design import Design
+    from attncli.commands.reproduce.circle.network_design import NetworkDesign
     from attncli.gates import Condition
 
 DEFAULT_METRIC = "log10_residual"
@@ -57,17 +57,19 @@ def prepare_circle(
         ),
         steps=validate_number("recurrence", options.recurrence, STEPS, 1, MOST_STEPS),
     )
-    designs = build_designs(
+    designs = build_network_designs(
         variants, parse_widths(options.width, options.sweep), options.as_published
     )
     prefix = "circle-published" if options.as_published else "circle"
     watched = build_training_callback(training, prefix)
     saved_as = open_training_folder(training.save_training, prefix)  # last: it makes the folder
-    from attncli.commands.reproduce.circle.train_and_measure import measure_circle
+    from attncli.commands.reproduce.circle.train_and_measure import (
+        train_and_measure_circle_networks,
+    )
 
     known: dict[str, Any] = {} if watched is None else {"watched": watched}
     return partial(
-        measure_circle,
+        train_and_measure_circle_networks,
         designs,
         experiment,
         metrics=metrics,
@@ -87,10 +89,13 @@ def parse_widths(width: int | None, sweep: str | None) -> list[int]:
     return [int(point) for point in points]
 
 
-def build_designs(
+def build_network_designs(
     variants: Sequence[str], widths: Sequence[int], published: bool
-) -> "dict[tuple[int, str], Design]":
-    from attncli.commands.reproduce.circle.network_design import as_published, design_by_name
+) -> "dict[tuple[int, str], NetworkDesign]":
+    from attncli.commands.reproduce.circle.network_design import (
+        design_by_name,
+        make_published_design,
+    )
 
-    make = as_published if published else design_by_name
+    make = make_published_design if published else design_by_name
     return {(width, variant): make(width, variant) for width in widths for variant in variants}

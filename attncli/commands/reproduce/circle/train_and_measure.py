@@ -8,16 +8,19 @@ import numpy as np
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.states.trajectories import RESIDUAL
-from attncli.commands.reproduce.circle.arcs import AROUND, PAIRS, RADIUS, arc_positions
+from attncli.commands.reproduce.circle.arcs import AROUND, PAIRS, RADIUS, compute_arc_positions
 from attncli.commands.reproduce.circle.circle_network import (
     BATCH,
-    CircleNetworks,
+    BatchedCircleNetworks,
     build_loss,
     compute_training_losses,
 )
 from attncli.commands.reproduce.circle.experiment import LEARNING_RATE, Experiment
-from attncli.commands.reproduce.circle.monitored_network import FirstCircle, build_training_pairs
-from attncli.commands.reproduce.circle.network_design import DROPOUT, HEADS, Design
+from attncli.commands.reproduce.circle.monitored_network import (
+    FirstSeedCircleNetworks,
+    build_training_pairs,
+)
+from attncli.commands.reproduce.circle.network_design import DROPOUT, HEADS, NetworkDesign
 from attncli.commands.reproduce.circle.recurrence_runs import CircleRun, run_recurrence
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
@@ -27,7 +30,13 @@ from attncli.commands.reproduce.circle.report import (
     build_views,
     format_headline,
 )
-from attncli.commands.reproduce.training import AfterStep, Tick, Watched, ignore_training, train
+from attncli.commands.reproduce.training import (
+    AfterStep,
+    Tick,
+    Watched,
+    do_not_observe_training,
+    train,
+)
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
@@ -40,7 +49,7 @@ PUBLISHED = (
     f"predictions so far; training has dropout {DROPOUT}."
 )
 
-Designs = Mapping[tuple[int, str], Design]
+Designs = Mapping[tuple[int, str], NetworkDesign]
 """By width and variant."""
 
 SavedAs = Callable[[str], SavedTraining | None]
@@ -51,13 +60,13 @@ def train_without_saving(name: str) -> None:
     """Save no training."""
 
 
-def measure_circle(
+def train_and_measure_circle_networks(
     designs: Designs,
     experiment: Experiment,
     metrics: Sequence[str],
     published: bool = False,
     saved_as: SavedAs = train_without_saving,
-    watched: Watched = ignore_training,
+    watched: Watched = do_not_observe_training,
     progress: Progress = ignore_progress,
 ) -> Report:
     """Train every network of every seed, apply it to its own output, and report which of them
@@ -77,20 +86,20 @@ def measure_circle(
         views=tuple(build_views(measured, widths, experiment.steps, len(experiment.seeds))),
         findings=tuple(build_findings(runs)),
         warnings=(PUBLISHED,) if published else (),
-        tracks=tuple(build_tracks(runs)),
+        tracks=tuple(build_point_trajectories(runs)),
     )
 
 
-def build_tracks(runs: Runs) -> Iterator[Track]:
+def build_point_trajectories(runs: Runs) -> Iterator[Track]:
     """Tracks of the first seed: a line for each width, a column for each variant, with the taught
     arcs."""
-    arcs = point_tracks(arc_positions(PAIRS + 1))
+    arcs = to_trajectory_per_point(compute_arc_positions(PAIRS + 1))
     for (width, variant), (first, *_) in runs.items():
         if first.places is not None:
-            yield Track(f"width {width}", variant, point_tracks(first.places), arcs)
+            yield Track(f"width {width}", variant, to_trajectory_per_point(first.places), arcs)
 
 
-def point_tracks(points: Array) -> tuple[tuple[tuple[float, float], ...], ...]:
+def to_trajectory_per_point(points: Array) -> tuple[tuple[tuple[float, float], ...], ...]:
     """[step, point, 2] as one way for each point."""
     return tuple(tuple((float(x), float(y)) for x, y in way) for way in np.swapaxes(points, 0, 1))
 
@@ -129,7 +138,7 @@ def train_designs(
 
 
 def train_design(
-    design: Design,
+    design: NetworkDesign,
     experiment: Experiment,
     metrics: Sequence[str],
     saved: SavedTraining | None,
@@ -137,9 +146,9 @@ def train_design(
     advance: Tick,
 ) -> list[CircleRun]:
     """Run all seeds of one width and variant."""
-    network = CircleNetworks(design, experiment.seeds)
+    network = BatchedCircleNetworks(design, experiment.seeds)
     loss_of_step = build_loss(network, experiment.seeds)
-    watch = partial(watched, FirstCircle(network), build_training_pairs(network))
+    watch = partial(watched, FirstSeedCircleNetworks(network), build_training_pairs(network))
     train(network, loss_of_step, experiment.plan(design), saved, advance, watch)
     losses = compute_training_losses(network, experiment.seeds)
     return [

@@ -1,7 +1,7 @@
 """`attn reproduce rank-heads`"""
 
 from attncli.commands.reproduce.options import SavedTrainingOptions
-from attncli.commands.reproduce.rank_heads.options import RankHeadOptions, TrainingSeeds
+from attncli.commands.reproduce.rank_heads.options import HeadRankOptions, TrainingSeeds
 from attncli.python.question_decorator import MEASURING, RunContext, question
 from attncli.records import Report
 
@@ -15,7 +15,7 @@ attn reproduce rank-heads --dimension 16 --length 4 --save-training runs
 @question()
 def rank_heads(
     *,
-    asked: RankHeadOptions,
+    asked: HeadRankOptions,
     training: SavedTrainingOptions,
     run: TrainingSeeds,
     how: RunContext,
@@ -25,10 +25,13 @@ def rank_heads(
     After "On the benefits of rank in attention layers": layers of H heads of rank r are trained here to pick the token
     nearest to a query on the sphere, at equal H · r.
     """
-    from attncli.commands.reproduce.rank_heads.run import prepare_rank_heads, refuse_other_gates
+    from attncli.commands.reproduce.rank_heads.run import (
+        prepare_head_rank_experiment,
+        refuse_gates_on_other_metrics,
+    )
 
-    refuse_other_gates(how.conditions)
-    study = prepare_rank_heads(asked, training, run)
+    refuse_gates_on_other_metrics(how.conditions)
+    study = prepare_head_rank_experiment(asked, training, run)
     from attncli.models.loading.isolate_global_state import isolate_in_process
 
     isolate_in_process()

@@ -7,15 +7,18 @@ import numpy as np
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.commands.reproduce.rank_heads.head_training_plan import LEARNING_RATE, RankHeads
+from attncli.commands.reproduce.rank_heads.head_training_plan import (
+    LEARNING_RATE,
+    HeadRankExperiment,
+)
 from attncli.commands.reproduce.rank_heads.multi_head_layer import (
     BATCH,
-    HeadLayer,
+    BatchedHeadLayers,
     build_loss,
     compute_answers,
     draw_test_questions,
 )
-from attncli.commands.reproduce.rank_heads.nearest_token_task import SphereQuestions
+from attncli.commands.reproduce.rank_heads.nearest_token_task import NearestTokenProblems
 from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_METRICS
 from attncli.commands.reproduce.training import train
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
@@ -38,8 +41,8 @@ Measured = Mapping[str, Sequence[float]]
 """One number of each seed."""
 
 
-def rank_heads(
-    setting: RankHeads,
+def measure_rank_head_errors(
+    setting: HeadRankExperiment,
     saved_as: Callable[[str], SavedTraining | None] = lambda name: None,
     progress: Progress = ignore_progress,
 ) -> Report:
@@ -56,7 +59,7 @@ def rank_heads(
 
     found: dict[tuple[int, int], Measured] = {}
     for product, rank in layers:
-        layer = HeadLayer(setting.dimension, rank, product // rank, setting.seeds)
+        layer = BatchedHeadLayers(setting.dimension, rank, product // rank, setting.seeds)
         loss = build_loss(layer, setting.tokens, setting.dimension, setting.seeds)
         saved = saved_as(
             f"d{setting.dimension}-n{setting.tokens}-rank{rank}-heads{product // rank}"
@@ -86,7 +89,7 @@ def rank_heads(
     )
 
 
-def require_enough_memory(setting: RankHeads) -> None:
+def require_enough_memory(setting: HeadRankExperiment) -> None:
     """Check the memory for weights, gradients and two moments in float32, and a batch's
     activations."""
     heads = max(product // rank for product, rank in setting.layers())
@@ -98,7 +101,7 @@ def require_enough_memory(setting: RankHeads) -> None:
 
 
 def measure_head_errors(
-    questions: Sequence[SphereQuestions], examples: Sequence[np.ndarray]
+    questions: Sequence[NearestTokenProblems], examples: Sequence[np.ndarray]
 ) -> Measured:
     """Of every seed: the error, its share of uniform attention's, and how often the answer is nearest to the right token."""
     found: dict[str, list[float]] = {"error": [], "error_share": [], "right_choices": []}
@@ -107,12 +110,12 @@ def measure_head_errors(
         chosen = np.square(each.tokens - answer[:, None]).sum(axis=2).argmin(axis=1)
         right = np.einsum("bnd,bd->bn", each.tokens, each.queries).argmax(axis=1)
         found["error"].append(error)
-        found["error_share"].append(error / uniform_error(each))
+        found["error_share"].append(error / error_of_uniform_attention(each))
         found["right_choices"].append(float((chosen == right).mean()))
     return found
 
 
-def uniform_error(questions: SphereQuestions) -> float:
+def error_of_uniform_attention(questions: NearestTokenProblems) -> float:
     """Error of the best multiple of the mean token: of a layer whose weights do not depend on the
     query."""
     mean, nearest = questions.tokens.mean(axis=1), questions.nearest
@@ -125,7 +128,9 @@ def mean_squared_distance(distances: np.ndarray) -> float:
     return float(np.square(distances).sum(axis=1).mean())
 
 
-def build_rows(setting: RankHeads, product: int, rank: int, values: Measured) -> Iterator[Row]:
+def build_rows(
+    setting: HeadRankExperiment, product: int, rank: int, values: Measured
+) -> Iterator[Row]:
     keys: dict[str, Scalar] = {"heads_times_rank": product, "rank": rank, "heads": product // rank}
     for metric, each in values.items():
         yield summarize_values(metric, RANK_HEAD_METRICS[metric].unit, each, "", keys)
@@ -138,7 +143,7 @@ def build_rows(setting: RankHeads, product: int, rank: int, values: Measured) ->
     yield Row("weights", weights, RANK_HEAD_METRICS["weights"].unit, keys=keys)
 
 
-def build_views(setting: RankHeads) -> Iterator[View]:
+def build_views(setting: HeadRankExperiment) -> Iterator[View]:
     over = describe_averaging(len(setting.seeds), "seeds")
     for product in setting.products:
         title = f"H · r = {product}{over}"
@@ -149,7 +154,7 @@ def build_views(setting: RankHeads) -> Iterator[View]:
 
 
 def describe_errors(
-    setting: RankHeads, measured: Mapping[tuple[int, int], Measured], product: int
+    setting: HeadRankExperiment, measured: Mapping[tuple[int, int], Measured], product: int
 ) -> str:
     """`35 ± 1 % of uniform attention's error with 8 heads of rank 1, …`"""
     parts = [
@@ -172,7 +177,9 @@ def format_heads(count: int) -> str:
     return format_count(count, "head")
 
 
-def format_headline(setting: RankHeads, measured: Mapping[tuple[int, int], Measured]) -> str:
+def format_headline(
+    setting: HeadRankExperiment, measured: Mapping[tuple[int, int], Measured]
+) -> str:
     """Many heads of the lowest rank against few of the highest; the findings have all ranks."""
     sentences = [compare_ranks(setting, measured, product) for product in setting.products]
     return (
@@ -182,7 +189,7 @@ def format_headline(setting: RankHeads, measured: Mapping[tuple[int, int], Measu
 
 
 def compare_ranks(
-    setting: RankHeads, measured: Mapping[tuple[int, int], Measured], product: int
+    setting: HeadRankExperiment, measured: Mapping[tuple[int, int], Measured], product: int
 ) -> str:
     """`8 heads of rank 1 do worse than 1 head of rank 8 (34 ± 1 % against 4 ± 1 %)`"""
     ranks = sorted(rank for own, rank in setting.layers() if own == product)
@@ -213,7 +220,7 @@ def is_significant(first: Sequence[float], second: Sequence[float]) -> bool:
     return two_sided_p_value(apart / error, compute_welch_freedom(*parts)) < 1.0 - CONFIDENCE
 
 
-def describe_source(setting: RankHeads) -> dict[str, Scalar | dict[str, Scalar]]:
+def describe_source(setting: HeadRankExperiment) -> dict[str, Scalar | dict[str, Scalar]]:
     return {
         "kind": "trained here",
         "dimension": setting.dimension,

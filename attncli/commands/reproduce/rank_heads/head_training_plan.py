@@ -11,7 +11,7 @@ LEARNING_RATE = 0.02
 
 
 @dataclass(frozen=True)
-class RankHeads:
+class HeadRankExperiment:
     """The layers of a study, and the settings that they share."""
 
     dimension: int

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from attncli.commands.reproduce.rank_heads.nearest_token_task import (
+    NearestTokenProblems,
     Points,
-    SphereQuestions,
     draw_questions,
 )
 
@@ -26,7 +26,7 @@ BATCH = 256
 ASKED_QUESTIONS = 4096
 
 
-class HeadLayer(nn.Module):
+class BatchedHeadLayers(nn.Module):
     """One layer for each seed, side by side."""
 
     def __init__(self, dimension: int, rank: int, heads: int, seeds: Sequence[int]) -> None:
@@ -59,7 +59,9 @@ def draw_weights(dimension: int, rank: int, heads: int, seed: int) -> dict[str, 
     }
 
 
-def draw_test_questions(tokens: int, dimension: int, seeds: Sequence[int]) -> list[SphereQuestions]:
+def draw_test_questions(
+    tokens: int, dimension: int, seeds: Sequence[int]
+) -> list[NearestTokenProblems]:
     """Draw the test questions of each seed."""
     return [
         draw_questions(np.random.default_rng([seed, ASKED]), ASKED_QUESTIONS, tokens, dimension)
@@ -85,7 +87,7 @@ def build_loss(
     return compute_loss
 
 
-def stack_questions(questions: Sequence[SphereQuestions]) -> tuple[Tensor, Tensor]:
+def stack_questions(questions: Sequence[NearestTokenProblems]) -> tuple[Tensor, Tensor]:
     """Tokens and queries of all seeds."""
     return to_tensor([each.tokens for each in questions]), to_tensor(
         [each.queries for each in questions]
@@ -96,7 +98,9 @@ def to_tensor(arrays: Sequence[Points]) -> Tensor:
     return torch.from_numpy(np.stack(arrays)).float()
 
 
-def compute_answers(layer: nn.Module, questions: Sequence[SphereQuestions]) -> Sequence[Points]:
+def compute_answers(
+    layer: nn.Module, questions: Sequence[NearestTokenProblems]
+) -> Sequence[Points]:
     """[b, d] of every seed, in float64."""
     with torch.no_grad():
         found = layer(*stack_questions(questions))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Points = NDArray[np.float64]
 
 
-class SphereQuestions(NamedTuple):
+class NearestTokenProblems(NamedTuple):
     """Axes: b question, n token, d feature."""
 
     tokens: Points
@@ -30,8 +30,8 @@ class SphereQuestions(NamedTuple):
 
 def draw_questions(
     stream: np.random.Generator, number: int, tokens: int, dimension: int
-) -> SphereQuestions:
+) -> NearestTokenProblems:
     """Draw this many questions."""
     points = stream.normal(size=(number, tokens + 1, dimension))
     points /= np.linalg.norm(points, axis=-1, keepdims=True)
-    return SphereQuestions(points[:, 1:], points[:, 0])
+    return NearestTokenProblems(points[:, 1:], points[:, 0])

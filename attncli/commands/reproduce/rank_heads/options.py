@@ -5,11 +5,11 @@ from typing import Annotated
 
 from attncli.commands.reproduce.options import task_option
 from attncli.declare.options import Option
-from attncli.options.patterns import DrawOptions
+from attncli.options.patterns import RandomDrawOptions
 
 
 @dataclass(frozen=True)
-class RankHeadOptions:
+class HeadRankOptions:
     """A layer of heads that is trained here on one target."""
 
     length: Annotated[
@@ -36,7 +36,7 @@ class RankHeadOptions:
 
 
 @dataclass(frozen=True)
-class TrainingSeeds(DrawOptions):
+class TrainingSeeds(RandomDrawOptions):
     """Which trainings."""
 
     seeds: Annotated[

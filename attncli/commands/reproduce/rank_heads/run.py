@@ -11,9 +11,9 @@ from attncli.commands.reproduce.options import (
     parse_whole_numbers,
     validate_number,
 )
-from attncli.commands.reproduce.rank_heads.options import RankHeadOptions
+from attncli.commands.reproduce.rank_heads.options import HeadRankOptions
 from attncli.errors import UsageError, quote_parameter, unknown_name
-from attncli.options.patterns import DrawOptions
+from attncli.options.patterns import RandomDrawOptions
 
 if TYPE_CHECKING:
     from attncli.gates import Condition
@@ -22,7 +22,7 @@ RANK_HEADS = "rank-heads"
 MOST_DIMENSION, MOST_TOKENS, MOST_PRODUCT, MOST_STEPS = 256, 1024, 4096, 1_000_000
 
 
-def refuse_other_gates(conditions: "Sequence[Condition]") -> None:
+def refuse_gates_on_other_metrics(conditions: "Sequence[Condition]") -> None:
     """Refuse a gate on a number that no trained layer has, before the work."""
     from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_METRICS
 
@@ -31,21 +31,21 @@ def refuse_other_gates(conditions: "Sequence[Condition]") -> None:
             raise unknown_name("metric in the gate", condition.metric, RANK_HEAD_METRICS)
 
 
-def prepare_rank_heads(
-    options: RankHeadOptions, training: SavedTrainingOptions, run: DrawOptions
+def prepare_head_rank_experiment(
+    options: HeadRankOptions, training: SavedTrainingOptions, run: RandomDrawOptions
 ) -> Study:
     """Validate everything that can be validated before torch is imported."""
     from attncli.commands.reproduce.rank_heads.head_training_plan import (
         DIMENSION,
         TOKENS,
         TRAINING_STEPS,
-        RankHeads,
+        HeadRankExperiment,
     )
 
     dimension = validate_number("dimension", options.dimension, DIMENSION, 2, MOST_DIMENSION)
-    ranks = parse_numbers("ranks", options.ranks, dimension) or powers_of_two(dimension)
-    products = parse_numbers("heads_times_rank", options.heads_times_rank, MOST_PRODUCT)
-    setting = RankHeads(
+    ranks = parse_positive_numbers("ranks", options.ranks, dimension) or powers_of_two(dimension)
+    products = parse_positive_numbers("heads_times_rank", options.heads_times_rank, MOST_PRODUCT)
+    setting = HeadRankExperiment(
         dimension=dimension,
         tokens=validate_number("length", options.length, TOKENS, 2, MOST_TOKENS),
         ranks=ranks,
@@ -55,11 +55,11 @@ def prepare_rank_heads(
             "train_steps", training.train_steps, TRAINING_STEPS, 0, MOST_STEPS
         ),
     )
-    refuse_parts_of_heads(setting.ranks, setting.products)
+    require_whole_number_of_heads(setting.ranks, setting.products)
     saved_as = open_training_folder(training.save_training, RANK_HEADS)
-    from attncli.commands.reproduce.rank_heads.experiment import rank_heads
+    from attncli.commands.reproduce.rank_heads.experiment import measure_rank_head_errors
 
-    return partial(rank_heads, setting, saved_as)
+    return partial(measure_rank_head_errors, setting, saved_as)
 
 
 def powers_of_two(dimension: int) -> list[int]:
@@ -68,7 +68,7 @@ def powers_of_two(dimension: int) -> list[int]:
     return [*found, dimension]
 
 
-def parse_numbers(name: str, texts: Sequence[str], most: int) -> list[int]:
+def parse_positive_numbers(name: str, texts: Sequence[str], most: int) -> list[int]:
     """Smallest first."""
     return parse_whole_numbers(
         texts,
@@ -79,7 +79,7 @@ def parse_numbers(name: str, texts: Sequence[str], most: int) -> list[int]:
     )
 
 
-def refuse_parts_of_heads(ranks: Sequence[int], products: Sequence[int]) -> None:
+def require_whole_number_of_heads(ranks: Sequence[int], products: Sequence[int]) -> None:
     """Refuse ranks that divide none of the products, and products that no rank divides."""
     for rank in ranks:
         if not any(product % rank == 0 for product in products):

@@ -11,11 +11,11 @@ import torch
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.commands.reproduce.sequence_labelling.path_sum_accuracy import (
-    PathDraws,
+    SampledPathSums,
     Sum,
-    draw_paths,
-    measure_frozen_accuracies,
-    measure_rerun_accuracies,
+    measure_frozen_path_accuracies,
+    measure_subnetwork_accuracies,
+    sample_path_sums,
 )
 from attncli.commands.reproduce.sequence_labelling.report import (
     ACCURACY,
@@ -35,7 +35,7 @@ from attncli.commands.reproduce.train_labeller import (
     build_training_plan,
     train_labeller,
 )
-from attncli.commands.reproduce.training import Watched, ignore_training, limit_threads
+from attncli.commands.reproduce.training import Watched, do_not_observe_training, limit_threads
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.records import Report, Row, View
 from attncli.resource_limits import require_memory
@@ -68,7 +68,7 @@ class LabellingRequest:
     seeds: Sequence[int]
     saved_as: Callable[[str], SavedTraining | None] = lambda name: None
     """Returns the file of a training, or None."""
-    watched: Watched = ignore_training
+    watched: Watched = do_not_observe_training
     """Callback that observes the network during training."""
 
 
@@ -134,29 +134,32 @@ def train_and_evaluate(
         task, sizes, plan, seed, request.saved_as(f"seed{seed}"), advance, request.watched
     )
     stream = np.random.default_rng([seed, PATHS])
-    draws = draw_paths(sizes.layers, sizes.heads, request.numbers, DRAWS, stream)
+    draws = sample_path_sums(sizes.layers, sizes.heads, request.numbers, DRAWS, stream)
     with limit_threads(), torch.no_grad():
         return evaluate_paths(request, after, draws, lambda: advance(SEQUENCE_COST))
 
 
 def evaluate_paths(
-    request: LabellingRequest, after: TrainedLabeller, draws: PathDraws, advance: Callable[[], None]
+    request: LabellingRequest,
+    after: TrainedLabeller,
+    draws: SampledPathSums,
+    advance: Callable[[], None],
 ) -> SeedResults:
     inputs, labels = map(torch.from_numpy, after.asked)
-    frozen = measure_frozen_accuracies(after.network, inputs, labels, draws, advance)
+    frozen = measure_frozen_path_accuracies(after.network, inputs, labels, draws, advance)
     of_sums: dict[str, dict[int, float]] = {}
     if "frozen" in request.evaluations:
         of_sums |= group_by_variant("frozen", frozen.accuracies)
         of_sums["frozen all"] = dict(enumerate(frozen.of_length))
     if "rerun" in request.evaluations:
         of_sums |= group_by_variant(
-            "rerun", measure_rerun_accuracies(after.network, inputs, labels, draws)
+            "rerun", measure_subnetwork_accuracies(after.network, inputs, labels, draws)
         )
     right = (after.network(inputs).argmax(dim=-1) == labels).double()
     return SeedResults(
         of_sums,
         frozen.up_to_length,
-        {ENTIRE: float(right.mean()), **blind_accuracies(after.seen, after.asked)},
+        {ENTIRE: float(right.mean()), **accuracies_of_majority_labels(after.seen, after.asked)},
         frozen.completeness,
     )
 
@@ -171,7 +174,7 @@ def group_by_variant(
     return found
 
 
-def blind_accuracies(seen: Examples, examples: Examples) -> dict[str, float]:
+def accuracies_of_majority_labels(seen: Examples, examples: Examples) -> dict[str, float]:
     """Accuracy of the most frequent training label, and of the most frequent one at each position."""
     most = np.bincount(seen.labels.ravel()).argmax()
     of_place = [np.bincount(labels).argmax() for labels in seen.labels.T]

@@ -11,11 +11,11 @@ from torch import Tensor
 from attncli.analysis.paths.path_selection import Path, sample_path
 from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks
 from attncli.commands.reproduce.path_subnetworks import (
-    normalize_states,
-    run_frozen_paths,
+    compute_frozen_path_terms,
+    layer_norm_without_weights,
     run_subnetworks,
 )
-from attncli.commands.reproduce.sequence_labeller import Labeller
+from attncli.commands.reproduce.sequence_labeller import TokenClassifier
 from attncli.errors import InputError
 from attncli.tensor_subclasses.path_streams.path_run import decompose_by_length, run_single_paths
 from attncli.tolerances import COMPLETENESS
@@ -28,7 +28,7 @@ ELEMENTS = 2**24
 
 
 @dataclass(frozen=True)
-class PathDraws:
+class SampledPathSums:
     """Random sums of paths; a path may occur in one sum more than once, as published."""
 
     paths: tuple[Path, ...]
@@ -42,9 +42,9 @@ class PathDraws:
         return total
 
 
-def draw_paths(
+def sample_path_sums(
     layers: int, heads: int, numbers: Sequence[int], draws: int, stream: np.random.Generator
-) -> PathDraws:
+) -> SampledPathSums:
     """For each number of paths and each length: layers without replacement, heads uniformly."""
     found: dict[Path, int] = {}
     indices: dict[Sum, Tensor] = {}
@@ -53,7 +53,7 @@ def draw_paths(
             paths = [sample_path(stream, [heads] * layers, length) for _ in range(draws * number)]
             places = [found.setdefault(path, len(found)) for path in paths]
             indices[number, length] = torch.tensor(places).reshape(draws, number)
-    return PathDraws(
+    return SampledPathSums(
         tuple(found),
         {
             path_sum: torch.zeros(draws, len(found)).scatter_add_(1, index, torch.ones(index.shape))
@@ -62,7 +62,7 @@ def draw_paths(
     )
 
 
-class FrozenSums(NamedTuple):
+class FrozenPathAccuracies(NamedTuple):
     """Accuracies of the frozen network's paths on all sequences."""
 
     accuracies: dict[Sum, float]
@@ -73,20 +73,24 @@ class FrozenSums(NamedTuple):
     """How far all terms together are from the output, where they are farthest."""
 
 
-def measure_frozen_accuracies(
-    network: Labeller, inputs: Tensor, labels: Tensor, draws: PathDraws, advance: Callable[[], None]
-) -> FrozenSums:
+def measure_frozen_path_accuracies(
+    network: TokenClassifier,
+    inputs: Tensor,
+    labels: Tensor,
+    draws: SampledPathSums,
+    advance: Callable[[], None],
+) -> FrozenPathAccuracies:
     """Measure sums of terms, with attention and norm denominators of the full pass, so that terms
     add up.
 
     The classifier is linear: logits are added in place of states.
     """
     (stack, *_) = find_block_stacks(network, {"inputs": inputs[:1]})
-    verify_terms(network, stack, {"inputs": inputs[:1]}, draws.paths)
+    verify_single_path_terms(network, stack, {"inputs": inputs[:1]}, draws.paths)
     of_lengths, errors = [], []
     right: dict[Sum, list[Tensor]] = {path_sum: [] for path_sum in draws.sums}
     for part in split_sequences(network, inputs, len(draws.paths)):
-        terms = run_frozen_paths(network, inputs[part], draws.paths)
+        terms = compute_frozen_path_terms(network, inputs[part], draws.paths)
         logits = torch.stack([network.classifier(term) for term in terms])
         for path_sum in draws.sums:
             right[path_sum].append(is_correct(draws.of(path_sum, logits), labels[part]))
@@ -96,8 +100,8 @@ def measure_frozen_accuracies(
             errors.append(error)
             advance()
     by_length = torch.stack(of_lengths, dim=1)
-    return FrozenSums(
-        correct_shares(right),
+    return FrozenPathAccuracies(
+        share_of_correct_labels(right),
         [accuracy(logits, labels) for logits in by_length],
         [accuracy(logits, labels) for logits in by_length.cumsum(dim=0)],
         max(errors),
@@ -108,13 +112,13 @@ FEW = 3
 """Number of paths on which the terms are compared with those of the network's own code."""
 
 
-def verify_terms(
-    network: Labeller, stack: BlockStack, inputs: Mapping[str, Tensor], paths: Sequence[Path]
+def verify_single_path_terms(
+    network: TokenClassifier, stack: BlockStack, inputs: Mapping[str, Tensor], paths: Sequence[Path]
 ) -> None:
     """Verify that single paths' terms equal those of `attn paths MODEL --path`, on the first
     sequence."""
     few = [*paths[:FEW], *paths[-FEW:]]
-    ours = torch.cat(run_frozen_paths(network, inputs["inputs"], few))
+    ours = torch.cat(compute_frozen_path_terms(network, inputs["inputs"], few))
     own = run_single_paths(network, stack, inputs, few).terms
     error = float((ours - own).norm() / own.norm())
     if not error <= COMPLETENESS.of(own.dtype):
@@ -124,7 +128,7 @@ def verify_terms(
 
 
 def terms_by_length(
-    network: Labeller, stack: BlockStack, inputs: Mapping[str, Tensor]
+    network: TokenClassifier, stack: BlockStack, inputs: Mapping[str, Tensor]
 ) -> tuple[Tensor, float]:
     """The terms [length, token, feature], checked against the output of a plain pass."""
     terms = decompose_by_length(network, stack, inputs, count_attention=True)[0].terms
@@ -138,25 +142,25 @@ def terms_by_length(
     return terms, error
 
 
-def measure_rerun_accuracies(
-    network: Labeller, inputs: Tensor, labels: Tensor, draws: PathDraws
+def measure_subnetwork_accuracies(
+    network: TokenClassifier, inputs: Tensor, labels: Tensor, draws: SampledPathSums
 ) -> dict[Sum, float]:
     """Run sub-networks on their own, some sequences at a time."""
     right: dict[Sum, list[Tensor]] = {path_sum: [] for path_sum in draws.sums}
     for part in split_sequences(network, inputs, len(draws.paths)):
         states = torch.stack(run_subnetworks(network, inputs[part], draws.paths))
         for path_sum in draws.sums:
-            logits = network.classifier(normalize_states(draws.of(path_sum, states)))
+            logits = network.classifier(layer_norm_without_weights(draws.of(path_sum, states)))
             right[path_sum].append(is_correct(logits, labels[part]))
-    return correct_shares(right)
+    return share_of_correct_labels(right)
 
 
-def correct_shares(right: Mapping[Sum, list[Tensor]]) -> dict[Sum, float]:
+def share_of_correct_labels(right: Mapping[Sum, list[Tensor]]) -> dict[Sum, float]:
     """Of each kind of sum the part that is right, over its draws [draw, sequence, token] of some sequences at a time."""
     return {path_sum: float(torch.cat(parts, dim=1).mean()) for path_sum, parts in right.items()}
 
 
-def split_sequences(network: Labeller, inputs: Tensor, paths: int) -> Iterator[slice]:
+def split_sequences(network: TokenClassifier, inputs: Tensor, paths: int) -> Iterator[slice]:
     """Slices of sequences whose states on all paths fit in memory."""
     size = max(1, ELEMENTS // (paths * inputs.shape[1] * network.classifier.in_features))
     return (slice(start, start + size) for start in range(0, len(inputs), size))

@@ -64,21 +64,23 @@ def format_headline(
     """The result with the most paths, next to the entire model and a predictor that ignores the
     input."""
     variants = {one: f"{one} {max(numbers)}" for one in evaluations}
-    blind = best_blind_row(rows)
+    blind = find_best_majority_baseline(rows)
     return (
-        f"{name}: {describe_claim(rows, variants, max(numbers))}tokens labelled right by {describe_rates(rows, variants, max(numbers))}; "
+        f"{name}: {describe_short_against_long_paths(rows, variants, max(numbers))}tokens labelled right by {describe_rates(rows, variants, max(numbers))}; "
         f"by the entire model: {format_percent(find_row(rows, ENTIRE))}; "
         f"by always guessing {BLIND[str(blind.variant)]}: {format_percent(blind)}."
     )
 
 
-def best_blind_row(rows: Sequence[Row]) -> Row:
+def find_best_majority_baseline(rows: Sequence[Row]) -> Row:
     """The better of the predictors that ignore the input; that of the positions on a tie."""
     found = [row for row in rows if row.variant in BLIND and row.metric == ACCURACY]
     return max(found, key=lambda row: (row.value or 0.0, row.variant == MAJORITY_OF_PLACE))
 
 
-def describe_claim(rows: Sequence[Row], variants: Mapping[str, str], number: int) -> str:
+def describe_short_against_long_paths(
+    rows: Sequence[Row], variants: Mapping[str, str], number: int
+) -> str:
     """Describe short against long paths, once where the evaluations agree; empty where there is one
     length."""
     found = {row.variant: row for row in rows if row.metric == ADVANTAGE}
@@ -87,7 +89,11 @@ def describe_claim(rows: Sequence[Row], variants: Mapping[str, str], number: int
     words = [
         describe_advantage(rows, found[variant], variant, number) for variant in variants.values()
     ]
-    together = f"; {describe_needed_length(rows)}" if describe_needed_length(rows) else ""
+    together = (
+        f"; {describe_sufficient_path_length(rows)}"
+        if describe_sufficient_path_length(rows)
+        else ""
+    )
     if len(set(words)) == 1:
         return f"{words[0]}{together}; "
     parts = [f"{how}: {one}" for how, one in zip(variants, words, strict=True)]
@@ -108,27 +114,32 @@ def describe_advantage(rows: Sequence[Row], advantage: Row, variant: str, number
     }
     lengths = sorted(of)[1:]
     half = len(lengths) // 2
-    blind = best_blind_row(rows)
+    blind = find_best_majority_baseline(rows)
     short, long = (
-        any(beats_blind(of[k], blind) for k in part) for part in (lengths[:half], lengths[-half:])
+        any(is_clearly_above(of[k], blind) for k in part)
+        for part in (lengths[:half], lengths[-half:])
     )
-    if not any(beats_blind(of[k], blind) for k in lengths):
+    if not any(is_clearly_above(of[k], blind) for k in lengths):
         return f"no {format_sum(number)} beats always guessing {BLIND[str(blind.variant)]}"
-    way = describe_direction(advantage)
-    if way == "more than" and short and (not variant.startswith("frozen") or is_enough(rows, half)):
+    way = describe_short_path_advantage(advantage)
+    if (
+        way == "more than"
+        and short
+        and (not variant.startswith("frozen") or is_length_sufficient(rows, half))
+    ):
         return "short paths carry more than long ones"
     if way == "less than" and long:
         return "short paths carry less than long ones"
     return "short paths carry no more than long ones"
 
 
-def beats_blind(row: Row, blind: Row) -> bool:
+def is_clearly_above(row: Row, blind: Row) -> bool:
     """By more than both spread over the seeds."""
     margin = math.hypot(row.spread or 0.0, blind.spread or 0.0)
     return (row.value or 0.0) - (blind.value or 0.0) > margin
 
 
-def describe_direction(advantage: Row) -> str:
+def describe_short_path_advantage(advantage: Row) -> str:
     """In words: clearly so where there are several seeds."""
     value = advantage.value or 0.0
     error = (advantage.spread or 0.0) / math.sqrt(advantage.n)
@@ -137,22 +148,24 @@ def describe_direction(advantage: Row) -> str:
     return "more than" if value > 0 else "less than"
 
 
-def cumulative_rows(rows: Sequence[Row]) -> dict[int, Row]:
+def select_cumulative_rows(rows: Sequence[Row]) -> dict[int, Row]:
     """All paths up to each length together."""
     return {int(row.keys["length"]): row for row in rows if row.metric == UP_TO}
 
 
-def is_enough(rows: Sequence[Row], length: int) -> bool:
+def is_length_sufficient(rows: Sequence[Row], length: int) -> bool:
     """Whether all paths up to a length beat blind guessing; so it is taken where they were not measured."""
-    found = cumulative_rows(rows)
-    return length not in found or beats_blind(found[length], best_blind_row(rows))
+    found = select_cumulative_rows(rows)
+    return length not in found or is_clearly_above(found[length], find_best_majority_baseline(rows))
 
 
-def describe_needed_length(rows: Sequence[Row]) -> str:
+def describe_sufficient_path_length(rows: Sequence[Row]) -> str:
     """Up to which length all paths together are needed to beat blind guessing, where that is more than half of them."""
-    found, blind = cumulative_rows(rows), best_blind_row(rows)
+    found, blind = select_cumulative_rows(rows), find_best_majority_baseline(rows)
     longest = max(found, default=0)
-    first = next((length for length in sorted(found) if beats_blind(found[length], blind)), None)
+    first = next(
+        (length for length in sorted(found) if is_clearly_above(found[length], blind)), None
+    )
     if first is None or 2 * first <= longest:
         return ""
     return f"it takes all paths up to length {first} (of {longest}) together to beat that guess"

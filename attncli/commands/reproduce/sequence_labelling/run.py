@@ -66,8 +66,8 @@ def prepare_task(
     known: dict[str, Any] = {
         "sizes": resolve_sizes(options, task.sizes),
         "steps": validate_number("train_steps", training.train_steps, task.steps, 1, MOST_STEPS),
-        "evaluations": parse_evaluations(options.evaluate),
-        "numbers": parse_numbers(options.paths_per_sum),
+        "evaluations": parse_evaluation_names(options.evaluate),
+        "numbers": parse_path_counts(options.paths_per_sum),
         "seeds": run.all_seeds(),
         "saved_as": open_training_folder(training.save_training, name),
     }
@@ -98,11 +98,11 @@ def build_memorise_task(options: MemoriseOptions) -> "Task":
     from attncli.commands.reproduce.tasks.memorise import (
         LENGTH,
         SEQUENCES,
-        ReleasedScript,
+        ReleasedScriptSettings,
         memorise,
     )
 
-    released = ReleasedScript()
+    released = ReleasedScriptSettings()
     own = (released.sequences, released.length) if options.as_published else (SEQUENCES, LENGTH)
     sequences = validate_number("sequences", options.sequences, own[0], 1, MOST_SEQUENCES)
     length = validate_number("length", options.length, own[1], 2, MOST_LENGTH)
@@ -119,7 +119,7 @@ def build_memorise_task(options: MemoriseOptions) -> "Task":
     return memorise(sequences, length, stream, options.as_published)
 
 
-def parse_evaluations(texts: Sequence[str]) -> list[str]:
+def parse_evaluation_names(texts: Sequence[str]) -> list[str]:
     from attncli.commands.reproduce.sequence_labelling.report import EVALUATIONS
 
     names = list(dict.fromkeys(split_names(texts or EVALUATIONS)))
@@ -129,7 +129,7 @@ def parse_evaluations(texts: Sequence[str]) -> list[str]:
     return names
 
 
-def parse_numbers(texts: Sequence[str]) -> list[int]:
+def parse_path_counts(texts: Sequence[str]) -> list[int]:
     """How many paths are added, fewest first."""
     return parse_whole_numbers(
         texts or ["5", "20"],

@@ -20,7 +20,7 @@ class TokenStream(NamedTuple):
     """Of the file."""
 
 
-class ReleasedScript(NamedTuple):
+class ReleasedScriptSettings(NamedTuple):
     """Settings of the released script for texts of RTE in the word pieces of bert-base-uncased."""
 
     sequences: int = 500
@@ -40,7 +40,7 @@ def memorise(
     published: bool = False,
 ) -> Task:
     """100 sequences of 200 words, the r-th as frequent as 1/r, with a random label of 0 or 1 for each of their tokens."""
-    as_released = ReleasedScript()
+    as_released = ReleasedScriptSettings()
     separate: dict[str, str | int | float] = {}
     if length != LENGTH:
         separate["length"] = length

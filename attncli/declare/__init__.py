@@ -7,8 +7,7 @@ options                  the declaration of an option, next to its type
 settle                   validate typed options and drop settings that do not apply
 source_kinds             the kind of source of a run, as far as it decides which options are valid
 option_value_conversion  convert values of any library to option values
-commands                 the table of commands: for each its module, the question it answers, and the kinds of
-SOURCE it takes
+commands                 the table of commands: each one's module, its question, and the kinds of SOURCE it takes
 replaced_options         options that have become commands: the old spelling is an error that names the new one
 
     >>> from attncli.declare.commands import import_function

@@ -100,7 +100,7 @@ class MapStatistics(NamedTuple):
             self.visible,
             MapSums(self.columns, self.diagonals),
             scored,
-            period,
-            ids,
-            sides,
+            period=period,
+            ids=ids,
+            sides=sides,
         )

@@ -23,7 +23,7 @@ from attncli.capture.strips.attention_interface import (
     to_float32,
 )
 from attncli.capture.strips.attention_sites import AttentionSite, MapShape, SiteNamer
-from attncli.capture.strips.differential import (
+from attncli.capture.strips.differential_attention import (
     DifferentialPairs,
     differential_lambda,
     to_applied_map,

@@ -24,7 +24,7 @@ from attncli.capture.strips.attention_interface import (
     rows_per_strip,
 )
 from attncli.capture.strips.attention_sites import SiteNamer
-from attncli.capture.strips.differential import is_differential
+from attncli.capture.strips.differential_attention import is_differential
 from attncli.errors import InputError, NotFinite, UsageError
 from attncli.forward_types import Args, Kwargs
 from attncli.metrics.attention import ATTENTION, is_map_metric

@@ -13,7 +13,7 @@ from attncli.analysis.heads.rows.head_rows import name_stacks
 from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.saved_maps.map_names import NAME, map_tensor_name
-from attncli.capture.strips import differential
+from attncli.capture.strips import differential_attention
 from attncli.capture.strips.attention_sites import SiteNamer, find_distinguishing_words
 from attncli.capture.verification import refuse_duplicate_sites
 from attncli.errors import InputError
@@ -209,7 +209,9 @@ def test_differential_attention_that_computes_something_else_is_refused(
     differential_llama: tuple[Any, dict[str, Tensor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, inputs = differential_llama
-    usual = differential.differential_lambda
-    monkeypatch.setattr(differential, "differential_lambda", lambda module: usual(module) + 0.01)
+    usual = differential_attention.differential_lambda
+    monkeypatch.setattr(
+        differential_attention, "differential_lambda", lambda module: usual(module) + 0.01
+    )
     with pytest.raises(InputError, match="which maps it applies is not understood"):
         verify_capture(model, inputs)

@@ -27,7 +27,7 @@ from attncli.capture.strips.attention_interface import (
     to_float32,
 )
 from attncli.capture.strips.attention_sites import ATTENDS
-from attncli.capture.strips.mixed_maps import PRODUCTS, MixedMapTracker
+from attncli.capture.strips.post_softmax_mixing import PRODUCTS, MixedMapTracker
 from attncli.capture.strips.softmax_inputs import SOFTMAX
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Kwargs

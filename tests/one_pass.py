@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from documents import README
 
-from attncli.capture.one_pass import attend
-from attncli.capture.one_pass import library as library_module
-from attncli.capture.one_pass.library import SWITCH, Library, open_library
+from attncli.capture.one_pass import compiled_library as library_module
+from attncli.capture.one_pass import kernel_attention
+from attncli.capture.one_pass.compiled_library import SWITCH, Library, open_library
 
 ROOT = README.parent
 SOURCE = "attncli/capture/one_pass/one_pass.c"
@@ -47,5 +47,5 @@ def one_pass(setting: str = "", fewest_cells: int = 0) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(SWITCH, setting)
         patch.setattr(library_module, "load_library", compiled)
-        patch.setattr(attend, "FEWEST_CELLS", fewest_cells)
+        patch.setattr(kernel_attention, "FEWEST_CELLS", fewest_cells)
         yield

@@ -80,7 +80,7 @@ def test_without_a_compiler_a_wheel_is_built_without_the_library(tmp_path: Path)
     [found] = tmp_path.glob("*.whl")
     assert "-py3-none-" in found.name
     files = zipfile.ZipFile(found).namelist()
-    assert "attncli/capture/one_pass/library.py" in files
+    assert "attncli/capture/one_pass/compiled_library.py" in files
     assert [name for name in files if name.endswith((".so", ".pyd"))] == []
 
 

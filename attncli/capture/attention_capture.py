@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from attncli.capture.attention_calls import unseen
 from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_attention_functions
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.one_pass.attend import OnePass
+from attncli.capture.one_pass.kernel_attention import OnePass
 from attncli.capture.other_mixers.uncapturable_attention import refuse_partial_capture
 from attncli.capture.strips.attention_interface import (
     EagerCall,

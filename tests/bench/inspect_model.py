@@ -30,7 +30,7 @@ from attncli.analysis.heads.forward_passes.head_observer import PassRequest, mea
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.capture.model_structure.blocks import find_block_stacks
-from attncli.capture.one_pass.library import SWITCH, find_library
+from attncli.capture.one_pass.compiled_library import SWITCH, find_library
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._metric_accumulator import measure_maps
 from attncli.models.inputs.repeated_tokens import make_repeated_tokens

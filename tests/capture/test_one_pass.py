@@ -25,17 +25,22 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.capture import STRIP_MEMORY
 from attncli.capture.attention_calls import unseen
-from attncli.capture.one_pass import attend as attend_module
-from attncli.capture.one_pass import library as library_module
-from attncli.capture.one_pass.attend import ONE_PASS, Workspace, compute_in_one_pass, run_threads
-from attncli.capture.one_pass.formula import Formula
-from attncli.capture.one_pass.library import (
+from attncli.capture.one_pass import compiled_library as library_module
+from attncli.capture.one_pass import kernel_attention as attend_module
+from attncli.capture.one_pass.compiled_library import (
     INSTRUCTIONS,
     Arguments,
     Library,
     NoLibrary,
     find_library,
     open_library,
+)
+from attncli.capture.one_pass.formula import Formula
+from attncli.capture.one_pass.kernel_attention import (
+    ONE_PASS,
+    Workspace,
+    compute_in_one_pass,
+    run_threads,
 )
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import EagerCall

@@ -1,8 +1,8 @@
 """Attention and the statistics of its maps from one reading of the scores, by a C library where one was built.
 
-formula  what a call of the attention interface makes of its scores
-results  what is written of one attention
-library  the compiled one_pass.c, where there is one
-tiles    the same in plain torch, where there is none
-attend   one call of the attention interface by either, judged by the model's own eager function
+formula           what a call of the attention interface makes of its scores
+results           what is written of one attention
+compiled_library  the compiled one_pass.c, where there is one
+tiles             the same in plain torch, where there is none
+kernel_attention  one call of the attention interface by either, judged by the model's own eager function
 """

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.attention_calls import read_tensor_version, unseen
+from attncli.capture.one_pass.compiled_library import Arguments, Library, NoLibrary, find_library
 from attncli.capture.one_pass.formula import (
     Formula,
     NotCovered,
@@ -23,7 +24,6 @@ from attncli.capture.one_pass.formula import (
     read_formula,
     strips_of_biases,
 )
-from attncli.capture.one_pass.library import Arguments, Library, NoLibrary, find_library
 from attncli.capture.one_pass.results import Results, empty_floats
 from attncli.capture.one_pass.tiles import TiledAttention
 from attncli.capture.strips.attention_interface import (

@@ -18,7 +18,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
 )
 from attncli.errors import InputError, first_line_of_error
 from attncli.forward_types import Args, Function, Inputs, Kwargs
-from attncli.tensor_subclasses.residual_split.split_run import StopAfterLastBlock
+from attncli.tensor_subclasses.residual_split.split_forward import StopAfterLastBlock
 
 
 def draw_directions(width: int, number: int, seed: int) -> Tensor:

@@ -40,7 +40,7 @@ def measure(arch: str) -> None:
     from attncli.models.random.dummy_inputs import make_example_inputs
     from attncli.models.random.random_models import build_model
     from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head
-    from attncli.tensor_subclasses.path_streams.path_run import (
+    from attncli.tensor_subclasses.path_streams.path_forward import (
         decompose_by_length,
         run_single_paths,
     )

@@ -117,7 +117,7 @@ def test_a_switch_that_is_added_counts(copy: Path) -> None:
 OF_MODELS = f"""
 import torch, transformers
 import attncli
-from attncli.tensor_subclasses.residual_split import split_run
+from attncli.tensor_subclasses.residual_split import split_forward
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES
 from attncli.cli.main import run
 

@@ -28,7 +28,7 @@ from attncli.models.random.random_models import build_model
 from attncli.networks.variants import VARIANTS, AblationSwitches
 from attncli.tensor_subclasses.residual_split import error_function
 from attncli.tensor_subclasses.residual_split.handwritten_norms import recognise_norm
-from attncli.tensor_subclasses.residual_split.split_run import (
+from attncli.tensor_subclasses.residual_split.split_forward import (
     OtherStackDependency,
     SplitTensorRun,
     accept_split_tensors,

@@ -14,14 +14,14 @@ from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks
 from attncli.errors import InputError
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head
-from attncli.tensor_subclasses.path_streams.path_run import (
+from attncli.tensor_subclasses.path_streams.partial_streams import LengthStreams
+from attncli.tensor_subclasses.path_streams.path_forward import (
     PathDecomposition,
     decompose_by_attention_and_mlp_length,
     decompose_by_length,
     run_single_paths,
 )
 from attncli.tensor_subclasses.path_streams.path_tensor import make_initial_streams
-from attncli.tensor_subclasses.path_streams.streams import LengthStreams
 from attncli.tensor_subclasses.path_streams.token_contributions import find_contributions
 
 torch.set_num_threads(1)

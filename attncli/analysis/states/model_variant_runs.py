@@ -39,7 +39,7 @@ from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.networks.variants import AblationSwitches
 from attncli.tensor_subclasses.residual_split.rounding_samples import LastBitPerturbation
-from attncli.tensor_subclasses.residual_split.split_run import (
+from attncli.tensor_subclasses.residual_split.split_forward import (
     Move,
     accept_split_tensors,
     run_with_split_tensors,

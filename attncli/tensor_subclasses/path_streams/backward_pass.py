@@ -18,7 +18,12 @@ from attncli.capture.model_structure.residual_stream_arguments import (
 )
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Inputs, Kwargs
-from attncli.tensor_subclasses.path_streams.path_run import (
+from attncli.tensor_subclasses.path_streams.partial_streams import (
+    FullStreamOnly,
+    RecordedAttention,
+    Streams,
+)
+from attncli.tensor_subclasses.path_streams.path_forward import (
     PathDecomposition,
     PathTensorRun,
     accept_path_tensors,
@@ -26,11 +31,6 @@ from attncli.tensor_subclasses.path_streams.path_run import (
     run_path_tensors,
 )
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, make_initial_streams
-from attncli.tensor_subclasses.path_streams.streams import (
-    FullStreamOnly,
-    RecordedAttention,
-    Streams,
-)
 
 Visit = Callable[[RecordedAttention, Tensor], None]
 """Called with every attention, the last one first, and G^T V at its heads' outputs [1, head, token, value]."""

@@ -7,8 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.tensor_subclasses.dispatch import Operand
+from attncli.tensor_subclasses.path_streams.partial_streams import (
+    RecordedAttention,
+    make_no_rule_error,
+)
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, align_streams, rule
-from attncli.tensor_subclasses.path_streams.streams import RecordedAttention, make_no_rule_error
 
 
 @rule(F.linear)

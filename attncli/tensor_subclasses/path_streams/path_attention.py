@@ -10,8 +10,11 @@ from attncli.capture.strips.attention_interface import find_unpatched_eager
 from attncli.capture.strips.masks import materialise_mask, visible_keys
 from attncli.errors import InputError
 from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
+from attncli.tensor_subclasses.path_streams.partial_streams import (
+    RecordedAttention,
+    make_no_rule_error,
+)
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
-from attncli.tensor_subclasses.path_streams.streams import RecordedAttention, make_no_rule_error
 from attncli.tolerances import PATH_ATTENTION
 
 

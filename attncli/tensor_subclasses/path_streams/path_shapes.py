@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attncli.tensor_subclasses.path_streams.partial_streams import make_no_rule_error
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, align_streams, rule
-from attncli.tensor_subclasses.path_streams.streams import make_no_rule_error
 
 
 def apply_within_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:

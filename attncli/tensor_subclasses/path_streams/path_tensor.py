@@ -1,6 +1,6 @@
 """The full stream and its parts, in one tensor that runs through a model's own code.
 
-To the model it looks like a batch: text 0 is the full stream, the others are parts of it (see `streams`). Axis
+To the model it looks like a batch: text 0 is the full stream, the others are parts of it (see `partial_streams`). Axis
 0 may combine more than the batch (GPT-2 folds tokens into it), so each stream is a block of consecutive rows.
 """
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attncli.errors import InputError
 from attncli.tensor_subclasses.dispatch import StreamTensor, Table, register_rules_in
-from attncli.tensor_subclasses.path_streams.streams import Streams, make_no_rule_error
+from attncli.tensor_subclasses.path_streams.partial_streams import Streams, make_no_rule_error
 
 RULES: Table = {}
 rule = register_rules_in(RULES)

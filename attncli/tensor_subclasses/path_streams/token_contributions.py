@@ -12,8 +12,8 @@ from attncli.tensor_subclasses.path_streams.backward_pass import (
     run_backward_over_blocks,
     run_recorded_forward,
 )
-from attncli.tensor_subclasses.path_streams.path_run import accept_path_tensors
-from attncli.tensor_subclasses.path_streams.streams import OriginStreams, RecordedAttention
+from attncli.tensor_subclasses.path_streams.partial_streams import OriginStreams, RecordedAttention
+from attncli.tensor_subclasses.path_streams.path_forward import accept_path_tensors
 
 
 class RolloutRow(NamedTuple):

@@ -7,8 +7,8 @@ import torch
 
 from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.tensor_subclasses.dispatch import StreamTensor
+from attncli.tensor_subclasses.residual_split.lazy_attention_scores import SCORE_RULES, WEIGHT_RULES
 from attncli.tensor_subclasses.residual_split.split_arithmetic import to_float64_array
-from attncli.tensor_subclasses.residual_split.split_scores import SCORE_RULES, WEIGHT_RULES
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     make_no_rule_error,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attncli.ablation.norm_modules import is_norm
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.forward_types import Args, Function, Kwargs
-from attncli.tensor_subclasses.residual_split.split_functions import norm
+from attncli.tensor_subclasses.residual_split.norms_and_activations import norm
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
 from attncli.tolerances import HANDWRITTEN_NORM, HANDWRITTEN_NORM_AT_ZERO
 

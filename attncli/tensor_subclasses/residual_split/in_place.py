@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attncli.forward_types import Function
-from attncli.tensor_subclasses.residual_split.split_scores import (
+from attncli.tensor_subclasses.residual_split.lazy_attention_scores import (
     SCORE_RULES,
     LazyScores,
     materialise,

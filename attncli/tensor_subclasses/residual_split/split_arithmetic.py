@@ -18,13 +18,13 @@ from attncli.maths.residuals.scaled_arrays import (
     multiply_scaled_by_plain,
 )
 from attncli.tensor_subclasses.dispatch import Operand
-from attncli.tensor_subclasses.residual_split.score_terms import (
+from attncli.tensor_subclasses.residual_split.attention_score_terms import (
     HIDDEN,
     ScoreTerms,
     make_terms_of_scores,
 )
+from attncli.tensor_subclasses.residual_split.lazy_attention_scores import make_scores
 from attncli.tensor_subclasses.residual_split.split_attention import mix_values_by_weights
-from attncli.tensor_subclasses.residual_split.split_scores import make_scores
 from attncli.tensor_subclasses.residual_split.split_shapes import copy_split
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,

@@ -28,7 +28,7 @@ from attncli.maths.residuals.softmax import (
     softmax_deviation,
 )
 from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
-from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms
+from attncli.tensor_subclasses.residual_split.attention_score_terms import HIDDEN, ScoreTerms
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_varying_part,

@@ -32,7 +32,10 @@ from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Report, Row, View
-from attncli.tensor_subclasses.path_streams.path_run import PathDecomposition, decompose_by_length
+from attncli.tensor_subclasses.path_streams.path_forward import (
+    PathDecomposition,
+    decompose_by_length,
+)
 
 NAMES = {"attention": "attention", "mlp": "MLP"}
 

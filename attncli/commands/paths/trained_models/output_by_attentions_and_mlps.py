@@ -16,7 +16,9 @@ from attncli.errors import Imprecise
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
-from attncli.tensor_subclasses.path_streams.path_run import decompose_by_attention_and_mlp_length
+from attncli.tensor_subclasses.path_streams.path_forward import (
+    decompose_by_attention_and_mlp_length,
+)
 
 STEP = "attention and MLP"
 """The variant of the rows."""

@@ -27,7 +27,7 @@ from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import rank_share
 from attncli.records import Definition, Report
-from attncli.tensor_subclasses.path_streams.path_run import run_single_paths
+from attncli.tensor_subclasses.path_streams.path_forward import run_single_paths
 
 STEP = "attention"
 """The variant of the rows: paths of attention only, whatever MLPs lie between."""

@@ -17,7 +17,10 @@ from attncli.commands.reproduce.path_subnetworks import (
 )
 from attncli.commands.reproduce.sequence_labeller import TokenClassifier
 from attncli.errors import InputError
-from attncli.tensor_subclasses.path_streams.path_run import decompose_by_length, run_single_paths
+from attncli.tensor_subclasses.path_streams.path_forward import (
+    decompose_by_length,
+    run_single_paths,
+)
 from attncli.tolerances import COMPLETENESS
 
 Sum = tuple[int, int]

@@ -23,11 +23,15 @@ from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.models.loading.base_model import remove_model_head
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.tensor_subclasses.path_streams import path_shapes as shapes  # noqa: F401  (they enter their rules)
+from attncli.tensor_subclasses.path_streams.norms_and_activations import freeze_modules
+from attncli.tensor_subclasses.path_streams.partial_streams import (
+    LengthStreams,
+    PathStreams,
+    Streams,
+)
 from attncli.tensor_subclasses.path_streams.path_attention import compute_attention_of_streams
-from attncli.tensor_subclasses.path_streams.path_functions import freeze_modules
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, make_initial_streams
-from attncli.tensor_subclasses.path_streams.streams import LengthStreams, PathStreams, Streams
-from attncli.tensor_subclasses.residual_split.split_run import StopAfterLastBlock
+from attncli.tensor_subclasses.residual_split.split_forward import StopAfterLastBlock
 
 GoOn = Callable[[Tensor], Tensor]
 """Turns the partial streams [length, token, feature] into the input [batch, token, feature] of the rest of the model."""

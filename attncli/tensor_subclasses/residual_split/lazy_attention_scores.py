@@ -27,7 +27,11 @@ from attncli.tensor_subclasses.dispatch import (
     Table,
     register_rules_in,
 )
-from attncli.tensor_subclasses.residual_split.score_terms import HIDDEN, ScoreTerms, broadcast_terms
+from attncli.tensor_subclasses.residual_split.attention_score_terms import (
+    HIDDEN,
+    ScoreTerms,
+    broadcast_terms,
+)
 from attncli.tensor_subclasses.residual_split.split_attention import (
     attend_by_content_only,
     is_content_only,

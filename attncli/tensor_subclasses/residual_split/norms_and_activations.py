@@ -27,7 +27,8 @@ from attncli.maths.residuals.scaled_arrays import (
     multiply_scaled_by_plain,
 )
 from attncli.tensor_subclasses.residual_split import error_function
-from attncli.tensor_subclasses.residual_split.score_terms import make_terms_of_scores
+from attncli.tensor_subclasses.residual_split.attention_score_terms import make_terms_of_scores
+from attncli.tensor_subclasses.residual_split.lazy_attention_scores import LazyWeights
 from attncli.tensor_subclasses.residual_split.split_arithmetic import (
     add,
     invert_split_part,
@@ -38,7 +39,6 @@ from attncli.tensor_subclasses.residual_split.split_arithmetic import (
     subtract_from,
     to_float64_array,
 )
-from attncli.tensor_subclasses.residual_split.split_scores import LazyWeights
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_parts,

@@ -27,8 +27,8 @@ from attncli.maths.residuals.softmax import RESOLVED_BITS
 from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they enter their rules)
     einsum,
     in_place,
+    norms_and_activations,
     split_arithmetic,
-    split_functions,
     split_shapes,
     topk_and_routing,
 )

@@ -3,7 +3,7 @@ prints.
 
 statistics             means and standard deviations over seeds and texts, and significance
 quantiles              standard errors of quantiles
-texts                  the loop over texts, distributed over processes
+text_loop              the loop over texts, distributed over processes
 cache_key              everything that determines a run's numbers, as one digest
 source_arguments       the SOURCE of each command, and the kinds that it takes
 synthetic_networks     from SOURCE and the network options to networks

@@ -68,7 +68,7 @@ from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_strongest_pair
 from attncli.analysis.heads.tables import build_views
 from attncli.analysis.prepare import PreparedModel
-from attncli.analysis.texts import apply_to_texts
+from attncli.analysis.text_loop import apply_to_texts
 from attncli.capture import STRIP_MEMORY, AttentionSite
 from attncli.capture.linear.linear_layers import LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
-from attncli.analysis.texts import apply_to_texts, wrap_with_progress
+from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.commands.attribute.relevance import RelevanceRequest, compute_relevance
 from attncli.commands.attribute.report import (
     METRICS,

@@ -33,7 +33,7 @@ from attncli.analysis.states.network_collapse import (
 from attncli.analysis.states.state_metrics import metric_definition
 from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.analysis.statistics import describe_averaging
-from attncli.analysis.texts import apply_to_texts
+from attncli.analysis.text_loop import apply_to_texts
 from attncli.capture.causality_and_positions import AttentionProperties
 from attncli.maths.curve_fits.collapse_regime import describe_regime
 from attncli.maths.curve_fits.decay_laws import FEWEST_POINTS

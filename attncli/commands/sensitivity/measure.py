@@ -22,7 +22,7 @@ from attncli.analysis.paths.jacobian_norm_sampling import (
     estimate_norms,
     estimate_shares,
 )
-from attncli.analysis.texts import apply_to_texts, wrap_with_progress
+from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.commands.sensitivity.report import (

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.analysis.texts import apply_to_texts, wrap_with_progress
+from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.commands.paths.synthetic.head_shares import (
     OUTPUT,
     HeadOrSkip,

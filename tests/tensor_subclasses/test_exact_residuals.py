@@ -26,7 +26,7 @@ from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
 from attncli.networks.variants import VARIANTS, AblationSwitches
-from attncli.tensor_subclasses.residual_split import error_function
+from attncli.tensor_subclasses.residual_split import error_function, split_shapes
 from attncli.tensor_subclasses.residual_split.handwritten_norms import recognise_norm
 from attncli.tensor_subclasses.residual_split.split_forward import (
     OtherStackDependency,
@@ -256,6 +256,18 @@ def test_what_is_deferred_is_of_the_numbers_of_now(function: Any) -> None:
     factor.zero_()
     assert torch.equal(found.plain(), wanted)
     assert torch.equal(scaled.plain(), doubled)
+
+
+@pytest.mark.parametrize("function", [F.gelu, F.silu, torch.tanh, torch.erf, lambda x: x * x])
+def test_slices_of_tokens_are_put_together(monkeypatch: pytest.MonkeyPatch, function: Any) -> None:
+    """Each slice has a magnitude of its own."""
+    x = stream(40)
+    x = torch.mul(x, torch.logspace(0, -9, 40, dtype=torch.float64)[:, None])
+    wanted = function(x)
+    assert torch.allclose(wanted.plain(), function(x.plain()), rtol=1e-13, atol=1e-15)
+    whole = wanted.varying.value()
+    monkeypatch.setattr(split_shapes, "ELEMENTS", 8)
+    assert np.allclose(function(x).varying.value(), whole, rtol=1e-13, atol=1e-17)
 
 
 def test_what_a_variant_drops_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,11 @@
 
 relu is piecewise linear and exact at any magnitude. gelu and silu are x·σ(s(x)); everything about them follows from
 
-    σ(a + r) - σ(a) = σ(a + r) σ(-a) (1 - e^-r),    with a and a + r exchanged for negative r
+    σ(a + r) - σ(a) = σ(a + r) σ(-a) (1 - e^-r)
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from attncli.maths.residuals.scaled_arrays import (
     add_scaled_arrays,
     align_exponent,
     expm1_scaled,
+    largest_magnitude,
     make_scaled_array,
     make_scaled_from_logs,
     multiply_scaled_arrays,
@@ -65,18 +67,13 @@ def tanh(x: SplitParts) -> SplitParts:
     twice = SplitParts(
         multiply_scaled_by_plain(x.common, 2.0), multiply_scaled_by_plain(x.varying, 2.0)
     )
-    a, r = require_cubes_in_range(twice.common), require_cubes_in_range(twice.varying)
-    return SplitParts(
-        make_scaled_array(np.tanh(a / 2.0)),
-        multiply_scaled_by_plain(compute_sigmoid_change(twice.varying, a, r), 2.0),
-    )
+    common = make_scaled_array(np.tanh(x.common.value()))
+    return SplitParts(common, multiply_scaled_by_plain(compute_gates(twice).change, 2.0))
 
 
 def sigmoid(x: SplitParts) -> SplitParts:
-    a, r = require_cubes_in_range(x.common), require_cubes_in_range(x.varying)
-    return SplitParts(
-        make_scaled_from_logs(np.ones(()), log_sigmoid(a)), compute_sigmoid_change(x.varying, a, r)
-    )
+    common, _, change = compute_gates(x)
+    return SplitParts(common, change)
 
 
 ACTIVATIONS: dict[str, Callable[[SplitParts], SplitParts]] = {
@@ -90,15 +87,8 @@ STEEPEST = {"relu": 1.0, "gelu": 1.13, "silu": 1.1}
 
 
 def multiply_by_sigmoid(x: SplitParts, argument: SplitParts) -> SplitParts:
-    """x σ(argument): with gate (g, h) the difference is (a + r)(g + h) - ag = a h + r (g + h).
-
-    The gate is kept in logs, so that units far in its tail keep their relative size.
-    """
-    a, r = require_cubes_in_range(argument.common), require_cubes_in_range(argument.varying)
-    gate, whole_gate = (
-        make_scaled_from_logs(np.ones(()), log_sigmoid(value)) for value in (a, a + r)
-    )
-    change = compute_sigmoid_change(argument.varying, a, r)
+    """x σ(argument): with gate (g, h) the difference is (a + r)(g + h) - ag = a h + r (g + h)."""
+    gate, whole_gate, change = compute_gates(argument)
     return SplitParts(
         multiply_scaled_arrays(x.common, gate),
         add_scaled_arrays(
@@ -107,19 +97,50 @@ def multiply_by_sigmoid(x: SplitParts, argument: SplitParts) -> SplitParts:
     )
 
 
-def log_sigmoid(x: Array) -> Array:
-    result: Array = -np.logaddexp(0.0, -x)
-    return result
+class Gates(NamedTuple):
+    """σ(a), σ(a + r) and σ(a + r) - σ(a)."""
+
+    common: ScaledArray
+    whole: ScaledArray
+    change: ScaledArray
 
 
-def compute_sigmoid_change(difference: ScaledArray, a: Array, r: Array) -> ScaledArray:
-    """σ(a + r) - σ(a) = sign(r) σ(high) σ(-low) (1 - e^-|r|), high and low the larger and smaller of a and a + r."""
-    high, low = np.maximum(a, a + r), np.minimum(a, a + r)
+FARTHEST_GATE = 300.0
+"""Largest |a| and |a + r| at which σ and e^r are floats, with room for their products."""
+
+
+def compute_gates(x: SplitParts) -> Gates:
+    """Gates; from logs where some are so far in σ's tail that floats lose their relative size."""
+    a, r = require_cubes_in_range(x.common), require_cubes_in_range(x.varying)
+    whole = a + r
+    if max(largest_magnitude(a), largest_magnitude(whole)) > FARTHEST_GATE:
+        return compute_gates_from_logs(x.varying, a, whole)
+    gate, whole_gate = (1.0 / (1.0 + np.exp(-value)) for value in (a, whole))
+    slope = make_scaled_array(whole_gate / (-1.0 - np.exp(a)))
+    growth = expm1_scaled(ScaledArray(-x.varying.mantissa, x.varying.exponent))
+    return Gates(
+        make_scaled_array(gate),
+        make_scaled_array(whole_gate),
+        multiply_scaled_arrays(slope, growth),
+    )
+
+
+def compute_gates_from_logs(difference: ScaledArray, a: Array, whole: Array) -> Gates:
+    """Gates, with their change as sign(r) σ(high) σ(-low) (1 - e^-|r|), high and low the larger and smaller of both."""
+    high, low = np.maximum(a, whole), np.minimum(a, whole)
     growth = expm1_scaled(ScaledArray(-np.abs(difference.mantissa), difference.exponent))
     change = make_scaled_from_logs(
         -np.sign(difference.mantissa), log_sigmoid(high) + log_sigmoid(-low)
     )
-    return multiply_scaled_arrays(change, growth)
+    gate, whole_gate = (
+        make_scaled_from_logs(np.ones(()), log_sigmoid(value)) for value in (a, whole)
+    )
+    return Gates(gate, whole_gate, multiply_scaled_arrays(change, growth))
+
+
+def log_sigmoid(x: Array) -> Array:
+    result: Array = -np.logaddexp(0.0, -x)
+    return result
 
 
 def require_cubes_in_range(x: ScaledArray) -> Array:

@@ -5,7 +5,7 @@ r's digits where r is small. Elsewhere Φ(a + r) is compared with Φ(a).
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +21,7 @@ from attncli.maths.residuals.scaled_arrays import (
     multiply_scaled_by_plain,
     scale_by_power_of_two,
 )
+from attncli.tensor_subclasses.residual_split.split_shapes import iter_token_slices
 
 NEAR = 0.01
 """|r| (1 + |a|) below which `TERMS` terms of the Taylor series leave an error of 1e-16."""
@@ -29,9 +30,6 @@ TERMS = 7
 
 SATURATED = 40.0
 """Beyond it the density of the normal distribution is no float."""
-
-ELEMENTS = 1 << 15
-"""Numbers that are worked on at once, so that they stay in the cache."""
 
 
 def gelu(x: SplitParts, axis: int) -> SplitParts:
@@ -101,14 +99,6 @@ def cdf_change(
                 change = scale_by_power_of_two(change, -r.exponent)
                 np.copyto(result[tokens], change, where=reach > NEAR)
     return make_scaled_array(result, r.exponent)
-
-
-def iter_token_slices(shape: Sequence[int], axis: int) -> Iterator[tuple[slice, ...]]:
-    """Iterate over slices of tokens with about `ELEMENTS` numbers."""
-    tokens = shape[axis]
-    step = max(1, ELEMENTS * tokens // max(1, math.prod(shape)))
-    for start in range(0, tokens, step):
-        yield (*[slice(None)] * axis, slice(start, start + step))
 
 
 def count_terms(reach: float) -> int:

@@ -39,6 +39,7 @@ from attncli.tensor_subclasses.residual_split.split_arithmetic import (
     subtract_from,
     to_float64_array,
 )
+from attncli.tensor_subclasses.residual_split.split_shapes import apply_in_slices
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_parts,
@@ -53,7 +54,15 @@ Function = Callable[[SplitParts], SplitParts]
 
 def apply_function(function: Function, x: SplitTensor) -> SplitTensor:
     axis = x.axis
-    return defer(lambda parts: centre_parts(*function(parts), axis), x.shape, axis, x)
+    return defer(partial(apply_in_slices, function, axis), x.shape, axis, x)
+
+
+def apply_to_all_tokens(
+    function: Callable[[SplitParts, int], SplitParts], x: SplitTensor
+) -> SplitTensor:
+    """Apply a function that slices the tokens along their axis itself."""
+    axis = x.axis
+    return defer(lambda parts: centre_parts(*function(parts, axis), axis), x.shape, axis, x)
 
 
 @rule(F.relu, torch.relu, Tensor.relu)
@@ -70,7 +79,7 @@ def silu(x: SplitTensor, inplace: bool = False) -> SplitTensor:
 def gelu(x: SplitTensor, approximate: str = "none") -> SplitTensor:
     if approximate == "tanh":
         return apply_function(activations.gelu, x)
-    return apply_function(partial(error_function.gelu, axis=x.axis), x)
+    return apply_to_all_tokens(error_function.gelu, x)
 
 
 @rule(torch.tanh, Tensor.tanh, F.tanh)
@@ -189,7 +198,7 @@ def mish(x: SplitTensor, inplace: bool = False) -> Tensor:
 
 @rule(torch.erf, Tensor.erf)
 def erf(x: SplitTensor) -> SplitTensor:
-    return apply_function(partial(error_function.erf, axis=x.axis), x)
+    return apply_to_all_tokens(error_function.erf, x)
 
 
 @rule(torch.mean, Tensor.mean)

@@ -1,6 +1,7 @@
 """Rules for sums, products, linear layers and convolutions."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,9 @@ from attncli.tensor_subclasses.residual_split.attention_score_terms import (
 )
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import make_scores
 from attncli.tensor_subclasses.residual_split.split_attention import mix_values_by_weights
-from attncli.tensor_subclasses.residual_split.split_shapes import copy_split
+from attncli.tensor_subclasses.residual_split.split_shapes import apply_in_slices, copy_split
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
-    centre_parts,
     centre_varying_part,
     defer,
     make_no_rule_error,
@@ -146,12 +146,14 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
         return torch.add(make_scores(make_terms_of_scores(split)), other)
     constant = align_plain_tensor(other, split)
     if constant.shape[split.axis] == 1:
-        return SplitTensor(
-            add_scaled_arrays(split.common, make_scaled_array(constant)), split.varying, split.axis
-        )
-    return centre_varying_part(
-        split.common, add_scaled_arrays(split.varying, make_scaled_array(constant)), split.axis
-    )
+        shift = make_scaled_array(constant.copy())  # the code may go on to change it in place
+
+        def add_to_common(parts: SplitParts) -> SplitParts:
+            return SplitParts(add_scaled_arrays(parts.common, shift), parts.varying)
+
+        return defer(add_to_common, split.shape, split.axis, split)
+    varying = add_scaled_arrays(split.varying, make_scaled_array(constant))
+    return centre_varying_part(split.common, varying, split.axis)
 
 
 def combine(
@@ -161,7 +163,7 @@ def combine(
     if x.axis != y.axis or x.dim() != y.dim():
         raise SplitTensor.refusal(f"a combination of shapes {tuple(x.shape)} and {tuple(y.shape)}")
     axis, shape = x.axis, np.broadcast_shapes(x.shape, y.shape)
-    return defer(lambda one, other: centre_parts(*function(one, other), axis), shape, axis, x, y)
+    return defer(partial(apply_in_slices, function, axis), shape, axis, x, y)
 
 
 def add_parts(x: SplitParts, y: SplitParts) -> SplitParts:

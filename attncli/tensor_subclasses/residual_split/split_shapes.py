@@ -6,7 +6,7 @@ only what feeds the logits of position-dependent attention may use them.
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from attncli.maths.residuals.scaled_arrays import (
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitNumbers,
     SplitTensor,
+    centre_parts,
     centre_varying_part,
     defer,
     rule,
@@ -317,3 +318,38 @@ def join_parts(parts: Sequence[ScaledArray], dim: int) -> ScaledArray:
     return make_scaled_array(
         np.concatenate([align_exponent(part, top) for part in parts], axis=dim), top
     )
+
+
+ELEMENTS = 1 << 16
+"""Numbers that are worked on at once, so that they stay in the cache."""
+
+FEWEST_TOKENS = 8
+"""Tokens that are worked on at once at least: what concerns their common row is found anew each time."""
+
+
+def iter_token_slices(shape: Sequence[int], axis: int) -> Iterator[tuple[slice, ...]]:
+    """Iterate over slices of tokens with about `ELEMENTS` numbers."""
+    tokens = shape[axis]
+    step = max(FEWEST_TOKENS, ELEMENTS * tokens // max(1, math.prod(shape)))
+    for start in range(0, tokens, step):
+        yield (*[slice(None)] * axis, slice(start, start + step))
+
+
+def apply_in_slices(
+    function: Callable[..., SplitParts], axis: int, *operands: SplitParts
+) -> SplitParts:
+    """A function of every number by itself, some tokens at a time; centred."""
+    shape = np.broadcast_shapes(*(each.varying.mantissa.shape for each in operands))
+    found: list[SplitParts] = [
+        function(*(take_tokens(each, tokens) for each in operands))
+        for tokens in iter_token_slices(shape, axis)
+    ]
+    varying = [each.varying for each in found]
+    return centre_parts(found[0].common, join_parts(varying, axis), axis)
+
+
+def take_tokens(parts: SplitParts, tokens: tuple[slice, ...]) -> SplitParts:
+    mantissa, exponent = parts.varying
+    if mantissa.shape[len(tokens) - 1] == 1:
+        return parts
+    return SplitParts(parts.common, make_scaled_array(mantissa[tokens], exponent))

@@ -52,6 +52,10 @@ def show_version(context: typer.Context, is_set: bool) -> None:
         from attncli import __version__
 
         write_stdout(f"attn {__version__}\n")
+        if context.params.get("verbose"):
+            from attncli.capture.one_pass.compiled_library import find_library
+
+            write_stdout(f"attention: {find_library().describe()}\n")
         raise typer.Exit
 
 
@@ -59,7 +63,15 @@ def attn(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
+        typer.Option("--version", callback=show_version, help="Show the version."),
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            is_eager=True,  # is read before --version, which ends the command
+            help="With --version: also how attention is computed here, and why.",
+        ),
     ] = False,
     debug: Annotated[
         bool,

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 import torch
+from commands import attn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_pass import compiled, needs_library, one_pass
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor, nn
 
+import attncli
 from attncli.analysis.heads.forward_passes.head_observer import (
     PassRequest,
     PassResult,
@@ -462,3 +464,21 @@ def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(library_module, "Arguments", More)
     found = open_library(compiled().functions._name)
     assert found == NoLibrary("one-pass library built from another version")
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_which_path_runs_is_said(built: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `--version --verbose` before a run, and by a report's environment after it, in the same words."""
+    words = f"one pass ({compiled().instructions})"
+    model = build_model("llama", {"tiny": 1}, 0)
+    inputs = make_example_inputs(model, 24)
+    with one_pass():
+        if not built:
+            words = "tiles in plain torch (one-pass library not built)"
+            no_library = NoLibrary("one-pass library not built")
+            monkeypatch.setattr(library_module, "load_library", lambda: no_library)
+        said = attn("--version", "--verbose").out
+        report = attncli.inspect_model(model, inputs=inputs, metric="entropy")
+    layers = model.config.num_hidden_layers
+    assert said == f"attn {attncli.__version__}\nattention: {words}\n"
+    assert report.environment["attention"] == f"{words}, {layers} of {layers}"

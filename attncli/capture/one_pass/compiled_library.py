@@ -13,6 +13,8 @@ SWITCH = "ATTN_KERNEL"
 
 NAME = "attncli.capture.one_pass._one_pass"
 
+OWN_FUNCTION = "the model's own function"
+
 INSTRUCTIONS = ("plain", "avx2", "avx512")
 """Instruction sets that the library is compiled for, as its `instructions` numbers them."""
 
@@ -49,6 +51,10 @@ class Library(NamedTuple):
     def instructions(self) -> str:
         return INSTRUCTIONS[self.level]
 
+    def describe(self) -> str:
+        """How attention is computed here, in words for a report."""
+        return f"one pass ({self.instructions})"
+
     def scratch_floats(self, arguments: Arguments) -> int:
         """How many floats a call needs to work in."""
         return int(self.functions.scratch_floats(ctypes.byref(arguments)))
@@ -62,6 +68,9 @@ class NoLibrary(NamedTuple):
     why: str
     own: bool = False
     """Whether the models' own functions compute all attention instead, and plain torch none."""
+
+    def describe(self) -> str:
+        return f"{OWN_FUNCTION if self.own else 'tiles in plain torch'} ({self.why})"
 
 
 def find_library() -> Library | NoLibrary:

@@ -15,7 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.attention_calls import read_tensor_version, unseen
-from attncli.capture.one_pass.compiled_library import Arguments, Library, NoLibrary, find_library
+from attncli.capture.one_pass.compiled_library import (
+    OWN_FUNCTION,
+    Arguments,
+    Library,
+    NoLibrary,
+    find_library,
+)
 from attncli.capture.one_pass.formula import (
     Formula,
     NotCovered,
@@ -137,11 +143,7 @@ class OnePass:
         return Counter({self.say(why): count for why, count in self.paths.items()})
 
     def say(self, why: str) -> str:
-        if why != ONE_PASS:
-            return f"the model's own function ({why})"
-        if isinstance(self.library, NoLibrary):
-            return f"tiles in plain torch ({self.library.why})"
-        return f"{ONE_PASS} ({self.library.instructions})"
+        return self.library.describe() if why == ONE_PASS else f"{OWN_FUNCTION} ({why})"
 
     def find_spans(self, call: EagerCall) -> KeySpans | None:
         """The keys that the call's mask shows, read once for all layers; None where these are no spans."""

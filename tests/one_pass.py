@@ -1,5 +1,6 @@
 """The one-pass library for tests: the installed one, or compiled here where the package was installed without a compiler."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -19,6 +20,8 @@ from attncli.capture.one_pass.compiled_library import SWITCH, Library, open_libr
 ROOT = README.parent
 SOURCE = "attncli/capture/one_pass/one_pass.c"
 FLAGS = re.findall(r'"(-[\w-]+)"', (ROOT / "setup.py").read_text())
+MORE_FLAGS = "ONE_PASS_FLAGS"
+"""The environment variable of further flags, such as those of sanitizers."""
 COMPILER = next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
 
 needs_library = pytest.mark.skipif(COMPILER is None, reason="no C compiler here")
@@ -36,7 +39,8 @@ def compile_library(folder: str, *flags: str) -> Path:
 @cache
 def compiled() -> Library:
     """The library as it is in the working copy, whatever is installed."""
-    found = open_library(compile_library(tempfile.mkdtemp(), "-Wall", "-Wextra", "-Werror"))
+    more = ("-Wall", "-Wextra", "-Werror", *os.environ.get(MORE_FLAGS, "").split())
+    found = open_library(compile_library(tempfile.mkdtemp(), *more))
     assert isinstance(found, Library)
     return found
 

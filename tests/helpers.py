@@ -9,7 +9,7 @@ import numpy as np
 from oracles.network import log10_residuals
 from safetensors.numpy import save_file
 
-from attncli.analysis.states.trajectories import run_variants
+from attncli.analysis.states.network_variant_runs import run_variants
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.networks.block_forward import run_block
 from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors

@@ -23,7 +23,7 @@ from attncli.analysis.verification_inputs import (
     main_input_names,
 )
 from attncli.capture import AttentionSite, MapShape, VerifiedCapture, verify_capture
-from attncli.capture.linear.linear_layers import LinearAttentionLayers, find_linear_attention_layers
+from attncli.capture.linear.linear_heads import LinearAttentionLayers
 from attncli.capture.model_errors import run_model_or_refuse, translate_model_errors
 from attncli.capture.model_structure.blocks import (
     BlockStack,
@@ -242,7 +242,9 @@ def find_other_mixers(
     mixers = find_mixers(body, stacks, inputs, proof.shapes)
     lengths = sorted({shape.queries for shape in proof.shapes.values()})
     linear = NONE_LINEAR
-    if Requirement.LINEAR in needs:
+    if Requirement.LINEAR in needs and mixers:
+        from attncli.capture.linear.linear_layers import find_linear_attention_layers
+
         linear = find_linear_attention_layers(body, mixers, inputs, *lengths)
     return (*mixers, *find_uncapturable_mixers(stacks, proof.left_out, mixers, body)), linear
 
@@ -251,6 +253,8 @@ def prepare_linear_layers(
     body: "PreTrainedModel", short: ShortInput, seen: ProbeResult, reason: NoAttention
 ) -> PreparedModel:
     """Prepare a model of linear layers only; one that has none of these either is refused."""
+    from attncli.capture.linear.linear_layers import find_linear_attention_layers
+
     stacks = read_stacks_without_attention(body, seen)
     mixers = find_mixers(body, stacks, short.kwargs, {}, short.tokens)
     linear = find_linear_attention_layers(body, mixers, short.kwargs, short.tokens)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Literal
 
 from attncli.errors import InputError
-from attncli.io.safetensors_headers import read_header
 
 FileKind = Literal["network", "maps", "fit", "pattern", "weights", "report", "pickle", "other"]
 
@@ -44,6 +43,8 @@ def detect_kind(path: Path) -> FileKind:
 
 def safetensors_kind(path: Path) -> FileKind:
     """The kind by the metadata's format, else by the tensors' names."""
+    from attncli.io.safetensors_headers import read_header
+
     found = read_header(path)
     form = found.metadata.get("format", "")
     if form in FORMATS:

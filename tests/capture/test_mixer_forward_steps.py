@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture import AttentionSite, Strip
+from attncli.capture.linear.linear_heads import LinearAttentionHeads, LinearAttentionLayers
 from attncli.capture.linear.linear_layers import (
-    LinearAttentionHeads,
-    LinearAttentionLayers,
     capture_linear_attention,
     find_linear_attention_layers,
 )
@@ -44,7 +43,7 @@ def maps_in(
         capture_linear_attention(model, plan.layers, plan.heads, take, 2**12) as run,
     ):
         found = model(**inputs)
-    return maps, run.missed, found
+    return maps, run, found
 
 
 # --- lightning attention

@@ -70,7 +70,7 @@ from attncli.analysis.heads.tables import build_views
 from attncli.analysis.prepare import PreparedModel
 from attncli.analysis.text_loop import apply_to_texts
 from attncli.capture import STRIP_MEMORY, AttentionSite
-from attncli.capture.linear.linear_layers import LinearAttentionHeads
+from attncli.capture.linear.linear_heads import LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.other_mixers.mixer_descriptions import pluralise
 from attncli.capture.strips.attention_sites import LINEAR

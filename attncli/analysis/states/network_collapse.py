@@ -10,6 +10,7 @@ from attncli.analysis.states.collapse_bound_rows import THEOREM_METRICS, evaluat
 from attncli.analysis.states.collapse_regimes import describe_regimes, explain_variants
 from attncli.analysis.states.depth_findings import build_depth_findings
 from attncli.analysis.states.headlines import format_headline
+from attncli.analysis.states.network_variant_runs import refuse_work_of_many_days, run_variants
 from attncli.analysis.states.state_metrics import NO_STEP, metric_definition, select_step_metrics
 from attncli.analysis.states.trajectories import (
     RESIDUAL,
@@ -17,8 +18,6 @@ from attncli.analysis.states.trajectories import (
     Ensemble,
     Trajectory,
     is_bound_applicable,
-    refuse_work_of_many_days,
-    run_variants,
 )
 from attncli.analysis.statistics import NOTHING, describe_averaging, summarize_values
 from attncli.maths import rank_collapse_bound

@@ -6,7 +6,7 @@ from typing import Any
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.states.network_collapse import build_rows, metric_definitions, run_networks
-from attncli.analysis.states.trajectories import refuse_work_of_many_days
+from attncli.analysis.states.network_variant_runs import refuse_work_of_many_days
 from attncli.analysis.states.value_gradients import DEFINITION, GRADIENT, build_gradient_rows
 from attncli.maths.number_format import format_number
 from attncli.networks.spec import NetworkSpec

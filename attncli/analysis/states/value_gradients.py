@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.analysis.states.trajectories import run_block_or_none
+from attncli.analysis.states.network_variant_runs import run_block_or_none
 from attncli.analysis.statistics import NOTHING, summarize_values
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import Array

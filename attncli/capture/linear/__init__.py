@@ -7,5 +7,6 @@ mixer_forward_steps  steps of a mixer's own forward, run from one to the other
 value_arguments      in which argument a call is linear, by tests
 linear_map_speedups  make long maps affordable, where possible
 linear_maps          the matrix of such a call, a strip of rows at a time
+linear_heads         linear layers, and the heads of them that are measured
 linear_layers        which layers have such maps, emitted while the model runs
 """

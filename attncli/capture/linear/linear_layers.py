@@ -6,7 +6,6 @@ output, so that a layer that changed is refused.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import product
 from math import sqrt
 from typing import Any, NamedTuple
@@ -16,7 +15,8 @@ from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.linear.kernel_calls import KernelCall, record_kernel_calls
-from attncli.capture.linear.linear_map_speedups import FasterMapMethods, find_faster_map_methods
+from attncli.capture.linear.linear_heads import LinearAttentionLayer, LinearAttentionLayers
+from attncli.capture.linear.linear_map_speedups import find_faster_map_methods
 from attncli.capture.linear.linear_maps import (
     NONE,
     LinearAttentionMap,
@@ -41,76 +41,6 @@ from attncli.tolerances import LINEAR_MAP
 
 WHOLE = 4
 """Memory for whole maps of single channels, in units of that for strips: these maps are slow to compute by rows."""
-
-NO_HEAD = -1
-"""A head number that is kept where all are, and never where heads are named."""
-
-LOOKED_AT = 16
-"""How many channels to measure, evenly spaced, in a layer with more channels that have maps of their own."""
-
-
-@dataclass(frozen=True)
-class LinearAttentionLayer:
-    """One call that has maps."""
-
-    site: AttentionSite
-    place: tuple[str, int]
-    values: ValueArgument
-    heads: int
-    shortcuts: FasterMapMethods = field(default=NONE, repr=False, compare=False)
-    step: MixerCodeStep | None = None
-    """The step in the mixer's own forward that has the map; None where it is a function, a submodule or a method."""
-
-    @property
-    def is_channels(self) -> bool:
-        """Whether its heads are single channels."""
-        return self.values.shared is None
-
-    @property
-    def function(self) -> str:
-        return self.place[0]
-
-    def chosen_heads(self, keeps: Callable[[int, int], bool]) -> list[int]:
-        """The heads that are measured."""
-        requested = [head for head in range(self.heads) if keeps(self.site.layer, head)]
-        named = not keeps(self.site.layer, NO_HEAD)
-        if named or not self.is_channels or self.heads <= LOOKED_AT:
-            return requested
-        return [place * self.heads // LOOKED_AT for place in range(LOOKED_AT)]
-
-
-@dataclass(frozen=True)
-class LinearAttentionLayers:
-    """The linear layers of one model."""
-
-    found: tuple[LinearAttentionLayer, ...] = ()
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Kinds of mixers without a known map, and why."""
-    kinds: frozenset[str] = frozenset()
-    """Kinds of mixers that have maps."""
-
-
-@dataclass(frozen=True)
-class LinearAttentionHeads:
-    """The heads that are measured."""
-
-    layers: tuple[LinearAttentionLayer, ...] = ()
-    heads: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls,
-        found: Iterable[LinearAttentionLayer],
-        layers: Collection[int] | None,
-        keeps: Callable[[int, int], bool],
-    ) -> "LinearAttentionHeads":
-        requested = [layer for layer in found if layers is None or layer.site.layer in layers]
-        heads = {layer.site: layer.chosen_heads(keeps) for layer in requested}
-        with_heads = tuple(layer for layer in requested if heads[layer.site])
-        return cls(with_heads, {layer.site: heads[layer.site] for layer in with_heads})
-
-
-NO_LINEAR = LinearAttentionHeads()
 
 
 def find_linear_attention_layers(
@@ -255,14 +185,6 @@ def count_heads(call: KernelCall, values: ValueArgument) -> int:
 Observe = Callable[[AttentionSite, Strip], bool | None]
 
 
-@dataclass
-class LinearAttentionCapture:
-    """Observations of the linear layers in one forward pass."""
-
-    missed: dict[AttentionSite, float] = field(default_factory=dict)
-    """The reconstruction error ‖A v - y‖ / ‖y‖ of each."""
-
-
 @contextmanager
 def capture_linear_attention(
     model: nn.Module,
@@ -270,9 +192,12 @@ def capture_linear_attention(
     heads: Mapping[AttentionSite, Sequence[int]],
     observe: Observe,
     memory: int,
-) -> Iterator[LinearAttentionCapture]:
-    """Within, every forward pass emits the maps of these layers to `observe`; its output is unchanged."""
-    run = LinearAttentionCapture()
+) -> Iterator[Mapping[AttentionSite, float]]:
+    """Within, every forward pass emits the maps of these layers to `observe`; its output is unchanged.
+
+    What it yields has the reconstruction error ‖A v - y‖ / ‖y‖ of each, once it has run.
+    """
+    missed: dict[AttentionSite, float] = {}
     modules = {layer.site.name: model.get_submodule(layer.site.name) for layer in layers}
     there = {(modules[layer.site.name], layer.place): layer for layer in layers}
 
@@ -280,7 +205,7 @@ def capture_linear_attention(
         layer = there.get((mixer, call.place))
         if layer is not None:
             with torch.autocast(call.arguments()[layer.values.key].device.type, enabled=False):
-                run.missed[layer.site] = emit_linear_maps(
+                missed[layer.site] = emit_linear_maps(
                     layer, call, heads[layer.site], observe, memory
                 )
 
@@ -295,8 +220,8 @@ def capture_linear_attention(
         return found
 
     with record_kernel_calls(modules.values(), emit_call), wrap_forwards(stepped, capture_mixer):
-        yield run
-    missing = [layer.site for layer in layers if layer.site not in run.missed]
+        yield missed
+    missing = [layer.site for layer in layers if layer.site not in missed]
     if missing:
         raise InputError(
             f"layer {missing[0].layer} ({missing[0].name}) has a map on the short input on which it was proved, and does not "

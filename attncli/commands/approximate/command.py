@@ -107,14 +107,17 @@ def approximate(
     from attncli.analysis.fits.target_patterns import choose_patterns
     from attncli.commands.approximate import run as runs
 
-    refuse_gates_on_unknown_metrics([condition.metric for condition in how.conditions])
+    if how.conditions:
+        refuse_gates_on_unknown_metrics([condition.metric for condition in how.conditions])
     if how.save_module is not None:
         require_tensor_file(how.save_module)
     request = build_fit_request(patterns, search, precision)
     runs.refuse_fixed_length_patterns(patterns, sweep)
     chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0])
     if sweep is not None or frontier is not None:
-        report = runs.run_sweep(sweep, frontier, chosen, search, request, run, how.progress)
+        from attncli.commands.approximate.size_runs import run_sweep
+
+        report = run_sweep(sweep, frontier, chosen, search, request, run, how.progress)
     elif decide:
         report = runs.run_decision(chosen, search, request, run, how)
     else:

@@ -1,33 +1,13 @@
-"""Runs of `attn approximate`: a plain fit, a decision, a sweep or a frontier."""
+"""Runs of `attn approximate` at one size: a plain fit, or a decision."""
 
-import numpy as np
-from scipy.sparse import csr_array
-
-from attncli.analysis import Progress
-from attncli.analysis.fits.pictures import add_pictures
-from attncli.analysis.fits.saving import write_fits
 from attncli.analysis.fits.target_patterns import ChosenPatterns
 from attncli.commands.approximate.fixed_attention_module.pattern_fits import (
     build_approximation_report,
 )
-from attncli.commands.approximate.fixed_attention_module.solutions import (
-    refuse_work_of_days,
-    solve_pattern,
-)
-from attncli.commands.approximate.fixed_attention_module.width_decision import decide_widths
-from attncli.commands.approximate.smallest_width_and_logits.logit_scale_growth import (
-    measure_logit_scale_growth,
-)
-from attncli.commands.approximate.smallest_width_and_logits.width_growth import measure_width_growth
-from attncli.commands.approximate.smallest_width_and_logits.width_logit_frontier import (
-    measure_logit_scale_by_width as frontier_study,
-)
+from attncli.commands.approximate.fixed_attention_module.solutions import solve_pattern
 from attncli.errors import UsageError
-from attncli.fits import MOST_WIDTH, FitRequest
-from attncli.fits._registry import is_width_one_method, list_fixed_width_methods
+from attncli.fits import FitRequest
 from attncli.options.patterns import PatternOptions, RandomDrawOptions, WidthSearchOptions
-from attncli.options.size_ranges import parse_range, parse_sweep
-from attncli.patterns import build_pattern
 from attncli.patterns._head_patterns import parse_model_head
 from attncli.patterns._user_matrices import UserMatrix
 from attncli.python.question_decorator import RunContext
@@ -56,9 +36,15 @@ def run_fits(
         progress=how.progress,
     )
     if save is not None:
+        from attncli.analysis.fits.saving import write_fits
+
         write_fits(save, solution.fits, solution.request, how.say, list(targets))
     report = build_approximation_report(solution, timing)
-    return add_pictures(report, solution.fits) if how.pictures or how.maps else report
+    if not how.pictures and not how.maps:
+        return report
+    from attncli.analysis.fits.pictures import add_pictures
+
+    return add_pictures(report, solution.fits)
 
 
 def run_decision(
@@ -69,6 +55,8 @@ def run_decision(
     how: RunContext,
 ) -> Report:
     """Decide whether the requested width is enough, or find the smallest that is."""
+    from attncli.commands.approximate.fixed_attention_module.width_decision import decide_widths
+
     seeds = run.all_seeds()
     targets = chosen.build_targets(seeds[0], request.causal)
     return decide_widths(targets, request, search.width, search.widest, seeds, how.progress)
@@ -83,54 +71,3 @@ def refuse_fixed_length_patterns(patterns: PatternOptions, sweep: str | None) ->
                 f"`sweep`: {text} is as long as {own}; leave one of them out.",
                 about=["sweep", "pattern"],
             )
-
-
-def run_sweep(
-    sweep: str | None,
-    frontier: str | None,
-    chosen: ChosenPatterns,
-    search: WidthSearchOptions,
-    request: FitRequest,
-    run: RandomDrawOptions,
-    progress: Progress,
-) -> Report:
-    """Over the length, over the width, or over both."""
-    patterns = chosen.options
-    if frontier and len(patterns.chosen) > 1:
-        raise UsageError("`frontier` takes one `pattern`.", about=["frontier", "pattern"])
-    seeds, first = run.all_seeds(), patterns.chosen[0]
-    lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
-    widths = parse_widths(frontier) if frontier else []
-    own = [name for name in list_fixed_width_methods() if not is_width_one_method(name)]
-    methods = search.methods if search.method or not widths else own
-    fits = len(patterns.chosen) * len(methods) * len(seeds) * max(1, len(widths))
-    refuse_work_of_days(lengths, fits, "`sweep`", "sweep to a smaller one")
-
-    def make_pattern(name: str, length: int, rng: np.random.Generator) -> csr_array:
-        return build_pattern(name, length, rng, patterns.causal)
-
-    if not widths:
-        names = patterns.chosen
-        return measure_width_growth(
-            names,
-            methods,
-            lengths,
-            request,
-            seeds,
-            widest=search.widest,
-            make=make_pattern,
-            progress=progress,
-        )
-    if not lengths:
-        target = chosen.build_targets(seeds[0], request.causal)[first]
-        return frontier_study(first, target, widths, request, seeds, progress=progress)
-    return measure_logit_scale_growth(
-        first, methods, widths, lengths, request, seeds=seeds, make=make_pattern, progress=progress
-    )
-
-
-def parse_widths(text: str) -> list[int]:
-    widths = [int(d) for d in parse_range(f"`frontier={text!r}`", "d", text, int)]
-    if not 1 <= min(widths) <= max(widths) <= MOST_WIDTH:
-        raise UsageError(f"`frontier={text!r}`: widths must be from 1 to {MOST_WIDTH:,}.")
-    return widths

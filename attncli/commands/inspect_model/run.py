@@ -22,7 +22,7 @@ from attncli.analysis.heads.prepare import (
     refuse_nonexistent_layers,
 )
 from attncli.analysis.prepare import HEADS, PreparedModel, Requirement, prepare_model
-from attncli.capture.linear.linear_layers import LinearAttentionLayer
+from attncli.capture.linear.linear_heads import LinearAttentionLayer
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.commands.inspect_model.request import InspectionRequest
 from attncli.declare.dry_run import stop_here_in_dry_run

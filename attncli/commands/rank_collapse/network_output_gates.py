@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attncli.analysis.states.trajectories import run_block_or_none
+from attncli.analysis.states.network_variant_runs import run_block_or_none
 from attncli.analysis.statistics import summarize_values
 from attncli.maths.number_format import format_number
 from attncli.maths.residuals.common_row_plus_deviation import SplitState

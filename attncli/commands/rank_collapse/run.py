@@ -43,10 +43,8 @@ def prepare_collapse(
     from attncli.analysis import prepare
     from attncli.analysis.states.headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.model_collapse import measure_model_collapse
-    from attncli.commands.rank_collapse.model_collapse_bound import add_theorem_rows
     from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
     from attncli.models.loading.base_model import remove_model_head
-    from attncli.models.loading.random_init import make_random_init_model
 
     options = model.to_load(seed)
     ahead = make_check_before_weights(requested)
@@ -59,6 +57,8 @@ def prepare_collapse(
     subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
     require_enough_memory(first, texts, subjects[""].in_plain_numbers(variants))
     if with_random_init:
+        from attncli.models.loading.random_init import make_random_init_model
+
         drawn = make_random_init_model(checkpoint.model, seed)
         random_init = prepare.prepare_model(
             remove_model_head(drawn), texts[0], prepare.Requirement.ANATOMY
@@ -77,11 +77,15 @@ def prepare_collapse(
         over=over,
     )
 
+    if not theorem:
+        return study
+    from attncli.commands.rank_collapse.model_collapse_bound import add_theorem_rows
+
     def study_with_theorem(*, metrics: Sequence[str], progress: "Progress") -> "Report":
         report = study(metrics=metrics, progress=progress)
         return add_theorem_rows(report, checkpoint, texts, progress)
 
-    return study_with_theorem if theorem else study
+    return study_with_theorem
 
 
 def refuse_contradictory_arithmetics(model: ModelOptions, arithmetic: str) -> None:
@@ -97,9 +101,9 @@ def explain_why_no_variant_is_exact(
     loaded: "PreTrainedModel", model: ModelOptions, arithmetic: str
 ) -> str | None:
     """Why no variant can be exact, whatever its functions; None if nothing prevents it."""
-    from attncli.models.loading.device_placement import require_one_device
-
     if arithmetic == EXACTLY:
+        from attncli.models.loading.device_placement import require_one_device
+
         require_one_device(loaded, "`exact`")
         return None
     if arithmetic == PLAIN:

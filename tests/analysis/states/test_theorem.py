@@ -13,7 +13,7 @@ from commands import attn
 from small_checkpoints import saved
 
 from attncli.analysis.states.collapse_bound_rows import describe_bound_coverage, log10_bound_slack
-from attncli.analysis.states.trajectories import logit_range
+from attncli.analysis.states.network_variant_runs import logit_range
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.weights import GeneratedNetwork

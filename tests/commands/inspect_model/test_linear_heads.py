@@ -12,7 +12,7 @@ from attncli import gates
 from attncli.analysis import prepare
 from attncli.analysis.verification_inputs import ShortInput
 from attncli.capture.linear import linear_layers
-from attncli.capture.linear.linear_layers import LinearAttentionLayers
+from attncli.capture.linear.linear_heads import LinearAttentionLayers
 from attncli.capture.model_structure.probe_forward import probe_forward
 from attncli.commands.inspect_model.command import validate_names_and_numbers
 from attncli.errors import InputError, NoAttention, UsageError
@@ -179,7 +179,9 @@ def test_maps_are_complete(run: tuple[Report, Maps]) -> None:
 def test_softmax_heads_are_what_they_were(
     run: tuple[Report, Maps], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare, "find_linear_attention_layers", lambda *_: LinearAttentionLayers())
+    monkeypatch.setattr(
+        linear_layers, "find_linear_attention_layers", lambda *_: LinearAttentionLayers()
+    )
     alone = [row for row in reported().rows if row.head is not None]
     beside = [row for row in run[0].rows if row.head is not None and "span" not in row.keys]
     assert [(r.metric, r.layer, r.head, r.value, r.note) for r in alone] == [

@@ -10,7 +10,7 @@ from attncli.analysis.heads.rows.extra_metric_definitions import COMPLETENESS, D
 from attncli.analysis.heads.rows.head_rows import HeadObservations
 from attncli.analysis.statistics import summarize_values
 from attncli.capture import AttentionSite
-from attncli.capture.linear.linear_layers import LinearAttentionHeads, LinearAttentionLayers
+from attncli.capture.linear.linear_heads import LinearAttentionHeads, LinearAttentionLayers
 from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
 from attncli.errors import format_count
 from attncli.maths.number_format import format_number

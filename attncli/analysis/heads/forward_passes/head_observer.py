@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -23,11 +23,7 @@ from attncli.capture import (
     observe_gates,
     observe_projections,
 )
-from attncli.capture.linear.linear_layers import (
-    NO_LINEAR,
-    LinearAttentionHeads,
-    capture_linear_attention,
-)
+from attncli.capture.linear.linear_heads import NO_LINEAR, LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.model_structure.blocks import BlockStack, observe_states
 from attncli.capture.strips.map_statistics import request_statistics
@@ -349,17 +345,26 @@ def observe_forward_pass(
         capture_projections(body, observer, extra_names) as take,
         capture_states(body, stacks, observer, bool(request.states)),
         capture_attention(body, observe_strip, strip_memory, proved, apart, statistics) as stream,
-        capture_linear_attention(
-            body, linear.layers, linear.heads, observer.strip, strip_memory
-        ) as run,
+        capture_linear_heads(body, linear, observer, strip_memory) as missed,
     ):
         body(**kwargs)
         observer.finish()  # in the model's own precision, as the other attentions
-    observer.seen.missed.update(run.missed)
+    observer.seen.missed.update(missed)
     observer.seen.paths.update(stream.one_pass.describe_paths())
     if proved is not None:
         refuse_unmeasured_heads(observer.seen, request, proved, linear)
     return observer.seen
+
+
+def capture_linear_heads(
+    body: nn.Module, linear: LinearAttentionHeads, observer: HeadObserver, memory: int
+) -> AbstractContextManager[Mapping[AttentionSite, float]]:
+    """Within, the observer receives the maps of linear layers too."""
+    if not linear.layers:
+        return nullcontext({})
+    from attncli.capture.linear.linear_layers import capture_linear_attention
+
+    return capture_linear_attention(body, linear.layers, linear.heads, observer.strip, memory)
 
 
 def refuse_unmeasured_heads(

@@ -12,7 +12,7 @@ from attncli.analysis.paths.path_metrics import (
     format_headline,
     metric_definitions,
 )
-from attncli.analysis.states.trajectories import refuse_work_of_many_days
+from attncli.analysis.states.network_variant_runs import refuse_work_of_many_days
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
     CUMULATIVE,

@@ -1,0 +1,83 @@
+"""The linear layers of a model, and the heads of them that are measured."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from attncli.capture.strips.attention_sites import AttentionSite
+
+if TYPE_CHECKING:
+    from attncli.capture.linear.linear_map_speedups import FasterMapMethods
+    from attncli.capture.linear.mixer_forward_steps import MixerCodeStep
+    from attncli.capture.linear.value_arguments import ValueArgument
+
+NO_HEAD = -1
+"""A head number that is kept where all are, and never where heads are named."""
+
+
+LOOKED_AT = 16
+"""How many channels to measure, evenly spaced, in a layer with more channels that have maps of their own."""
+
+
+@dataclass(frozen=True)
+class LinearAttentionLayer:
+    """One call that has maps."""
+
+    site: AttentionSite
+    place: tuple[str, int]
+    values: "ValueArgument"
+    heads: int
+    shortcuts: "FasterMapMethods" = field(repr=False, compare=False)
+    step: "MixerCodeStep | None" = None
+    """The step in the mixer's own forward that has the map; None where it is a function, a submodule or a method."""
+
+    @property
+    def is_channels(self) -> bool:
+        """Whether its heads are single channels."""
+        return self.values.shared is None
+
+    @property
+    def function(self) -> str:
+        return self.place[0]
+
+    def chosen_heads(self, keeps: Callable[[int, int], bool]) -> list[int]:
+        """The heads that are measured."""
+        requested = [head for head in range(self.heads) if keeps(self.site.layer, head)]
+        named = not keeps(self.site.layer, NO_HEAD)
+        if named or not self.is_channels or self.heads <= LOOKED_AT:
+            return requested
+        return [place * self.heads // LOOKED_AT for place in range(LOOKED_AT)]
+
+
+@dataclass(frozen=True)
+class LinearAttentionLayers:
+    """The linear layers of one model."""
+
+    found: tuple[LinearAttentionLayer, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Kinds of mixers without a known map, and why."""
+    kinds: frozenset[str] = frozenset()
+    """Kinds of mixers that have maps."""
+
+
+@dataclass(frozen=True)
+class LinearAttentionHeads:
+    """The heads that are measured."""
+
+    layers: tuple[LinearAttentionLayer, ...] = ()
+    heads: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        found: Iterable[LinearAttentionLayer],
+        layers: Collection[int] | None,
+        keeps: Callable[[int, int], bool],
+    ) -> "LinearAttentionHeads":
+        requested = [layer for layer in found if layers is None or layer.site.layer in layers]
+        heads = {layer.site: layer.chosen_heads(keeps) for layer in requested}
+        with_heads = tuple(layer for layer in requested if heads[layer.site])
+        return cls(with_heads, {layer.site: heads[layer.site] for layer in with_heads})
+
+
+NO_LINEAR = LinearAttentionHeads()

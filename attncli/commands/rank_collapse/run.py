@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from attncli.analysis.prepare import PreparedModel
     from attncli.analysis.states.model_variant_runs import CollapseModel
     from attncli.models.inputs.model_input import ModelInput
+    from attncli.models.loading.loaded_model import LoadedModel
     from attncli.records import Report
 
 
@@ -77,8 +78,13 @@ def prepare_collapse(
         over=over,
     )
 
-    if not theorem:
-        return study
+    return with_theorem(study, checkpoint, texts) if theorem else study
+
+
+def with_theorem(
+    study: "MetricStudy", checkpoint: "LoadedModel", texts: "Sequence[ModelInput]"
+) -> "MetricStudy":
+    """The same study, with the theorem layer by layer in its report."""
     from attncli.commands.rank_collapse.model_collapse_bound import add_theorem_rows
 
     def study_with_theorem(*, metrics: Sequence[str], progress: "Progress") -> "Report":

@@ -5,7 +5,7 @@ causal map), and a tile's scores and weights take the same memory as those of th
 them finds them in the processor's cache.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import nan
 from typing import NamedTuple
 
@@ -40,21 +40,10 @@ class Tile(NamedTuple):
     """[query]: the first visible key."""
     stops: Tensor
     """[query]: the one after the last."""
+    edges: Sequence[tuple[slice, Tensor]]
+    """Columns that some rows see and others do not, and which of their cells [query, key] are hidden."""
     key_heads: slice
     heads: slice
-
-    def iter_edges(self) -> Iterator[tuple[slice, Tensor]]:
-        """Columns that some rows see and others do not, and which of their cells [query, key] are hidden."""
-        first, stop = self.keys.start, self.keys.stop
-        inner, outer = int(self.starts.max()), int(self.stops.min())
-        for left, right in [(first, inner), (outer, stop)] if inner < outer else [(first, stop)]:
-            if left < right:
-                hidden = self.hides(torch.arange(left, right)[None])
-                yield slice(left - first, right - first), hidden
-
-    def hides(self, keys: Tensor) -> Tensor:
-        """Whether keys [query or 1, key] are hidden from each query."""
-        return (keys < self.starts[:, None]) | (keys >= self.stops[:, None])
 
 
 class TiledAttention:
@@ -95,10 +84,11 @@ class TiledAttention:
                 rows = slice(first, min(first + self.rows, stop))
                 starts, stops = self.find_spans(item, rows)
                 keys = slice(int(starts.min()), int(stops.max()))
+                edges = list(iter_edges(keys, starts, stops))
                 step = SCORES // (self.rows * self.group * (keys.stop - keys.start))
                 for shared in iter_slices(self.call.key.shape[1], max(1, step)):
                     heads = slice(shared.start * self.group, shared.stop * self.group)
-                    yield Tile(item, rows, keys, starts, stops, shared, heads)
+                    yield Tile(item, rows, keys, starts, stops, edges, shared, heads)
 
     def find_spans(self, item: int, rows: slice) -> tuple[Tensor, Tensor]:
         """[query]: the first visible key, and the one after the last; all where a bias hides keys."""
@@ -132,7 +122,7 @@ class TiledAttention:
             scores.div_(self.formula.cap).tanh_().mul_(self.formula.cap)
         if bias is not None:
             scores.add_(bias)
-        for columns, hidden in tile.iter_edges():
+        for columns, hidden in tile.edges:
             scores[..., columns].masked_fill_(hidden, torch.finfo(scores.dtype).min)
 
     def give_to_sinks(self, scores: Tensor, weights: Tensor, heads: slice) -> None:
@@ -159,7 +149,9 @@ class TiledAttention:
             self.row_results(ROWS.index(name), tile).copy_(found)
         for number, offset in enumerate(self.request.listed, len(ROWS)):
             key = torch.arange(tile.rows.start, tile.rows.stop)[:, None] - offset
-            shown = rows.behind(offset).masked_fill(tile.hides(key)[:, 0], nan)
+            shown = rows.behind(offset).masked_fill(
+                find_hidden(key, tile.starts, tile.stops)[:, 0], nan
+            )
             self.row_results(number, tile).copy_(shown)
         self.add_sums(rows, tile)
 
@@ -175,6 +167,21 @@ class TiledAttention:
             found = sum_diagonals(rows.weights[0])
             first = tile.rows.start - tile.keys.stop + self.call.keys
             self.results.diagonals[tile.item, tile.heads, first : first + found.shape[-1]] += found
+
+
+def iter_edges(keys: slice, starts: Tensor, stops: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """What differs between rows that see from `starts` on, up to `stops`, as a tile has it."""
+    inner, outer = int(starts.max()), int(stops.min())
+    both = [(keys.start, inner), (outer, keys.stop)] if inner < outer else [(keys.start, keys.stop)]
+    for first, stop in both:
+        if first < stop:
+            hidden = find_hidden(torch.arange(first, stop)[None], starts, stops)
+            yield slice(first - keys.start, stop - keys.start), hidden
+
+
+def find_hidden(keys: Tensor, starts: Tensor, stops: Tensor) -> Tensor:
+    """Whether keys [query or 1, key] are hidden from each query."""
+    return (keys < starts[:, None]) | (keys >= stops[:, None])
 
 
 def iter_slices(total: int, step: int) -> Iterator[slice]:

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from one_pass import compiled, needs_library, one_pass
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import attncli
 from attncli.analysis.heads.forward_passes.head_observer import (
@@ -28,6 +29,7 @@ from attncli.analysis.heads.forward_passes.uniform_attention_control import Unif
 from attncli.capture import STRIP_MEMORY
 from attncli.capture.attention_calls import unseen
 from attncli.capture.one_pass import compiled_library as library_module
+from attncli.capture.one_pass import fused_calls
 from attncli.capture.one_pass import kernel_attention as attend_module
 from attncli.capture.one_pass.compiled_library import (
     INSTRUCTIONS,
@@ -39,6 +41,7 @@ from attncli.capture.one_pass.compiled_library import (
 )
 from attncli.capture.one_pass.formula import Formula
 from attncli.capture.one_pass.kernel_attention import (
+    FUSED_CALLS,
     ONE_PASS,
     Workspace,
     compute_in_one_pass,
@@ -108,9 +111,9 @@ class Case:
         self.mask = mask if mask is None or mask.dim() == 4 else mask[None, None]
         self.formula = Formula(width**-0.5, cap, draw(heads * groups) if sinks else None, None)
 
-    def ours(self, library: Library | NoLibrary) -> Any:
+    def ours(self, library: Library | NoLibrary, request: StatisticsRequest = EVERYTHING) -> Any:
         call = EagerCall(nn.Identity(), self.query, self.key, self.value, self.mask, {})
-        return compute_in_one_pass(call, self.formula, EVERYTHING, library, Workspace(), self.spans)
+        return compute_in_one_pass(call, self.formula, request, library, Workspace(), self.spans)
 
     def largest_product(self) -> float:
         """The largest |scale · q k^T|, before any cap."""
@@ -284,9 +287,11 @@ def test_spans_of_masks() -> None:
     assert find_visible_spans(causal[:, :, -1:], 9, 5) is not None
 
 
-def observe(model: Any, inputs: Any, memory: int = STRIP_MEMORY) -> PassResult:
-    """Every metric that needs no weights one by one, of one forward pass."""
-    wanted = PassRequest(COVERED, period=8)
+def observe(
+    model: Any, inputs: Any, memory: int = STRIP_MEMORY, metrics: Sequence[str] = COVERED
+) -> PassResult:
+    """Metrics of one forward pass; without names, every one that needs no weights one by one."""
+    wanted = PassRequest(tuple(metrics), period=8)
     with fix_rng():
         return measure_forward_pass(
             model, (), inputs, wanted, UniformAttentionControl(), "a text", lambda share: None, strip_memory=memory
@@ -482,3 +487,64 @@ def test_which_path_runs_is_said(built: bool, monkeypatch: pytest.MonkeyPatch) -
     layers = model.config.num_hidden_layers
     assert said == f"attn {attncli.__version__}\nattention: {words}\n"
     assert report.environment["attention"] == f"{words}, {layers} of {layers}"
+
+
+FROM_FUSED = ("entropy", "effective_support", "participation", "virtual_sink", "rest_share", "self_attention", "previous_token", "duplicate_token", "induction")  # fmt: skip
+SERVED = StatisticsRequest(False, False, (0, 1, 7), ("sums", "entropy", "squares", "on_first"))
+
+
+@pytest.mark.parametrize("spans", ["causal", ""])
+def test_fused_calls_equal_float64(spans: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the CPU's fused function; GPUs have another one that gives the same two things."""
+    monkeypatch.setitem(fused_calls.FUSED_BY_DEVICE, "cpu", fused_calls.attend_on_cpu)
+    case = Case(100, 100, 2, 3, 16, 16, batch=2, spans=spans, sharp=3.0)
+    output, weights, _ = case.theirs()
+    found = case.ours(compiled(), SERVED)
+    ours = found.statistics.as_rows(100, True, None, None)
+    rows = MapStripRows(weights, visible=None if case.mask is None else case.mask > -1e30)
+    require_near(found.outputs, output, 1e-5, "output")
+    for name in SERVED.rows:
+        require_near(getattr(ours, name), getattr(rows, name), 1e-5, name)
+    for offset in SERVED.listed:
+        require_near(ours.behind(offset), rows.behind(offset), 1e-5, f"offset {offset}")
+
+
+@pytest.mark.parametrize("kind", ["llama", "bert", "gemma2"])
+def test_fused_calls_serve_what_they_can(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """gemma2 caps its scores: the model's own function computes those."""
+    model = build_model(kind, {"tiny": 1}, 0).eval()
+    inputs = make_example_inputs(model, 24)
+    with one_pass("own"):
+        own = observe(model, inputs, metrics=FROM_FUSED)
+    monkeypatch.setitem(fused_calls.FUSED_BY_DEVICE, "cpu", fused_calls.attend_on_cpu)
+    with one_pass():
+        found, most = observe(model, inputs, metrics=FROM_FUSED), observe(model, inputs)
+    assert worst_difference(own, found) <= 1e-5
+    assert ([*found.paths] == [FUSED_CALLS]) == (kind != "gemma2")
+    assert FUSED_CALLS not in most.paths
+
+
+def test_a_wrong_fused_function_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def attend_wrongly(*sides: Any) -> tuple[Tensor, Tensor]:
+        output, total = fused_calls.attend_on_cpu(*sides)
+        return output, total + 1e-3
+
+    monkeypatch.setitem(fused_calls.FUSED_BY_DEVICE, "cpu", attend_wrongly)
+    model = build_model("llama", {"tiny": 1}, 0).eval()
+    with one_pass():
+        found = observe(model, make_example_inputs(model, 24), metrics=FROM_FUSED)
+    assert [*found.paths] == ["the model's own function (another formula)"]
+
+
+def test_the_fused_function_of_gpus_takes_and_gives_what_is_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By tensors that have sizes and no numbers, as no GPU is here."""
+    monkeypatch.setitem(fused_calls.FUSED_BY_DEVICE, "cpu", fused_calls.attend_on_cuda)
+    query, key, value = (torch.empty(1, heads, 70, 16) for heads in (4, 2, 2))
+    with FakeTensorMode() as mode:
+        call = EagerCall(nn.Identity(), *map(mode.from_tensor, (query, key, value)), None, {})
+        formula = Formula(0.25, 0.0, None, None)
+        found = fused_calls.attend_in_fused_calls(call, formula, SERVED, causal=True)
+    assert found.output.shape == (1, 70, 4, 16)
+    assert found.rows.shape[1:] == (1, 4, 70)

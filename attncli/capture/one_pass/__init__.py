@@ -4,5 +4,6 @@ formula           what a call of the attention interface makes of its scores
 results           what is written of one attention
 compiled_library  the compiled one_pass.c, where there is one
 tiles             the same in plain torch, where there is none
-kernel_attention  one call of the attention interface by either, judged by the model's own eager function
+fused_calls       the same by fused attention that returns its log-sum-exp, on devices that have it
+kernel_attention  one call of the attention interface by one of them, judged by the model's own eager function
 """

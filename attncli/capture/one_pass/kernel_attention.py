@@ -30,6 +30,11 @@ from attncli.capture.one_pass.formula import (
     read_formula,
     strips_of_biases,
 )
+from attncli.capture.one_pass.fused_calls import (
+    FUSED_BY_DEVICE,
+    attend_in_fused_calls,
+    require_served,
+)
 from attncli.capture.one_pass.results import Results, empty_floats
 from attncli.capture.one_pass.tiles import TiledAttention
 from attncli.capture.strips.attention_interface import (
@@ -44,6 +49,7 @@ from attncli.capture.strips.masks import RowwiseMask
 from attncli.capture.strips.visible_keys import (
     CountedKeys,
     KeySpans,
+    VisibleKeys,
     find_visible_spans,
     mask_rows,
 )
@@ -58,6 +64,9 @@ JUDGED_ROWS = 8
 
 ONE_PASS = "one pass"
 """How attentions are called that were computed by the library or in tiles."""
+
+FUSED_CALLS = "fused calls with their log-sum-exp"
+"""How those are called that a fused function of their device computed."""
 
 
 LARGEST_SCORE = 1e30
@@ -91,8 +100,6 @@ class OnePass:
     def __init__(self, request: StatisticsRequest | None) -> None:
         """`request`: None where an observer reads weights one by one."""
         self.library = find_library()
-        if request is not None and isinstance(self.library, Library):
-            request = request._replace(rows=ROWS)  # it finds them all
         self.request = request
         self.workspace = Workspace()
         self.uncovered: dict[nn.Module, str] = {}
@@ -112,7 +119,8 @@ class OnePass:
         except NotCovered as why:
             self.paths[str(why)] += 1
             return None
-        self.paths[ONE_PASS] += 1
+        on_device = call.query.device.type in FUSED_BY_DEVICE
+        self.paths[FUSED_CALLS if on_device else ONE_PASS] += 1
         return found
 
     def compute_strip(self, eager: Attention, call: EagerCall) -> Strip:
@@ -143,6 +151,8 @@ class OnePass:
         return Counter({self.say(why): count for why, count in self.paths.items()})
 
     def say(self, why: str) -> str:
+        if why == FUSED_CALLS:
+            return why
         return self.library.describe() if why == ONE_PASS else f"{OWN_FUNCTION} ({why})"
 
     def find_spans(self, call: EagerCall) -> KeySpans | None:
@@ -168,8 +178,10 @@ def mask_version(mask: Tensor | None) -> int:
 def require_covered(call: EagerCall, formula: Formula, spans: KeySpans | None) -> None:
     """Raise NotCovered for devices, dtypes and shapes that the library is not for."""
     sides = (call.query, call.key, call.value)
-    if any(side.device.type != "cpu" or side.dtype != torch.float32 for side in sides):
-        raise NotCovered("not float32 on the CPU")
+    if any(side.dtype != torch.float32 for side in sides):
+        raise NotCovered("not float32")
+    if call.query.device.type not in ("cpu", *FUSED_BY_DEVICE):
+        raise NotCovered(f"on {call.query.device.type}")
     if any(side.dim() != 4 for side in sides) or call.query.shape[1] % call.key.shape[1]:
         raise NotCovered("heads that do not share keys evenly")
     if call.key.shape[:3] != call.value.shape[:3] or len(call.query) != len(call.key):
@@ -201,13 +213,39 @@ def compute_in_one_pass(
     workspace: Workspace,
     spans: KeySpans | None,
 ) -> Strip:
-    """Compute all rows by the library, or in tiles; masks and biases are added a strip of rows at a time."""
-    results = Results.from_call(call, request)
-    if isinstance(library, NoLibrary):
-        attend = in_tiles(TiledAttention(call, formula, request, spans, results), workspace)
+    """Compute the output and the statistics of a whole map by what there is for its device."""
+    if call.query.device.type in FUSED_BY_DEVICE:
+        causal = require_served(call, formula, request, spans)
+        assert spans is not None
+        results, seen = attend_in_fused_calls(call, formula, request, causal), spans.visible()
     else:
-        arguments = fill_arguments(call, formula, request, results, spans)
-        attend = by_library(library, arguments, workspace)
+        if isinstance(library, Library):
+            request = request._replace(rows=ROWS)  # it finds them all
+        results = Results.from_call(call, request)
+        if isinstance(library, NoLibrary):
+            attend = in_tiles(TiledAttention(call, formula, request, spans, results), workspace)
+        else:
+            arguments = fill_arguments(call, formula, request, results, spans)
+            attend = by_library(library, arguments, workspace)
+        seen = attend_all_rows(call, formula, request, results, attend, spans)
+    require_small(call, formula, results.sizes)
+    if request.spans and seen.spans is None:
+        raise NotCovered("keys of a query that are no span")
+    statistics = MapStatistics(request, results.rows, results.columns, results.diagonals, seen)
+    hidden = torch.full((), torch.nan).expand(*call.query.shape[:3], call.keys)
+    where = (0, 0, call.queries, call.keys)
+    return Strip(hidden, *where, outputs=results.output, scores=hidden, statistics=statistics)
+
+
+def attend_all_rows(
+    call: EagerCall,
+    formula: Formula,
+    request: StatisticsRequest,
+    results: Results,
+    attend: "AttendRows",
+    spans: KeySpans | None,
+) -> VisibleKeys:
+    """Compute all rows; masks and biases are added a strip of rows at a time."""
     counted = CountedKeys(call.queries, call.keys)
     for start, stop in strips_of_biases(call, formula, spans):
         attend(start, stop, combine_bias_and_mask(call, formula, spans, start, stop))
@@ -215,14 +253,7 @@ def compute_in_one_pass(
             assert call.mask is not None
             visible = counted.add(mask_rows(call.mask, start, stop), start, stop)
             results.take_off_hidden(visible, request, start, stop)
-    require_small(call, formula, results.sizes)
-    seen = counted.visible() if spans is None else spans.visible()
-    if request.spans and seen.spans is None:
-        raise NotCovered("keys of a query that are no span")
-    statistics = MapStatistics(request, results.rows, results.columns, results.diagonals, seen)
-    hidden = torch.full((), torch.nan).expand(*call.query.shape[:3], call.keys)
-    where = (0, 0, call.queries, call.keys)
-    return Strip(hidden, *where, outputs=results.output, scores=hidden, statistics=statistics)
+    return counted.visible() if spans is None else spans.visible()
 
 
 AttendRows = Callable[[int, int, Tensor | None], None]
@@ -348,7 +379,7 @@ def judge(call: EagerCall, found: Strip, own: Sequence[tuple[Tensor, Strip]]) ->
         for name, theirs in summarise_rows(strip).items():
             if name in statistics.request.rows:
                 size = max(1.0, float(theirs.abs().max()))
-                require_same(statistics.of_rows(name)[..., part], theirs, size)
+                require_same(statistics.of_rows(name)[..., part], theirs.cpu(), size)
     scored = all(strip.scores is not None for _, strip in own)
     return found._replace(
         scores=found.scores if scored else None,

@@ -63,10 +63,7 @@ class TiledAttention:
         self.group = call.query.shape[1] // call.key.shape[1]
         """How many heads share a key."""
         self.rows = max(1, TILE_ROWS // self.group)
-        for number, side in enumerate((call.query, call.key, call.value)):
-            # torch's norm of order infinity takes ten times as long
-            least, most = torch.aminmax(side)
-            results.sizes[number] = torch.maximum(-least, most)
+        results.write_sizes(call)
 
     @property
     def floats(self) -> int:

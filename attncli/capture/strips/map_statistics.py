@@ -1,6 +1,6 @@
 """What an observer requests of a map in place of its weights, and the statistics of its rows, columns and diagonals."""
 
-from collections.abc import Collection
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -37,15 +37,16 @@ class StatisticsRequest(NamedTuple):
         return COLUMNS * self.columns + OFFSETS * self.offsets
 
 
-def request_statistics(names: Collection[str], period: int | None) -> StatisticsRequest | None:
+@lru_cache(maxsize=32)
+def request_statistics(names: tuple[str, ...], period: int | None) -> StatisticsRequest | None:
     """What these metrics need; None where some read weights one by one."""
     kinds = {ATTENTION.spec(name).of for name in names}
     if not kinds <= WITHOUT_WEIGHTS:
         return None
     rows = RecordedRows(period)
     for name in names:
-        if ATTENTION.spec(name).of == "summaries" and rows.can_give(name):
-            ATTENTION[name](rows)
+        if ATTENTION.spec(name).of == "summaries":
+            rows.record(name)
     known = {"sums", *rows.__dict__, *(["squares"] if "offsets" in kinds else [])}
     known |= {"on_first"} if "gates" in kinds else set()
     columns = "columns" in kinds or "small" in known
@@ -59,12 +60,15 @@ class RecordedRows(MapStripRows):
     """A map of one weight, whose computed properties and offsets tell what metrics read of it."""
 
     def __init__(self, period: int | None) -> None:
-        one = torch.ones(1, 1, 1, 1)
-        super().__init__(one, period=period, scores=one)
+        super().__init__(torch.ones(1, 1, 1, 1), period=period)
         self.listed: dict[int, None] = {}
 
-    def can_give(self, name: str) -> bool:
-        return self.period is not None or "repeats" not in ATTENTION.spec(name).needs
+    def record(self, name: str) -> None:
+        """Compute a metric, unless it needs a text that repeats itself and this does not."""
+        needs = ATTENTION.spec(name).needs
+        self.scores = self.weights if "scores" in needs else None
+        if self.period is not None or "repeats" not in needs:
+            ATTENTION[name](self)
 
     def behind(self, offset: int) -> Tensor:
         self.listed[offset] = None

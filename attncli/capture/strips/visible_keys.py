@@ -48,9 +48,9 @@ def count_covering(first: Tensor, stop: Tensor, size: int) -> Tensor:
 
 
 def find_visible_spans(mask: Tensor | None, queries: int, keys: int) -> KeySpans | None:
-    """The spans of an additive mask [batch or 1, 1, query or 1, key] that is 0 on one span of each row and hides the rest.
+    """The spans, on the CPU, of an additive mask [batch or 1, 1, query or 1, key] that is 0 on one span of each row.
 
-    None for any other mask, also where a query sees no key: eager attention makes such a row uniform.
+    It hides the rest. None for any other mask, also where a query sees no key: eager attention makes such a row uniform.
     """
     if mask is None:
         first = torch.zeros((1, queries), dtype=torch.int64)
@@ -67,7 +67,7 @@ def find_visible_spans(mask: Tensor | None, queries: int, keys: int) -> KeySpans
         if found is None:
             return None
         parts.append(found)
-    spans = torch.cat(parts, dim=1).expand(-1, queries, -1)
+    spans = torch.cat(parts, dim=1).cpu().expand(-1, queries, -1)
     return KeySpans(spans[..., 0], spans[..., 1], keys)
 
 

@@ -42,8 +42,8 @@ class Tile(NamedTuple):
     """[query]: the one after the last."""
     edges: Sequence[tuple[slice, Tensor]]
     """Columns that some rows see and others do not, and which of their cells [query, key] are hidden."""
-    key_heads: slice
-    heads: slice
+    key_heads: slice = slice(None)
+    heads: slice = slice(None)
 
 
 class TiledAttention:
@@ -82,10 +82,11 @@ class TiledAttention:
                 starts, stops = self.find_spans(item, rows)
                 keys = slice(int(starts.min()), int(stops.max()))
                 edges = list(iter_edges(keys, starts, stops))
+                all_heads = Tile(item, rows, keys, starts, stops, edges)
                 step = SCORES // (self.rows * self.group * (keys.stop - keys.start))
                 for shared in iter_slices(self.call.key.shape[1], max(1, step)):
                     heads = slice(shared.start * self.group, shared.stop * self.group)
-                    yield Tile(item, rows, keys, starts, stops, edges, shared, heads)
+                    yield all_heads._replace(key_heads=shared, heads=heads)
 
     def find_spans(self, item: int, rows: slice) -> tuple[Tensor, Tensor]:
         """[query]: the first visible key, and the one after the last; all where a bias hides keys."""

@@ -49,11 +49,11 @@ from attncli.capture.strips.masks import RowwiseMask
 from attncli.capture.strips.visible_keys import (
     CountedKeys,
     KeySpans,
-    VisibleKeys,
     find_visible_spans,
     mask_rows,
 )
 from attncli.metrics.attention._map_strip_rows import SMALL, MapStripRows
+from attncli.metrics.attention._row_statistics import VisibleKeys
 from attncli.tolerances import ONE_PASS_ROW
 
 FEWEST_CELLS = 2**16

@@ -101,12 +101,12 @@ class BlockTracking:
         self.following.restart()
         with torch.inference_mode(False), torch.no_grad():
             output = forward(*args, **kwargs)
-        self.following.finish()
+        self.following.require_all_blocks()
         return output
 
     def around_block(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         """Run a block once, on an alias of its stream."""
-        stack, call = self.following.take(module)
+        stack, call = self.following.locate_call(module)
         run = BlockRun(stack.name, call)
         run.values = {} if self.values else None
         run.summands = [] if self.summands else None

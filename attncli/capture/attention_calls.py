@@ -137,7 +137,7 @@ class AttentionTracer(TorchFunctionMode):
         super().__init__()
         self.on_attention = on_attention
 
-    def mark(
+    def mark_activations(
         self,
         values: Any,
         left: int | None = None,
@@ -182,10 +182,10 @@ class AttentionTracer(TorchFunctionMode):
         name = function_name(func)
         if known or name in LINEAR:
             with unseen():
-                self.follow(name, known, inputs, result)
+                self.trace_function(name, known, inputs, result)
         return result
 
-    def follow(
+    def trace_function(
         self,
         name: str,
         known: list[TensorTrace],

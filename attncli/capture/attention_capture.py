@@ -82,7 +82,7 @@ class Capture:
             find_sink_module(name) for name, _ in model.named_parameters() if SINK in name
         }
         """Names of modules with learned sinks, which take a share of every row."""
-        self.watcher = SoftmaxCapture(model, self.found, memory)
+        self.watcher = SoftmaxCapture(model, self.take_softmax_strip, memory)
         self.pairs = DifferentialPairs(model)
         self.group = tensor_parallel_group(model)
         """The processes that share the heads."""
@@ -131,32 +131,32 @@ class Capture:
                 eager = find_unpatched_eager(module)
                 whole = None if pair or self.group else self.one_pass.attend(eager, call)
                 if whole is not None and whole.outputs is not None:
-                    self.hand_on(site, module, whole)
+                    self.emit_strip(site, module, whole)
                     output = whole.outputs
                 else:
                     output = attend_in_strips(
                         eager,
                         call,
                         rows_per_strip(self.memory, call.row),
-                        lambda strip: self.hand_on(
+                        lambda strip: self.emit_strip(
                             site, module, to_applied_map(strip, share) if second else strip
                         ),
                     )
             if pair:
-                self.pairs.take(module, query, key, output)
+                self.pairs.add_output(module, query, key, output)
         finally:
             self.watcher.silent = False
         return output.to(query.dtype), None
 
-    def found(self, module: nn.Module, strip: Strip) -> bool:
+    def take_softmax_strip(self, module: nn.Module, strip: Strip) -> bool:
         """Take a strip from SoftmaxCapture; the first row of a map begins a new site, unless the map is repeated."""
         if strip.is_first:
             self.current = self.sites.make_site(module)
             self.captured.append(self.current)
         assert self.current is not None
-        return self.hand_on(self.current, module, strip)
+        return self.emit_strip(self.current, module, strip)
 
-    def hand_on(self, site: AttentionSite, module: nn.Module, strip: Strip) -> bool:
+    def emit_strip(self, site: AttentionSite, module: nn.Module, strip: Strip) -> bool:
         """Check that a strip is attention (weights sum to one, or to less with a sink), and emit it to the observer."""
         if self.group is not None:
             strip = gather_heads(strip, module, self.group)

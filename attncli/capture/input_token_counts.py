@@ -42,7 +42,7 @@ def count_positions(model: nn.Module, inputs: Inputs) -> int | None:
         name: value.detach() if isinstance(value, torch.Tensor) else value
         for name, value in inputs.items()
     }
-    prober.watch.mark(aliases)
+    prober.watch.mark_activations(aliases)
     try:
         with (
             run_in_native_precision(model),

@@ -34,10 +34,10 @@ class InMemoryArrays:
     def dtype(self, name: str) -> str:
         return DTYPES.get(self.arrays[name].dtype.name, "F64")
 
-    def readable(self, name: str) -> None:
+    def require_readable(self, name: str) -> None:
         """Whether it can be read: every array can."""
 
-    def block(
+    def read_block(
         self, name: str, start: int, stop: int, axis: int = 0, lead: tuple[int, ...] = ()
     ) -> NDArray[Any]:
         """Entries `start` to `stop` of an axis, and all of the others; `lead`: of the array at this index of its first axes."""

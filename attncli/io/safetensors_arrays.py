@@ -46,14 +46,14 @@ class StoredArrays:
 
     def array(self, name: str) -> NDArray[Any]:
         """The whole tensor in its dtype in the file; bfloat16 as float32."""
-        place = self.readable(name)
+        place = self.require_readable(name)
         return self.numbers(name, [0], math.prod(place.shape)).reshape(place.shape)
 
-    def block(
+    def read_block(
         self, name: str, start: int, stop: int, axis: int = 0, lead: tuple[int, ...] = ()
     ) -> NDArray[Any]:
         """Entries `start` to `stop` of an axis, and all of the others; `lead`: of the array at this index of its first axes."""
-        whole = self.readable(name).shape
+        whole = self.require_readable(name).shape
         shape = whole[len(lead) :]
         skipped = 0
         for place, size in zip(lead, whole, strict=False):
@@ -66,7 +66,7 @@ class StoredArrays:
         found = self.numbers(name, firsts, size)
         return found.reshape((*shape[:axis], stop - start, *shape[axis + 1 :]))
 
-    def readable(self, name: str) -> TensorPlace:
+    def require_readable(self, name: str) -> TensorPlace:
         place = self.places[name]
         if place.dtype not in DTYPES:
             raise InputError(

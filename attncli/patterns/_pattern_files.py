@@ -128,7 +128,7 @@ def read_safetensors(path: Path, head: tuple[int, int] | None) -> csr_array:
                 f"{path}: {name} and {twins[0]} are both of layer {head[0]}: give each layer one tensor."
             )
         require_file_fits_memory(path, math.prod(file.shape(name)[1:]))
-        return make_pattern_from_dense(path, file.block(name, head[1], head[1] + 1)[0])
+        return make_pattern_from_dense(path, file.read_block(name, head[1], head[1] + 1)[0])
     if len(names) != 1:
         raise InputError(
             f"{path} holds {format_count(len(names), 'tensor')} ({format_first_names_of_patterns(names)}): name a head of saved maps, "

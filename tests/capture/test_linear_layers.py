@@ -287,7 +287,7 @@ def test_all_ways_to_a_map_are_one(kind: str) -> None:
 def whole(maps: LinearAttentionMap, rows: int, memory: int = 2**30) -> Tensor:
     """Put together from strips; keys that they leave out are 0."""
     size = maps.tokens
-    strips = maps.strips(rows, memory)
+    strips = maps.iter_strips(rows, memory)
     return torch.cat(
         [nn.functional.pad(s.weights, (0, size - s.weights.shape[-1])) for s in strips], 1
     )
@@ -330,7 +330,7 @@ def test_a_bias_is_no_part_of_the_map() -> None:
     call = call_of(lambda states, values: values.cumsum(dim=1) + states)
     found = find_value_argument(call, PROBE)
     assert found is not None
-    strips = list(LinearAttentionMap(call, found).strips(5, 2**20))
+    strips = list(LinearAttentionMap(call, found).iter_strips(5, 2**20))
     assert torch.equal(
         torch.cat([s.weights for s in strips], 1)[0], torch.ones(PROBE, PROBE).tril()
     )

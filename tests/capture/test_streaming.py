@@ -192,19 +192,19 @@ def test_scores_are_not_believed_where_the_weights_were_changed_after_the_softma
     scores = torch.randn(1, 2, 4, 4)
     with LastSoftmax() as softmax:
         weights = torch.nn.functional.softmax(scores, dim=-1)
-    assert torch.equal(softmax.scores_of(weights), scores)  # type: ignore[arg-type]
-    assert softmax.scores_of(weights[..., 1:]) is None
-    assert softmax.scores_of(weights.clone()) is None
-    assert softmax.scores_of(weights.transpose(2, 3)) is None
+    assert torch.equal(softmax.find_scores(weights), scores)  # type: ignore[arg-type]
+    assert softmax.find_scores(weights[..., 1:]) is None
+    assert softmax.find_scores(weights.clone()) is None
+    assert softmax.find_scores(weights.transpose(2, 3)) is None
     weights.mul_(0.5)
-    assert softmax.scores_of(weights) is None
+    assert softmax.find_scores(weights) is None
 
 
 def test_scores_are_not_believed_where_they_are_rounder_than_the_weights() -> None:
     scores = torch.randn(1, 2, 3, 4, dtype=torch.bfloat16)
     with LastSoftmax() as softmax:
         weights = scores.softmax(dim=-1, dtype=torch.float32)
-    assert softmax.scores_of(weights) is None
+    assert softmax.find_scores(weights) is None
 
 
 @pytest.mark.parametrize("hidden", [torch.finfo(torch.float32).min, -torch.inf])

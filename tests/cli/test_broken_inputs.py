@@ -244,7 +244,7 @@ def maps_of(path: Path, dtype: str, width: int, metadata: object = None) -> Path
 def test_maps_of_whole_numbers_are_maps(dtype: str, tmp_path: Path) -> None:
     width = {"U8": 1, "BOOL": 1, "U32": 4, "U64": 8}.get(dtype, 2)
     file = MapFile(maps_of(tmp_path / "m.safetensors", dtype, width))
-    (strip,) = file.strips(file.maps[0])
+    (strip,) = file.iter_strips(file.maps[0])
     assert strip.weights.shape == (1, 1, 3, 3)
     assert not strip.weights.any()
 

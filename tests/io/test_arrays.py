@@ -40,7 +40,7 @@ def test_numbers_are_those_of_the_library(kind: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(file.array(name), wanted, strict=True)
     for axis in range(3):
         part = np.take(held["a"], range(1, 3), axis=axis)
-        np.testing.assert_array_equal(file.block("a", 1, 3, axis=axis), part, strict=True)
+        np.testing.assert_array_equal(file.read_block("a", 1, 3, axis=axis), part, strict=True)
 
 
 def test_bfloat16_is_exact(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_blocks_are_those_of_numpy(kind: str, order: Any, save: str, tmp_path: P
     assert file.shape(name) == (2, 3, 4, 5)
     for lead in ((), (1,), (1, 2)):
         for axis in range(4 - len(lead)):
-            found = file.block(name, 1, 2, axis, lead)
+            found = file.read_block(name, 1, 2, axis, lead)
             np.testing.assert_array_equal(found, np.take(array[lead], [1], axis=axis))
 
 
@@ -72,7 +72,7 @@ def test_broken_files_are_a_sentence(data: bytes, said: str, tmp_path: Path) -> 
 
     def read() -> None:
         file = open_numpy_file(tmp_path / "a.npz")
-        file.block(file.names()[0], 0, 2)
+        file.read_block(file.names()[0], 0, 2)
 
     with pytest.raises(InputError, match=said):
         read()

@@ -389,7 +389,7 @@ class Passing:
         self.number = number
 
     def around(self, forward: Any, module: Any, args: Any, kwargs: Any) -> Any:
-        stack_, call = self.following.take(module)
+        stack_, call = self.following.locate_call(module)
         stream = find_stream_input(args, kwargs)
         assert stream is not None
         if call.layer == 0:

@@ -163,7 +163,7 @@ def run_with_replaced_outputs(
     seconds: dict[str, torch.Tensor | None] = {}
 
     def around_block(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
-        stack, call = following.take(module)
+        stack, call = following.locate_call(module)
         stream = find_stream_input(args, kwargs)
         if stream is None:
             raise InputError(f"{describe_block(stack.name, call)} is given no stream of tokens.")

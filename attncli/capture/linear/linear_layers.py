@@ -249,10 +249,12 @@ def emit_linear_maps(
 
     def iter_strips(number: int) -> Iterator[Strip]:
         nonlocal missed
-        for strip in maps.strips(rows, WHOLE * memory):
+        for strip in maps.iter_strips(rows, WHOLE * memory):
             if number == 0:
                 part = slice(strip.first, strip.first + strip.weights.shape[1])
-                missed += float((maps.applied(strip) - outputs[:, part]).double().square().sum())
+                missed += float(
+                    (maps.apply_to_values(strip) - outputs[:, part]).double().square().sum()
+                )
             yield make_linear_strip(layer, strip, maps.tokens)
 
     observe_in_rounds(iter_strips, lambda strip: bool(observe(layer.site, strip)))

@@ -32,7 +32,7 @@ class RecurrentState:
     tokens: Mapping[Key, int]
     """The axis of tokens of each argument that has one."""
 
-    def part(self, call: KernelCall, first: int, last: int) -> KernelCall:
+    def cut_call(self, call: KernelCall, first: int, last: int) -> KernelCall:
         """The call on some tokens alone."""
 
         def narrow_tokens(key: Key, value: Any) -> Any:
@@ -90,7 +90,7 @@ def try_map_from_recurrent_state(call: KernelCall, values: ValueArgument) -> dic
     carried = RecurrentState(with_state, STATES[with_state], 0, tokens)
     first, wider = (
         carried.run(
-            carried.part(call, 0, half), values.key, each.narrow(values.token, 0, half), None
+            carried.cut_call(call, 0, half), values.key, each.narrow(values.token, 0, half), None
         )
         for each in (value, torch.cat([value, value], values.shared))
     )
@@ -101,7 +101,7 @@ def try_map_from_recurrent_state(call: KernelCall, values: ValueArgument) -> dic
     )
     carried = replace(carried, width=axis)
     rest = value.narrow(values.token, half, size - half)
-    second, _ = carried.run(carried.part(call, half, size), values.key, rest, first[1])
+    second, _ = carried.run(carried.cut_call(call, half, size), values.key, rest, first[1])
     together = torch.cat([first[0], second], values.token)
     return {"carried": carried} if are_outputs_close(together, whole) else {}
 

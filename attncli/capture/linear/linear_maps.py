@@ -39,7 +39,7 @@ class LinearMapStrip(NamedTuple):
 
 def is_weighing_values(call: KernelCall, values: ValueArgument) -> bool:
     """Whether an output combines several values; sorting, shifting and gathering tokens do not."""
-    strips = LinearAttentionMap(call, values).by_rows(ROWS)
+    strips = LinearAttentionMap(call, values).iter_strips_by_rows(ROWS)
     return any(bool(((strip.weights != 0.0).sum(dim=-1) > 1).any()) for strip in strips)
 
 
@@ -62,7 +62,7 @@ class LinearAttentionMap:
         self.given = self.call.arguments()[values.key]
         self.tokens = self.given.shape[values.token]
 
-    def as_heads(self, tensor: Tensor) -> Tensor:
+    def split_into_heads(self, tensor: Tensor) -> Tensor:
         """Values or outputs as [batch, head, token, feature]."""
         token, shared = self.values.token, self.values.shared
         if shared is None:
@@ -72,17 +72,19 @@ class LinearAttentionMap:
         found = found.reshape(len(tensor), -1, *found.shape[-2:])
         return found if self.heads is None else found[:, self.heads.to(found.device)]
 
-    def strips(self, rows: int, memory: int) -> Iterator[LinearMapStrip]:
+    def iter_strips(self, rows: int, memory: int) -> Iterator[LinearMapStrip]:
         """All rows in order, so many at a time; whole maps may take `memory` bytes."""
         if self.shortcuts.carried is not None:
-            return self.from_the_state(self.shortcuts.carried, rows)
-        heads = self.as_heads(self.given).shape[1]
+            return self.iter_strips_from_state(self.shortcuts.carried, rows)
+        heads = self.split_into_heads(self.given).shape[1]
         size = heads * self.tokens**2 * self.given.element_size()
         if self.shortcuts.batched and self.values.shared is None and size <= memory:
-            return self.by_columns(rows)
-        return self.by_rows(rows)
+            return self.iter_strips_by_columns(rows)
+        return self.iter_strips_by_rows(rows)
 
-    def from_the_state(self, carried: RecurrentState, rows: int) -> Iterator[LinearMapStrip]:
+    def iter_strips_from_state(
+        self, carried: RecurrentState, rows: int
+    ) -> Iterator[LinearMapStrip]:
         values, shared = self.values, self.values.shared
         assert shared is not None
         state: Tensor | None = None
@@ -98,11 +100,11 @@ class LinearAttentionMap:
                 wider[carried.width] = last - first
                 state = torch.cat([state, state.new_zeros(wider)], carried.width)
             with torch.no_grad():
-                part = carried.part(self.call, first, last)
+                part = carried.cut_call(self.call, first, last)
                 output, state = carried.run(part, values.key, columns, state)
-            yield LinearMapStrip(self.as_heads(output)[0], first)
+            yield LinearMapStrip(self.split_into_heads(output)[0], first)
 
-    def by_columns(self, rows: int) -> Iterator[LinearMapStrip]:
+    def iter_strips_by_columns(self, rows: int) -> Iterator[LinearMapStrip]:
         """Compute every channel at once, a batch of columns at a time."""
         whole: Tensor | None = None
         at_once = max(1, min(self.tokens, COLUMNS // self.given.numel()))
@@ -113,7 +115,7 @@ class LinearAttentionMap:
             place = torch.arange(size, device=columns.device)
             columns.movedim(self.values.token, 1)[place, first + place] = 1.0
             found = repeat_in_batch(self.call, size).output_with(self.values.key, columns) - nothing
-            part = self.as_heads(found)[..., 0].permute(1, 2, 0)  # [head, row, key]
+            part = self.split_into_heads(found)[..., 0].permute(1, 2, 0)  # [head, row, key]
             if whole is None:
                 whole = part.new_empty((len(part), self.tokens, self.tokens))
             whole[..., first : first + size] = part
@@ -121,7 +123,7 @@ class LinearAttentionMap:
         for first in range(0, self.tokens, rows):
             yield LinearMapStrip(whole[:, first : first + rows], first)
 
-    def by_rows(self, rows: int) -> Iterator[LinearMapStrip]:
+    def iter_strips_by_rows(self, rows: int) -> Iterator[LinearMapStrip]:
         derive, at_once = self.derivative()
         for first in range(0, self.tokens, rows):
             last = min(first + rows, self.tokens)
@@ -148,18 +150,18 @@ class LinearAttentionMap:
                 place = torch.arange(last - first, device=expected.device)
                 expected.movedim((token, shared), (0, 1))[first + place, place] = 1.0
             (found,) = torch.autograd.grad(output, leaf, expected, retain_graph=True)
-            return self.as_heads(found)[0].transpose(-2, -1)[:, : last - first]
+            return self.split_into_heads(found)[0].transpose(-2, -1)[:, : last - first]
 
         return compute_rows, 1 if shared is None else shape[shared]
 
-    def applied(self, strip: LinearMapStrip) -> Tensor:
+    def apply_to_values(self, strip: LinearMapStrip) -> Tensor:
         """Apply rows to the values: [head, row, feature]."""
         seen = strip.weights.shape[-1]
-        return strip.weights @ self.as_heads(self.given)[0, :, :seen]
+        return strip.weights @ self.split_into_heads(self.given)[0, :, :seen]
 
     def outputs(self) -> Tensor:
         """The linear part of the output: [head, token, feature], without what zero values give."""
         with torch.no_grad():
             found = self.call.output_with(self.values.key, self.given)
             nothing = self.call.output_with(self.values.key, torch.zeros_like(self.given))
-            return self.as_heads(found - nothing)[0]
+            return self.split_into_heads(found - nothing)[0]

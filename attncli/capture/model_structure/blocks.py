@@ -308,7 +308,7 @@ class BlockFollower:
         """Start a new forward of the model."""
         self.done = 0
 
-    def take(self, module: nn.Module) -> tuple[BlockStack, BlockCall]:
+    def locate_call(self, module: nn.Module) -> tuple[BlockStack, BlockCall]:
         """The stack and call that begin with this call of a block; refuse another order than the one found."""
         stack, call = self.due[self.done % len(self.due)]
         if call.module is not module:
@@ -319,7 +319,7 @@ class BlockFollower:
         self.done += 1
         return stack, call
 
-    def finish(self) -> None:
+    def require_all_blocks(self) -> None:
         """Refuse a forward that ran too few blocks, or some twice."""
         if self.done != len(self.due):
             raise InputError(
@@ -340,7 +340,7 @@ def observe_states(
     batch = 1
 
     def around_block(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
-        stack, call = following.take(module)
+        stack, call = following.locate_call(module)
         if call.layer == 0:
             hand_over(stack, 0, find_stream_input(args, kwargs), module)
         output = forward(*args, **kwargs)
@@ -360,7 +360,7 @@ def observe_states(
         batch = 1 if isinstance(module, ForeignModule) else batch_size((args, kwargs))
         following.restart()
         output = forward(*args, **kwargs)
-        following.finish()
+        following.require_all_blocks()
         return output
 
     with (

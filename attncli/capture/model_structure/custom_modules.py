@@ -19,7 +19,7 @@ class ForeignModule(nn.Module):
         self.attending: frozenset[nn.Module] = frozenset()
         """The modules in whose own forward an attention ran, whatever their names."""
 
-    def look(self, inputs: Inputs) -> None:
+    def find_attending_parts(self, inputs: Inputs) -> None:
         """Run the module once to find which parts attend."""
         self.take_attending(probe_forward(self, inputs))
 

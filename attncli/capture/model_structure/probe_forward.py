@@ -140,7 +140,9 @@ class ForwardProber:
         call.follows = trace.left if trace else None
         before = trace.lists if trace else frozenset[str]()
         call.takes = trace.sources if trace else frozenset()
-        self.watch.mark(stream, call.follows, before | {call.container or ""}, call.takes)
+        self.watch.mark_activations(
+            stream, call.follows, before | {call.container or ""}, call.takes
+        )
 
     def leave(
         self, call: ModuleCall, stream: torch.Tensor | None, results: Iterable[torch.Tensor]
@@ -156,7 +158,7 @@ class ForwardProber:
             call.result = call.number if inner is None or inner < call.number else inner
             lists = trace.lists if trace else frozenset[str]()
             call.made_of = trace.sources if trace else frozenset()
-            self.watch.mark(stream, call.result, lists, frozenset({call.number}))
+            self.watch.mark_activations(stream, call.result, lists, frozenset({call.number}))
 
 
 def probe_forward(model: nn.Module, inputs: Inputs) -> ProbeResult:
@@ -166,7 +168,7 @@ def probe_forward(model: nn.Module, inputs: Inputs) -> ProbeResult:
         name: value.detach() if isinstance(value, torch.Tensor) else value
         for name, value in inputs.items()
     }
-    prober.watch.mark(aliases)
+    prober.watch.mark_activations(aliases)
     with torch.no_grad(), wrap_forwards(prober.names, prober.wrap_forward), prober.watch:
         model(**aliases)
     return prober.found

@@ -130,13 +130,13 @@ class MapFile:
         shape = self.file.shape(name)
         if len(shape) != 3 or 0 in shape:
             raise ValueError(f"{name} has the shape {list(shape)}, not [head, query, key]")
-        self.file.readable(name)
+        self.file.require_readable(name)
         seen = visible_tensor_name(name)
         if seen in self.names and self.file.shape(seen) != shape[1:]:
             raise ValueError(
                 f"{seen} has the shape {list(self.file.shape(seen))}, not [query, key]"
             )
-        heads = self.numbers_of(name, shape[0])
+        heads = self.list_head_numbers(name, shape[0])
         kind = (match["kind"] or SELF).strip("_").replace("_", " ")
         spans = self.read_metadata("spans")
         site = AttentionSite(
@@ -150,7 +150,7 @@ class MapFile:
         causal = ahead == 0.0
         return SavedMap(name, site, heads, shape, self.file.dtype(name) == "F64", causal)
 
-    def numbers_of(self, name: str, count: int) -> tuple[int, ...]:
+    def list_head_numbers(self, name: str, count: int) -> tuple[int, ...]:
         """The true numbers of a map's heads, by the metadata."""
         saved = self.read_metadata("heads").get(name) or list(range(count))
         whole = isinstance(saved, list) and all(type(each) is int and each >= 0 for each in saved)
@@ -158,18 +158,18 @@ class MapFile:
             raise ValueError(f"{name} has {format_count(count, 'head')}, the metadata name others")
         return tuple(saved)
 
-    def strips(self, saved: SavedMap) -> Iterator[Strip]:
+    def iter_strips(self, saved: SavedMap) -> Iterator[Strip]:
         """All rows of a map, in order."""
         heads, queries, keys = saved.shape
         step = max(1, ELEMENTS // (heads * keys))
         total = 1.0
         for start in range(0, queries, step):
             stop = min(start + step, queries)
-            weights = to_tensor(self.file.block(saved.name, start, stop, axis=1))
+            weights = to_tensor(self.file.read_block(saved.name, start, stop, axis=1))
             weights = weights.double() if self.double else weights  # one dtype for all later steps
             if start == 0 and saved.site.is_difference:
                 total = float(weights[0, 0].sum())
-            self.check(saved, weights, start, total)
+            self.check_weights(saved, weights, start, total)
             seen = self.visible_keys(saved, start, stop)
             if seen is not None and not saved.causal and not saved.site.is_difference:
                 self.check_hidden(saved, weights, seen[0, 0], start)
@@ -178,7 +178,7 @@ class MapFile:
     def visible_keys(self, saved: SavedMap, start: int, stop: int) -> Tensor | None:
         name = visible_tensor_name(saved.name)
         if name in self.names:
-            said = self.file.block(name, start, stop)
+            said = self.file.read_block(name, start, stop)
             if not np.isfinite(said).all():
                 raise InputError(f"{self.path}: {name} holds what is neither 1 nor 0.")
             return torch.from_numpy(said != 0)[None, None]
@@ -186,7 +186,7 @@ class MapFile:
             return make_causal_visibility(start, stop, saved.shape[2])[None, None]
         return None
 
-    def check(self, saved: SavedMap, weights: Tensor, start: int, total: float) -> None:
+    def check_weights(self, saved: SavedMap, weights: Tensor, start: int, total: float) -> None:
         """Refuse numbers that are no attention, with their position; a difference of two maps has both signs."""
         sums = weights.sum(dim=-1)
         self.add_sums(saved.name, sums)
@@ -251,7 +251,7 @@ def compute_weight_on_future_keys(
     for start in range(0, queries, step):
         stop = min(start + step, queries)
         ahead = ~make_causal_visibility(start, stop, keys).numpy()
-        later = np.where(ahead, np.abs(file.block(name, start, stop, axis=1)), 0.0)
+        later = np.where(ahead, np.abs(file.read_block(name, start, stop, axis=1)), 0.0)
         found = float(later.sum(axis=-1).max())
         if not found <= SAVED_HIDDEN_WEIGHT.of():
             return math.inf

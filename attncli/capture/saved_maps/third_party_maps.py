@@ -77,7 +77,7 @@ class ExternalMaps:
         self.arrays = arrays
         self.path = arrays.path
         self.advice = advice
-        self.places = dict(self.found(batch))
+        self.places = dict(self.iter_locations(batch))
         if batch is not None and not any(BATCH in place.axes for place in self.places.values()):
             raise UsageError(
                 f"`batch={batch}`: {self.path} has no axis of texts, it holds {self.describe()}.",
@@ -94,17 +94,17 @@ class ExternalMaps:
     def dtype(self, name: str) -> str:
         return self.arrays.dtype(self.places[name].array)
 
-    def readable(self, name: str) -> None:
-        self.arrays.readable(self.places[name].array)
+    def require_readable(self, name: str) -> None:
+        self.arrays.require_readable(self.places[name].array)
 
-    def block(self, name: str, start: int, stop: int, axis: int = 0) -> NDArray[Any]:
+    def read_block(self, name: str, start: int, stop: int, axis: int = 0) -> NDArray[Any]:
         """Read entries `start` to `stop` of an axis, and all of the others."""
         place = self.places[name]
         if not place.one_head:
-            return self.arrays.block(place.array, start, stop, axis, place.lead)
+            return self.arrays.read_block(place.array, start, stop, axis, place.lead)
         if axis == 0:
-            return self.arrays.block(place.array, 0, place.shape[1], 0, place.lead)[None]
-        return self.arrays.block(place.array, start, stop, axis - 1, place.lead)[None]
+            return self.arrays.read_block(place.array, 0, place.shape[1], 0, place.lead)[None]
+        return self.arrays.read_block(place.array, start, stop, axis - 1, place.lead)[None]
 
     def saved_name(self, name: str) -> str:
         """The name of a map as the other program saved it."""
@@ -118,24 +118,24 @@ class ExternalMaps:
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
         return f"{first.array}{more} as [{', '.join(first.axes)}]"
 
-    def found(self, batch: int | None) -> Iterator[tuple[str, MapLocation]]:
+    def iter_locations(self, batch: int | None) -> Iterator[tuple[str, MapLocation]]:
         """Every layer's map under the name that a file of maps gives it."""
         shapes = {name: self.arrays.shape(name) for name in self.arrays.names()}
         usable = {name: shape for name, shape in shapes.items() if len(shape) >= 2}
         if not usable:
-            raise self.refused("no array of two axes or more", shapes)
+            raise self.make_refusal("no array of two axes or more", shapes)
         of_layers = self.layers_by_name(usable)
         if of_layers:
             for canonical, name in of_layers.items():
                 axes = OF_A_LAYER.get(len(usable[name]))
                 if axes is None:
-                    raise self.refused("", {name: usable[name]})
+                    raise self.make_refusal("", {name: usable[name]})
                 yield canonical, self.place(name, axes, usable[name], batch)
             return
         if len(usable) > 1:
-            raise self.refused("", usable)
+            raise self.make_refusal("", usable)
         ((name, shape),) = usable.items()
-        yield from self.in_one(name, shape, batch)
+        yield from self.iter_layers_of_array(name, shape, batch)
 
     def layers_by_name(self, usable: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
         """The arrays that are one layer each; none where a single one is all, or names are unclear."""
@@ -165,13 +165,13 @@ class ExternalMaps:
             found[canonical] = name
         return found
 
-    def in_one(
+    def iter_layers_of_array(
         self, name: str, shape: tuple[int, ...], batch: int | None
     ) -> Iterator[tuple[str, MapLocation]]:
         """All layers of a single array."""
         axes = OF_A_LAYER[4] if batch is not None and len(shape) == 4 else WHOLE.get(len(shape))
         if axes is None:
-            raise self.refused("", {name: shape})
+            raise self.make_refusal("", {name: shape})
         if axes[0] != LAYER:
             yield "layers.0.attention", self.place(name, axes, shape, batch)
             return
@@ -189,11 +189,11 @@ class ExternalMaps:
         if 0 in shape:
             raise InputError(f"{self.path}: {name} has the shape {list(shape)} and holds nothing.")
         if BATCH in axes:
-            lead += (self.text_of(name, shape[axes.index(BATCH)], batch),)
+            lead += (self.choose_text(name, shape[axes.index(BATCH)], batch),)
         last = shape[len(lead) :]
         return MapLocation(name, lead, axes, (last[0] if HEAD in axes else 1, last[-2], last[-1]))
 
-    def text_of(self, name: str, texts: int, batch: int | None) -> int:
+    def choose_text(self, name: str, texts: int, batch: int | None) -> int:
         """Choose one text of an array of several."""
         if batch is None and texts > 1:
             raise UsageError(
@@ -203,7 +203,7 @@ class ExternalMaps:
             raise UsageError(f"`batch={batch}`: {name} holds the texts 0 … {texts - 1}.")
         return batch or 0
 
-    def refused(self, why: str, shapes: Mapping[str, tuple[int, ...]]) -> AttnError:
+    def make_refusal(self, why: str, shapes: Mapping[str, tuple[int, ...]]) -> AttnError:
         """Refuse the arrays: list what is there, and what would be read."""
         named = [f"{name} {list(shape)}" for name, shape in list(shapes.items())[:3]]
         more = f" and {len(shapes) - 3} more" if len(shapes) > 3 else ""

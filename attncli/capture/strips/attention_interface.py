@@ -142,7 +142,7 @@ def compute_strip(
         output, weights = eager(call.module, *part.tensors, **part.keywords)
     place = (start, part.first_key, call.queries, call.keys)
     sides = MapOperands(part.tensors[0], call.key, call.value)
-    strip = Strip(weights, *place, part.visible, None, softmax.scores_of(weights), sides=sides)
+    strip = Strip(weights, *place, part.visible, None, softmax.find_scores(weights), sides=sides)
     return output, strip
 
 

@@ -64,7 +64,7 @@ class DifferentialPairs:
             raise unknown_differential_error(module)
         return True
 
-    def take(self, module: nn.Module, query: Tensor, key: Tensor, output: Tensor) -> None:
+    def add_output(self, module: nn.Module, query: Tensor, key: Tensor, output: Tensor) -> None:
         """Take the output of either call."""
         if module not in self.first:
             self.first[module] = query, key, output
@@ -72,7 +72,7 @@ class DifferentialPairs:
         both = torch.cat([self.first.pop(module)[2], output], dim=-1)
         self.due[module] = subtract_share(both, differential_lambda(module), dim=2)
 
-    def check(self, module: nn.Module, value: Any) -> None:
+    def check_difference(self, module: nn.Module, value: Any) -> None:
         """Compare the input of the first submodule after both calls with what the two calls give together."""
         expected = self.due.pop(module, None)
         if expected is None:
@@ -90,7 +90,12 @@ class DifferentialPairs:
 
     def check_inputs(self) -> AbstractContextManager[None]:
         return hook_forwards(
-            (part, lambda _, args, module=module: self.check(module, args[0] if args else None))
+            (
+                part,
+                lambda _, args, module=module: self.check_difference(
+                    module, args[0] if args else None
+                ),
+            )
             for module in self.modules
             for part in module.children()
         )

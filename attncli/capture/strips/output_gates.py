@@ -108,7 +108,7 @@ def observe_gates(
     watch = OutputGates(observe)
     linear = (module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D)))
     with (
-        hook_forwards((module, watch.before) for module in linear),
+        hook_forwards((module, watch.check_projection_input) for module in linear),
         SigmoidTracker(watch.sigmoids),
     ):
-        yield watch.take
+        yield watch.add_strip_outputs

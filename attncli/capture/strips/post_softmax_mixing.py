@@ -32,14 +32,14 @@ class MixedMapTracker:
         self.there = False
         """Whether this pass follows any product."""
 
-    def begin(self, module: nn.Module, weights: Tensor, result: Tensor) -> None:
+    def begin_product(self, module: nn.Module, weights: Tensor, result: Tensor) -> None:
         queries, keys = weights.shape[-2:]
         absent = Counter((queries, keys)) - Counter(result.shape)
         if keys > 1 and not absent:
             setattr(result, MARK, Product(module, keys))
             self.there = True
 
-    def follow(self, func: Function, args: Args, result: Any) -> None:
+    def follow_function(self, func: Function, args: Args, result: Any) -> None:
         """Follow views and copies; refuse a product with anything but a weight of the model."""
         tensors = list(iter_tensors(args))
         product: Product | None = next(

@@ -132,9 +132,9 @@ class SoftmaxCapture(TorchFunctionMode):
         if self.silent or not self.running:
             return func(*args, **kwargs)
         if func is F.scaled_dot_product_attention:
-            return sdpa_in_strips(self.hand_on, self.memory, *args, **kwargs)
+            return sdpa_in_strips(self.emit_strip, self.memory, *args, **kwargs)
         if func is F.multi_head_attention_forward:
-            return self.multi_head(func, args, kwargs)
+            return self.run_multi_head_attention(func, args, kwargs)
         if func in SOFTMAX:
             if not args:
                 kwargs = dict(kwargs)
@@ -142,9 +142,9 @@ class SoftmaxCapture(TorchFunctionMode):
             return self.softmax(func, args, kwargs)
         result = func(*args, **kwargs)
         if self.mixed.there:
-            self.mixed.follow(func, args, result)
+            self.mixed.follow_function(func, args, result)
         if self.pending:
-            self.follow(func, args, kwargs, result)
+            self.follow_function(func, args, kwargs, result)
         return result
 
     def softmax(self, func: Function, args: Args, kwargs: Kwargs) -> Tensor:
@@ -162,15 +162,15 @@ class SoftmaxCapture(TorchFunctionMode):
             self.pending[number] = PendingMap(
                 (inside or self.running)[-1], weights, find_unmasked_keys(exact[0]), exact[0], []
             )
-            self.mark(result, number)
+            self.mark_map(result, number)
         return result
 
-    def mark(self, tensor: Tensor, number: int) -> None:
+    def mark_map(self, tensor: Tensor, number: int) -> None:
         """Mark the tensor as this map."""
         setattr(tensor, MARK, number)
         self.pending[number].held.append(ref(tensor))
 
-    def follow(self, func: Function, args: Args, kwargs: Kwargs, result: Any) -> None:
+    def follow_function(self, func: Function, args: Args, kwargs: Kwargs, result: Any) -> None:
         """Follow pending maps: views and copies keep the mark, a product with values claims the map.
 
         A map that is scaled or mixed before it weighs values is no longer the one that was seen, so it is lost here; one
@@ -184,38 +184,38 @@ class SoftmaxCapture(TorchFunctionMode):
                 found = self.pending.pop(number)
                 strip = whole_map_strip(found.weights, found.visible, found.scores)
                 self.keys[-1].add(strip.keys)
-                self.mixed.begin(found.module, found.weights, result)
-                self.hand_on_whole(strip)
+                self.mixed.begin_product(found.module, found.weights, result)
+                self.emit_whole_map(strip)
             elif isinstance(result, Tensor) and function_name(func) in UNCHANGED:
-                self.mark(result, number)
+                self.mark_map(result, number)
             elif args and source is args[0] and is_masking(func, args, result):
-                self.masked(number, args[1])
-                self.mark(result, number)
+                self.follow_masking(number, args[1])
+                self.mark_map(result, number)
             else:
                 found = self.pending[number]
                 found.used = True
                 if result is source and found.weights.dtype != source.dtype:
                     setattr(source, MARK, None)  # changed in place; `weights` is a copy
 
-    def masked(self, number: int, hidden: Tensor) -> None:
+    def follow_masking(self, number: int, hidden: Tensor) -> None:
         """Follow a pending map with weights set to zero; its softmax input no longer gives them, and is dropped."""
         found = self.pending[number]
         found.weights = found.weights.masked_fill(hidden, 0.0)
         found.scores = None
 
-    def hand_on(self, strip: Strip) -> bool:
+    def emit_strip(self, strip: Strip) -> bool:
         self.attended.add(self.running[-1])
         return self.found(self.running[-1], strip)
 
-    def hand_on_whole(self, strip: Strip) -> None:
+    def emit_whole_map(self, strip: Strip) -> None:
         """Emit a map in one piece, as often as the observer requests it."""
-        observe_in_rounds(lambda _: [strip], self.hand_on)
+        observe_in_rounds(lambda _: [strip], self.emit_strip)
 
-    def multi_head(self, func: Function, args: Args, kwargs: Kwargs) -> Any:
+    def run_multi_head_attention(self, func: Function, args: Args, kwargs: Kwargs) -> Any:
         """Run torch's own multi-head module: it merges its masks, and calls sdpa where no weights are requested."""
 
         def in_strips(*inner: Any, **named: Any) -> Tensor:
-            return sdpa_in_strips(self.hand_on, self.memory, *inner, **named)
+            return sdpa_in_strips(self.emit_strip, self.memory, *inner, **named)
 
         with replace_sdpa(in_strips):
             output, _ = func(*args, **{**kwargs, "need_weights": False})

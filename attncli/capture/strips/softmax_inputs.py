@@ -47,7 +47,7 @@ class LastSoftmax(TorchFunctionMode):
         shifted = self.shifted
         return shifted[1] if shifted is not None and shifted[0] is value else value
 
-    def scores_of(self, weights: Tensor) -> Tensor | None:
+    def find_scores(self, weights: Tensor) -> Tensor | None:
         """The input of the softmax that made these very numbers; None if they were made otherwise.
 
         With a learned sink one column more takes part, and the weights are the first columns of the softmax's output.

@@ -204,7 +204,7 @@ def observe_maps(
         return observer.strip(site, strip)
 
     def observe_map(saved: SavedMap) -> None:
-        observe_in_rounds(lambda _: file.strips(saved), partial(observe_strip, saved.site))
+        observe_in_rounds(lambda _: file.iter_strips(saved), partial(observe_strip, saved.site))
 
     with force_float64() if file.double else nullcontext():
         for done, saved in enumerate(maps):

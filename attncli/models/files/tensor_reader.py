@@ -71,7 +71,9 @@ class TensorReader:
         self.read_from.add(name)
         axis = len(part) - 1
         start, stop, _ = part[axis].indices(place.shape[axis])
-        piece = StoredArrays(place.path, Header({name: place}, {})).block(name, start, stop, axis)
+        piece = StoredArrays(place.path, Header({name: place}, {})).read_block(
+            name, start, stop, axis
+        )
         with np.errstate(invalid="ignore"):  # a signalling NaN: it is refused by name
             result: Array = piece.astype(np.float64)
         if not np.isfinite(result).all():

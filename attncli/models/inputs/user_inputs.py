@@ -196,7 +196,7 @@ def count_user_tokens(body: Any, inputs: Inputs) -> int:
     """Count tokens: words of a text; for other inputs of a module, the tokens that its attention sees."""
     if isinstance(body, ForeignModule):
         if not body.attending:  # of the first, on which the capture is verified
-            body.look(inputs)
+            body.find_attending_parts(inputs)
         return count_keys(body, inputs)
     ids = inputs.get(WORDS)
     refuse_too_long_text(body, "`inputs`", 0 if ids is None else ids.shape[-1])

@@ -136,7 +136,7 @@ class SplitTensorRun:
         self.ended: set[BlockStack] = set()
 
     def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
-        stack, call = self.following.take(module)
+        stack, call = self.following.locate_call(module)
         if stack not in self.wanted:
             return mark_output_unknown(forward(*args, **kwargs))
         if call.layer == 0:

@@ -130,7 +130,9 @@ def test_what_is_measured_is_what_was_proved(kind: str, tokens: int, group: str)
 def test_an_answer_that_is_dropped_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The map that comes next is no second round of the one before."""
     model = sharpened("mpnet")
-    monkeypatch.setattr(SoftmaxCapture, "hand_on_whole", lambda self, strip: self.hand_on(strip))
+    monkeypatch.setattr(
+        SoftmaxCapture, "emit_whole_map", lambda self, strip: self.emit_strip(strip)
+    )
     with pytest.raises(InputError, match="was to be seen once more and was not"):
         measured(model, 20, ("s1",))
 

@@ -31,7 +31,7 @@ from attncli.models.loading.memory_estimate import estimate_run_memory
 from attncli.processes.work_sharing import rank_share
 from attncli.tolerances import BATCHED_TEXT
 
-BATCH_MEMORY = 2**26
+BATCH_MEMORY = 2**27
 """Bytes for the states of a batch: larger ones save no more time."""
 AHEAD = 256
 """Texts among which a batch is gathered, so that results of later texts stay few."""

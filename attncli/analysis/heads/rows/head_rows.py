@@ -72,11 +72,11 @@ class HeadObservations:
         reason = next((value for value in values if isinstance(value, str)), None)
         return reason if reason is not None else [v for v in values if isinstance(v, Tensor)]
 
-    def is_silent(self, site: AttentionSite, head: int, metric: str = "") -> bool:
-        """Whether all weights of the head's map are zero, on some text that the metric uses."""
+    def find_silent_heads(self, site: AttentionSite, metric: str = "") -> set[int]:
+        """The heads whose map has only zero weights on some text that the metric uses."""
         passes = self.passes_of_metric(metric) if metric else self.texts
-        held = [seen.silent[site] for seen in passes if site in seen.silent]
-        return any(bool(silent[head]) for silent in held)
+        held = [seen.silent[site].tolist() for seen in passes if site in seen.silent]
+        return {head for silent in held for head, is_silent in enumerate(silent) if is_silent}
 
     def short(self, site: AttentionSite, metric: str) -> "Tensor | None":
         """[head]: relative error by which a metric's singular values may be too small; None for
@@ -156,6 +156,7 @@ def build_head_rows(
                 }
                 numbers = observed.numbers.get(site, range(len(found[0])))
                 short = observed.short(site, metric)
+                silent = observed.find_silent_heads(site, metric) if is_map_metric(metric) else ()
                 for row in build_site_rows(
                     metric, site, found, extra_rows, keys[site], keeps, numbers
                 ):
@@ -164,9 +165,8 @@ def build_head_rows(
                         if short is None
                         else note_unconverged_iteration(row, short, numbers)
                     )
-                    place = numbers.index(row.head)
-                    silent = is_map_metric(metric) and observed.is_silent(site, place, metric)
-                    yield replace(sentences, note=SILENT) if silent else sentences
+                    is_silent = numbers.index(row.head) in silent
+                    yield replace(sentences, note=SILENT) if is_silent else sentences
 
 
 def build_site_rows(
@@ -182,7 +182,8 @@ def build_site_rows(
     index."""
     axis = ATTENTION.spec(metric).axis
     places: Sequence[int | None] = range(tensors[0].shape[1]) if axis else (None,)
-    values = [tensor.tolist() for tensor in tensors]
+    values = torch.stack(tensors).cpu()
+    values = values.where(values.isfinite(), math.nan)
     controls = {name: value.tolist() for name, value in extra_rows.items() if value is not None}
     for head, true_number in enumerate(numbers):
         if not keeps(site.layer, true_number):
@@ -194,7 +195,7 @@ def build_site_rows(
             yield summarize_values(
                 metric,
                 ATTENTION.spec(metric).unit,
-                [to_float(select_head_value(value, head, place)) for value in values],
+                values[(slice(None), head, *(() if place is None else (place,)))].tolist(),
                 "",
                 keys={
                     **keys,
@@ -265,10 +266,6 @@ def select_head_value(value: Sequence[Any], head: int, place: int | None) -> flo
     own = value[head if len(value) > 1 else 0]
     picked = float(own if place is None else own[place])
     return picked if math.isfinite(picked) else None
-
-
-def to_float(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def build_state_rows(

@@ -41,7 +41,7 @@ def build_pair_rows(
         numbers = observed.numbers.get(site, range(len(own[0].weights)))
         words = [of.sides(site, *pairs.shape[1:]) for of, pairs in zip(names, own, strict=True)]
         for head, number in enumerate(numbers):
-            if keeps(site.layer, number) and observed.is_silent(site, head):
+            if keeps(site.layer, number) and head in observed.find_silent_heads(site):
                 ranks = {**keys[site], "rank": 1}
                 yield Row(PAIR, None, "1", layer=site.layer, head=number, note=SILENT, keys=ranks)
             elif keeps(site.layer, number):

@@ -21,7 +21,7 @@ STARTED = "ATTN_STARTED"
 """Set where attn itself has started the processes, and reports those that are lost."""
 
 
-class Launch(NamedTuple):
+class DistributedLaunch(NamedTuple):
     rank: int
     size: int
     local_rank: int
@@ -37,16 +37,16 @@ class Launch(NamedTuple):
         return self.size > 1
 
 
-ALONE = Launch(0, 1, 0)
+ALONE = DistributedLaunch(0, 1, 0)
 
 
-def read_launch_environment() -> Launch:
+def read_launch_environment() -> DistributedLaunch:
     """Read the launch: one process among several if all their rendezvous variables are set; else a single one."""
     values = [os.environ.get(name, "") for name in NAMES]
     rank, size = map(parse_whole_number, values[:2])
     if rank is None or size is None or not all(values):
         return ALONE
-    return Launch(rank, size, parse_whole_number(os.environ.get("LOCAL_RANK", "")) or 0)
+    return DistributedLaunch(rank, size, parse_whole_number(os.environ.get("LOCAL_RANK", "")) or 0)
 
 
 def is_started_by_attn() -> bool:

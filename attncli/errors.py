@@ -63,15 +63,15 @@ class InputError(AttnError):
     exit_code = 3
 
 
-class NoRule(InputError):
+class NoExactRule(InputError):
     """Exact residuals have no rule for something that a model's code does."""
 
 
-class Unresolved(InputError):
+class BelowResolution(InputError):
     """The requested number is smaller than rounding."""
 
 
-class Imprecise(InputError):
+class InsufficientPrecision(InputError):
     """Numbers miss the sum they must add up to by more than rounding explains."""
 
 
@@ -79,7 +79,7 @@ class NoAttention(InputError):
     """No softmax weights values anywhere in a model."""
 
 
-class NotFinite(InputError):
+class NonFiniteNumbers(InputError):
     """A model's states or weights are NaN or infinite."""
 
 
@@ -95,7 +95,7 @@ class NoBaseline(AttnError):
     exit_code = 5
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
+def make_unknown_name_error(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """A usage error that suggests the nearest known name, or lists them all."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
@@ -112,13 +112,13 @@ def join_parameters(names: Iterable[str], between: str = ", ") -> str:
     return between.join(map(quote_parameter, names))
 
 
-def parameters_with_verb(names: Iterable[str], of_one: str, of_several: str) -> str:
+def join_parameters_with_verb(names: Iterable[str], of_one: str, of_several: str) -> str:
     """Parameters and the verb of a sentence about them: "`top` goes", "`top`, `sort` go"."""
     every = list(names)
     return f"{join_parameters(every)} {of_one if len(every) == 1 else of_several}"
 
 
-def it_or_them(names: Iterable[str]) -> str:
+def choose_pronoun(names: Iterable[str]) -> str:
     return "it" if len(list(names)) == 1 else "them"
 
 
@@ -182,11 +182,11 @@ def translate_system_error(error: BaseException) -> AttnError | None:
     return kind(f"the system refuses what this run needs: {why}.")
 
 
-def with_article(name: str) -> str:
+def add_article(name: str) -> str:
     """A type's name with its article: `a list`, `an int`."""
     return f"{'an' if name.startswith(tuple(VOWELS)) else 'a'} {name}"
 
 
-def first_capital(text: str) -> str:
+def capitalize_first_letter(text: str) -> str:
     """Capitalise the first letter of a sentence."""
     return text[:1].upper() + text[1:]

@@ -165,7 +165,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class MapPicture:
     """Maps [query][key] in a row, for plots alone: other formats leave pictures out."""
 
     title: str
@@ -179,7 +179,7 @@ Place = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
+class PointTrack:
     """Tracks of points in the plane, one panel of a figure, for plots alone: other formats leave them out."""
 
     row: str
@@ -191,7 +191,7 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class MapThumbnail:
     """The map of one head, in reduced size, for HTML pages alone: no other format includes it."""
 
     head: str
@@ -235,9 +235,9 @@ class Report:
     views: tuple[View, ...] = ()
     findings: tuple[Finding, ...] = ()
     warnings: tuple[str, ...] = ()
-    pictures: tuple[Picture, ...] = ()
-    tiles: tuple[Tile, ...] = ()
-    tracks: tuple[Track, ...] = ()
+    pictures: tuple[MapPicture, ...] = ()
+    tiles: tuple[MapThumbnail, ...] = ()
+    tracks: tuple[PointTrack, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -8,7 +8,7 @@ and there is no second place to edit.
     METRICS.names()            # file names only: imports nothing
     METRICS["stable_rank"]     # imports attncli/metrics/stable_rank.py and returns its function `stable_rank`
 
-What other code must know of an entry, such as a metric's unit, is a `Declaration` above its function.
+What other code must know of an entry, such as a metric's unit, is a `EntryDeclaration` above its function.
 """
 
 import importlib
@@ -19,17 +19,17 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Generic, TypeVar, get_type_hints
 
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Entry_co = TypeVar("Entry_co", bound=Callable[..., object], covariant=True)
-Declared = TypeVar("Declared", bound="Declaration")
+Declared = TypeVar("Declared", bound="EntryDeclaration")
 
-DECLARED: dict[Callable[..., object], "Declaration"] = {}
+DECLARED: dict[Callable[..., object], "EntryDeclaration"] = {}
 """What was declared of each function."""
 
 
-class Declaration:
+class EntryDeclaration:
     """Properties of an entry; a subclass names them. As a decorator it returns the function itself, unchanged."""
 
     def __call__(self, function: Function) -> Function:
@@ -37,7 +37,7 @@ class Declaration:
         return function
 
 
-def list_entries(package: str) -> tuple[str, ...]:
+def list_entry_names(package: str) -> tuple[str, ...]:
     """Names of a package's public files, which are its entries; nothing is imported but the packages around it."""
     spec = importlib.util.find_spec(package)
     assert spec is not None
@@ -61,13 +61,13 @@ class Registry(Generic[Entry_co]):
     @cached_property
     def file_names(self) -> tuple[str, ...]:
         """The file names, cached: reports look them up for every row."""
-        return list_entries(self.package)
+        return list_entry_names(self.package)
 
     def __getitem__(self, name: str) -> Entry_co:
         if name not in self.found:
             module_name = name.replace("-", "_")
             if module_name not in self.file_names:
-                raise unknown_name(self.kind, name, self.names())
+                raise make_unknown_name_error(self.kind, name, self.names())
             module = importlib.import_module(f"{self.package}.{module_name}")
             self.found[name] = getattr(module, module_name)
         return self.found[name]
@@ -83,7 +83,7 @@ class Registry(Generic[Entry_co]):
         return found
 
 
-def call_from_text(registry: Registry[Callable[..., Any]], text: str, **given: Any) -> Any:
+def call_entry_from_text(registry: Registry[Callable[..., Any]], text: str, **given: Any) -> Any:
     """Call a registered function from `name`, `name:value:value` or `name:key=value,key=value`.
 
     The function's keyword-only parameters are what the text may set, in their order; `given` are the arguments that

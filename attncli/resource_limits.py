@@ -36,7 +36,7 @@ def process_memory() -> int:
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
 
 
-def divide_free_memory(free: Sequence[int | None]) -> None:
+def divide_free_memory_between_processes(free: Sequence[int | None]) -> None:
     """Divide the free memory between processes that start together on one machine; `free` as each has seen it.
 
     Asked while they load, the system would promise the same bytes to all of them.
@@ -57,7 +57,7 @@ def free_memory() -> int | None:
     return int(sizes["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in sizes else None
 
 
-def fits_memory(size: int) -> bool:
+def is_within_memory(size: int) -> bool:
     """Whether so many bytes fit in memory, as far as is known."""
     available = available_memory()
     return available is None or size <= available
@@ -76,7 +76,7 @@ MOST_PAIRS = 10**13
 """Products of a query and a key in one run: days on one core, at some 10^8 a second."""
 
 
-def refuse_endless_work(pairs: int, what: str, advice: str) -> None:
+def refuse_computation_of_days(pairs: int, what: str, advice: str) -> None:
     """Refuse work that would silently run for days."""
     if pairs > MOST_PAIRS:
         raise LimitError(

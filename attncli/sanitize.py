@@ -22,7 +22,7 @@ KEPT_END = 300
 """Letters kept of a truncated sentence's end, which says what to do."""
 
 
-def make_characters_visible(text: str) -> str:
+def escape_invisible_characters(text: str) -> str:
     """The text on one line, with every character that cannot be seen, or acts, spelled out."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else escape_character(c) for c in text)
@@ -54,7 +54,7 @@ def json_escape(character: str) -> str:
 
 def sanitize_sentence(text: str) -> str:
     """A visible line of readable length: of a longer one its beginning and its end."""
-    text = make_characters_visible(text)
+    text = escape_invisible_characters(text)
     if len(text) <= LONGEST_SENTENCE:
         return text
     return f"{text[: LONGEST_SENTENCE - KEPT_END]} … {text[-KEPT_END:]}"
@@ -70,7 +70,7 @@ def sanitize_value(value: T) -> T:
     if type(value) in NUMBERS:
         return value
     if isinstance(value, str):
-        found = make_characters_visible(value)
+        found = escape_invisible_characters(value)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         found = sanitize_record(value)
     elif isinstance(value, Mapping):

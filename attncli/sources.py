@@ -49,7 +49,7 @@ Size = str | int | float
 OF_MODELS = "`inspect_model`, `rank_collapse` and `paths`"
 
 
-class KindWords(NamedTuple):
+class SourceKindDescription(NamedTuple):
     """A kind of source, for messages."""
 
     what: str
@@ -58,20 +58,24 @@ class KindWords(NamedTuple):
     """Which commands read it."""
 
 
-WORDS: Mapping[Kind, KindWords] = {
-    "synthetic": KindWords("nothing (the built-in network)"),
-    "hub": KindWords("a model of the hub", OF_MODELS),
-    "folder": KindWords("a folder", OF_MODELS),
-    "random": KindWords("a model with random weights", OF_MODELS),
-    "live": KindWords("a live module", OF_MODELS),
-    "network": KindWords("a network file", "`rank_collapse` and `paths`"),
-    "maps": KindWords("a file of attention maps", "`inspect_maps` and `approximate(pattern=FILE)`"),
-    "fit": KindWords("a fitted module", "`verify_fit`"),
-    "pattern": KindWords("a file of matrices", "`inspect_maps` and `approximate(pattern=FILE)`"),
-    "weights": KindWords("a safetensors file without maps, a network or a fit"),
-    "report": KindWords("a saved report", "`check` and `compare`"),
-    "pickle": KindWords("a pickle or archive"),
-    "other": KindWords("a file of no kind that attn knows"),
+WORDS: Mapping[Kind, SourceKindDescription] = {
+    "synthetic": SourceKindDescription("nothing (the built-in network)"),
+    "hub": SourceKindDescription("a model of the hub", OF_MODELS),
+    "folder": SourceKindDescription("a folder", OF_MODELS),
+    "random": SourceKindDescription("a model with random weights", OF_MODELS),
+    "live": SourceKindDescription("a live module", OF_MODELS),
+    "network": SourceKindDescription("a network file", "`rank_collapse` and `paths`"),
+    "maps": SourceKindDescription(
+        "a file of attention maps", "`inspect_maps` and `approximate(pattern=FILE)`"
+    ),
+    "fit": SourceKindDescription("a fitted module", "`verify_fit`"),
+    "pattern": SourceKindDescription(
+        "a file of matrices", "`inspect_maps` and `approximate(pattern=FILE)`"
+    ),
+    "weights": SourceKindDescription("a safetensors file without maps, a network or a fit"),
+    "report": SourceKindDescription("a saved report", "`check` and `compare`"),
+    "pickle": SourceKindDescription("a pickle or archive"),
+    "other": SourceKindDescription("a file of no kind that attn knows"),
 }
 
 
@@ -130,18 +134,20 @@ def parse_source(text: "str | Source | None") -> Source:
     return parse_hub_source(text)
 
 
-def require_kind(source: Source, kinds: Sequence[Kind], asker: str) -> None:
+def require_source_kind(source: Source, kinds: Sequence[Kind], asker: str) -> None:
     """Require a kind: the refusal names the source's kind, the accepted kinds, and commands that read it."""
     if source.kind in kinds:
         return
     takes = f"{asker} takes {list_kinds(kinds)}"
     if source.kind == "synthetic":
         raise UsageError(f"there is no `source`: {takes}.")
-    sentence = f"{source} is {WORDS[source.kind].what}: {takes}{advise_reader(source)}."
+    sentence = (
+        f"{source} is {WORDS[source.kind].what}: {takes}{suggest_command_for_source(source)}."
+    )
     raise (InputError if source.is_file else UsageError)(sentence)
 
 
-def advise_reader(source: Source) -> str:
+def suggest_command_for_source(source: Source) -> str:
     """Advise which command reads a source that is of no use here."""
     if source.kind in ("weights", "pickle"):
         return (
@@ -186,11 +192,11 @@ def parse_random_source(text: str) -> Source:
             )
         if size["name"] in sizes:
             raise UsageError(f"{text} gives {size['name']} twice: leave one out.")
-        sizes[size["name"]] = 1 if size["value"] is None else number_or_word(size["value"])
+        sizes[size["name"]] = 1 if size["value"] is None else parse_number_or_text(size["value"])
     return Source("random", found["name"], sizes=sizes)
 
 
-def number_or_word(value: str) -> Size:
+def parse_number_or_text(value: str) -> Size:
     """A number if it is one, else the word."""
     for kind in (int, float):
         try:
@@ -226,24 +232,24 @@ def parse_hub_source(text: str) -> Source:
     """A hub id; a folder or file of the same name is not what is meant, and the report says so."""
     found = HUB_ID.fullmatch(text)
     if found is None or ".." in found["name"] or "--" in found["name"]:
-        here = local_kind(text)
+        here = detect_local_source_kind(text)
         hint = f"for a {here} ./{text}; else " if here else ""
         raise UsageError(f"'{text}' names no model: {hint}{GRAMMAR}.")
     name = found["name"]
-    here = local_kind(name)
+    here = detect_local_source_kind(name)
     shadow = (
         f"the {here} {name} on this machine is not used, ./{name} would be: {name} is the hub's."
     )
     return Source("hub", name, found["revision"], warnings=(shadow,) if here else ())
 
 
-def local_kind(text: str) -> str:
+def detect_local_source_kind(text: str) -> str:
     """`folder` or `file`, where there is one of this name."""
     path = Path(text)
     return "folder" if text and path.is_dir() else "file" if path.is_file() else ""
 
 
-def spell_path(path: str) -> str:
+def format_path_as_source(path: str) -> str:
     """A path on this disk as SOURCE is written: `runs/a` would be a name on the hub, `-x` an option."""
     if path.startswith(("./", "../", "/")):
         return path
@@ -258,5 +264,5 @@ def nearest_folder(path: Path) -> str:
     with suppress(OSError):
         names = [each.name for each in path.parent.iterdir() if each.is_dir()]
         near = get_close_matches(path.name, names, n=1, cutoff=NEAR)
-        return spell_path(str(path.with_name(near[0]))) if near else ""
+        return format_path_as_source(str(path.with_name(near[0]))) if near else ""
     return ""

@@ -33,17 +33,17 @@ class BlasThreadLimit:
         self.holders[path] = self.holders.get(path, 0) + 1
         if self.holders[path] == 1:
             self.before[path] = library.get_num_threads()
-            set_threads(library, 1)
+            set_thread_count(library, 1)
 
     def give(self, library: Any) -> None:
         path = library.filepath
         self.holders[path] -= 1
         if not self.holders[path]:
-            set_threads(library, self.before.pop(path))
+            set_thread_count(library, self.before.pop(path))
             del self.holders[path]
 
 
-def set_threads(library: Any, number: int) -> None:
+def set_thread_count(library: Any, number: int) -> None:
     """Where threadpoolctl lets the thread that has set a number set another alone, whoever ends last must be let too."""
     library.set_num_threads(number)
     free = getattr(library, "clear_controlling_thread", None)
@@ -67,7 +67,7 @@ def blas_libraries(modules: int) -> list[Any]:
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
+def limit_blas_to_one_thread() -> Iterator[None]:
     """Also a decorator. What is loaded later is not seen: whoever loads scipy enters once more."""
     import numpy  # noqa: F401 - so that its library is there to be seen
 
@@ -83,7 +83,7 @@ def one_blas_thread() -> Iterator[None]:
                 HELD.give(library)
 
 
-class QuestionTurns(threading.local):
+class MeasurementLock(threading.local):
     """The questions that this thread is answering, the innermost last."""
 
     lock = threading.Lock()
@@ -121,4 +121,4 @@ class QuestionTurns(threading.local):
         self.lock.release()
 
 
-TURNS = QuestionTurns()
+TURNS = MeasurementLock()

@@ -4,7 +4,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from attncli.records import Definition, Finding, Picture, Report, Row, Tile, Verdict, View
+from attncli.records import (
+    Definition,
+    Finding,
+    MapPicture,
+    MapThumbnail,
+    Report,
+    Row,
+    Verdict,
+    View,
+)
 
 HOSTILE = "<script>alert(1)</script></script><!--\u202e\x1b[2J'\"&`{{7*7}}"
 
@@ -141,7 +150,7 @@ def of_maps() -> Report:
         metrics={"d": Definition("features", "Width.")},
         source={"kind": "patterns"},
         views=(View("Fits", "fit", ("d",)),),
-        pictures=(Picture("previous cyclic", {"target": target, "achieved": target, "error": error}),),
+        pictures=(MapPicture("previous cyclic", {"target": target, "achieved": target, "error": error}),),
     )  # fmt: skip
 
 
@@ -159,5 +168,5 @@ def of_tiles() -> Report:
     }
     pair = Row("token_pair", 0.75, "1", layer=0, head=1, keys=keys)
     report = of_heads(1, 2)
-    tile = Tile("0.1", 3, 3, cells, 1.0, 1, words, words)
+    tile = MapThumbnail("0.1", 3, 3, cells, 1.0, 1, words, words)
     return replace(report, rows=(*report.rows, pair), tiles=(tile,))

@@ -13,7 +13,7 @@ from source_trees import nodes_of
 import attncli
 from attncli.commands.about.list.catalogue import REGISTRIES
 from attncli.errors import UsageError
-from attncli.registry import Declaration, Registry, call_from_text
+from attncli.registry import EntryDeclaration, Registry, call_entry_from_text
 
 PACKAGE = Path(attncli.__file__).parent
 
@@ -100,7 +100,7 @@ def test_an_unknown_name_gets_the_nearest_or_all(toys: Registry) -> None:
 def test_parameters_by_position_and_by_name(
     toys: Registry, text: str, result: tuple[object]
 ) -> None:
-    assert call_from_text(toys, text, tokens=4) == result
+    assert call_entry_from_text(toys, text, tokens=4) == result
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_parameters_by_position_and_by_name(
 )
 def test_wrong_parameters_are_named(toys: Registry, text: str, said: str) -> None:
     with pytest.raises(UsageError) as refusal:
-        call_from_text(toys, text, tokens=4)
+        call_entry_from_text(toys, text, tokens=4)
     assert said in str(refusal.value)
 
 
@@ -144,7 +144,7 @@ def test_every_registered_thing_says_what_it_is(registry: Registry, name: str) -
 
 
 def test_each_registry_is_made_once() -> None:
-    """By the package whose files are its entries; who only needs names asks `list_entries`."""
+    """By the package whose files are its entries; who only needs names asks `list_entry_names`."""
     made: dict[str, list[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in nodes_of(path):
@@ -157,10 +157,10 @@ def test_each_registry_is_made_once() -> None:
 
 
 def test_what_an_entry_declares_is_found_by_its_name(toys: Registry) -> None:
-    class Size(Declaration):
+    class Size(EntryDeclaration):
         pass
 
-    class Other(Declaration):
+    class Other(EntryDeclaration):
         pass
 
     size = Size()

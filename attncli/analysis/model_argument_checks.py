@@ -9,8 +9,8 @@ def check_options_before_loading(
     source: Source, model: CheckpointOptions, inputs: TextOptions, tokens: int | None, seed: int
 ) -> None:
     """Validate options and the model's folder before anything heavy is imported."""
-    model.to_load(seed)
-    inputs.to_read(tokens, seed)
+    model.build_load_options(seed)
+    inputs.build_requested_input(tokens, seed)
     from attncli.models.files.config_checks import read_config
     from attncli.models.files.local_folder import FetchSettings, find_local_folder
     from attncli.models.files.weight_files import refuse_unreadable_weights

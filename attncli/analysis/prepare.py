@@ -97,13 +97,13 @@ class PreparedModel:
     idle: tuple[str, ...] = ()
     """Paths of towers that did not run on it."""
     proof: VerifiedCapture = NOTHING_ATTENDS
-    settles: bool = False
+    replaces_modules: bool = False
     """Whether its first pass replaces modules for short texts (BigBird), which must happen before capture."""
     examined: "BlockExamination | None" = None
     """The anatomy of its blocks."""
 
     @property
-    def apart(self) -> frozenset[str]:
+    def uncapturable_paths(self) -> frozenset[str]:
         """Paths of softmax layers whose maps cannot be captured, with stars for numbers."""
         return frozenset(each.family for each in self.left_out)
 
@@ -118,11 +118,11 @@ class PreparedModel:
         return 8 if self.body.dtype == torch.float64 else 4
 
     @property
-    def reads_words_alone(self) -> bool:
+    def reads_text_only(self) -> bool:
         """Whether it was verified on a text without pictures, sounds or states of another model."""
         return main_input_names(self.short.kwargs) <= {name for names in TEXTS for name in names}
 
-    def shapes_on(self, tokens: int) -> dict[AttentionSite, MapShape]:
+    def shapes_at_length(self, tokens: int) -> dict[AttentionSite, MapShape]:
         """The same attentions on a text of so many tokens; pictures and sounds have as many patches as they had."""
 
         def side(length: int) -> int:
@@ -173,7 +173,9 @@ def prepare_model(
         short.cut.truncate_streams(),
     ):
         unseen = Requirement.BLOCKS not in needs and not isinstance(body, ForeignModule)
-        seen, settles = (ProbeResult(), False) if unseen else record_first_forward(body, inputs)
+        seen, replaces_modules = (
+            (ProbeResult(), False) if unseen else record_first_forward(body, inputs)
+        )
         if Requirement.ANATOMY in needs:
             return prepare_anatomy(body, short, seen)
         try:
@@ -203,7 +205,7 @@ def prepare_model(
             short=short,
             idle=idle,
             proof=proof,
-            settles=settles,
+            replaces_modules=replaces_modules,
         )
 
 
@@ -221,12 +223,12 @@ def record_first_forward(body: "PreTrainedModel", inputs: Inputs) -> tuple[Probe
                 body, inputs
             )  # this run raises the error if the model's own code fails
         raise
-    settles = list(map(id, body.modules())) != before
-    if settles:
+    replaces_modules = list(map(id, body.modules())) != before
+    if replaces_modules:
         seen = probe_forward(body, inputs)
     if isinstance(body, ForeignModule):
         body.take_attending(seen)
-    return seen, settles
+    return seen, replaces_modules
 
 
 def find_other_mixers(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from attncli.analysis.statistics import describe_averaging
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.records import Report, Row, Scalar, View
 
 ATTENTION = ("stack", "kind", "span")
@@ -33,7 +33,7 @@ def select_rows(
     known = list(dict.fromkeys(row.metric for row in report.rows))
     for name in metrics:
         if name not in known:
-            raise unknown_name("metric of the report", name, known)
+            raise make_unknown_name_error("metric of the report", name, known)
     order = resolve_head_order(report, metrics, sort, top)
     names = list(dict.fromkeys([*([order.metric] if order else []), *(metrics or known)]))
     rows = [row for row in report.rows if row.metric in names]
@@ -67,7 +67,7 @@ def resolve_head_order(
         )
     name, _, way = (sort or first).partition(":")
     if name not in of_heads:
-        raise unknown_name("metric of heads in `sort`", name, of_heads)
+        raise make_unknown_name_error("metric of heads in `sort`", name, of_heads)
     if way not in ("", "rising"):
         raise UsageError(f"`sort={sort!r}`: write {name} or {name}:rising.")
     return HeadOrder(name, way == "rising", top)

@@ -14,7 +14,7 @@ from attncli.sources import (
     Source,
     parse_path_source,
     parse_source,
-    require_kind,
+    require_source_kind,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def resolve_source(text: str | None, asker: str, *outputs: Path | None) -> Sourc
     """Resolve SOURCE; refuse kinds that this command cannot read, and files that it would
     overwrite."""
     source = parse_source(text)
-    require_kind(source, TAKES[asker], f"`{asker}`")
+    require_source_kind(source, TAKES[asker], f"`{asker}`")
     for output in outputs:
         if (
             source.is_file
@@ -58,4 +58,4 @@ def refuse_files_of_wrong_kind(text: str, asker: str) -> None:
     if path.is_file() or path.is_dir():
         source = parse_path_source(text)
         if source.kind != "other":
-            require_kind(source, TAKES[asker], f"`{asker}`")
+            require_source_kind(source, TAKES[asker], f"`{asker}`")

@@ -9,8 +9,8 @@ from torch import nn
 from attncli.analysis import Progress
 from attncli.capture.model_errors import translate_model_errors
 from attncli.models.inputs.model_input import ModelInput
-from attncli.processes.resume_cache import build_result_cache, make_without_cache
-from attncli.processes.work_sharing import rank_share, share_work
+from attncli.processes.resume_cache import build_result_cache, compute_without_cache
+from attncli.processes.work_sharing import indices_of_rank, share_work
 
 R = TypeVar("R")
 
@@ -40,7 +40,7 @@ def apply_to_texts(
         list(enumerate(texts)),
         work_with_name,
         partial(text_key, f"{what} {identity.get('weight_sha256')} {identity.get('dtype')}"),
-        make_without_cache if made_of is None else build_result_cache(*made_of),
+        compute_without_cache if made_of is None else build_result_cache(*made_of),
     )
 
 
@@ -48,7 +48,7 @@ def wrap_with_progress(
     work: Callable[[int, ModelInput], R], texts: Sequence[ModelInput], progress: Progress
 ) -> Callable[[int, ModelInput], R]:
     """Wrap `work` to report progress after each text of this process."""
-    total, done = len(rank_share(texts)), 0
+    total, done = len(indices_of_rank(texts)), 0
 
     def work_and_count(place: int, text: ModelInput) -> R:
         nonlocal done

@@ -32,7 +32,7 @@ from attncli.capture.strips.map_statistics import StatisticsRequest
 from attncli.capture.strips.masks import make_rowwise_mask
 from attncli.capture.strips.softmax_calls import SoftmaxCapture
 from attncli.capture.strips.tensor_parallel_heads import gather_heads, tensor_parallel_group
-from attncli.errors import InputError, NotFinite
+from attncli.errors import InputError, NonFiniteNumbers
 from attncli.forward_types import Function
 from attncli.tolerances import ROW_SUM
 
@@ -163,7 +163,7 @@ class Capture:
         sums = strip.row_sums
         low, high = float(sums.min()), float(sums.max())
         if math.isnan(low) or math.isnan(high):
-            raise NotFinite(
+            raise NonFiniteNumbers(
                 f"layer {site.layer} ({site.name}): the attention has NaN in row {find_nan_row(strip, sums)}; "
                 "the weights or the states before it are not finite."
             )

@@ -23,7 +23,7 @@ from attncli.capture.other_mixers.uncapturable_attention import (
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import ALIVE, Strip
 from attncli.capture.strips.attention_sites import CROSS, NUMBER, AttentionSite, MapShape
-from attncli.errors import AttnError, InputError, NoAttention, NotFinite
+from attncli.errors import AttnError, InputError, NoAttention, NonFiniteNumbers
 from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.tolerances import CAPTURED_OUTPUT
 
@@ -146,7 +146,7 @@ def run_captured(model: nn.Module, inputs: Inputs, as_set: Sequence[Tensor]) -> 
         with torch.no_grad(), fix_rng(), gather_evidence(model, inputs) as evidence:
             model(**inputs)
     except Exception as error:
-        if isinstance(error, NotFinite) or not isinstance(error, AttnError):
+        if isinstance(error, NonFiniteNumbers) or not isinstance(error, AttnError):
             run_eager(model, inputs, as_set)  # what is wrong with the model's own code comes first
         raise
     return evidence

@@ -34,9 +34,9 @@ def run_distributed(
     if not can_divide_work(line):
         return run(arguments) if first else 0
     heard = None if first else silence_output()
-    from attncli.processes.signals import print_signal_message, report_sigterm
+    from attncli.processes.signals import print_message_on_sigterm, print_signal_message
 
-    report_sigterm(print_signal_message)
+    print_message_on_sigterm(print_signal_message)
     code = run_rank(arguments, run, complain)
     from attncli.processes.collectives import LINE, exchange_exit_codes, exit_process
     from attncli.processes.resume_cache import PARTS

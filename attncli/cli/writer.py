@@ -12,12 +12,12 @@ from attncli import gates
 from attncli.distributed_ranks import is_first_rank
 from attncli.errors import UsageError
 from attncli.io.atomic_files import (
-    needs_no_extension,
-    require_writable_place,
+    is_exempt_from_extension,
+    require_writable_file_or_address,
     resolve_links,
     translate_os_errors,
     write_atomically,
-    write_content,
+    write_file_or_address,
 )
 from attncli.io.standard_streams import print_to_stderr, write_stdout
 from attncli.io.tensor_file_endings import TENSORS, require_tensor_file
@@ -82,7 +82,7 @@ def write_report(report: Report, options: OutputOptions) -> int:
         write_stdout(render_report(report, name, sys.stdout, plot))
     else:
         text = render_report(report, name, None, plot)
-        write_content(options.output, text.encode(errors="backslashreplace"))
+        write_file_or_address(options.output, text.encode(errors="backslashreplace"))
     if name == "github":
         append_to_github_step_summary(report)
     write_notes(
@@ -129,8 +129,12 @@ def require_report_file(options: OutputOptions, place: str) -> None:
         )
     if options.plot is not None and resolve_links(path) == resolve_links(Path(options.plot)):
         raise UsageError(f"--output and --plot both name {path}: give them different files.")
-    require_writable_place(place)
-    if options.format is None and ending not in format_endings() and not needs_no_extension(path):
+    require_writable_file_or_address(place)
+    if (
+        options.format is None
+        and ending not in format_endings()
+        and not is_exempt_from_extension(path)
+    ):
         format = format_endings(holding_rows=False).get(ending, "table")
         raise UsageError(
             f"--output {place} does not say in which format: end it in {describe_endings()}, or add --format {format}."

@@ -45,7 +45,7 @@ class Applies:
     """The message, where the default one does not fit: {name} is the option, {setting} the same
     with its value, {other} the option that it excludes, {source} what SOURCE names."""
 
-    def concerns(self, value: Any) -> bool:
+    def applies_to_value(self, value: Any) -> bool:
         named = not self.only or any(is_matching_value(value, text) for text in self.only)
         return named and not any(is_matching_value(value, text) for text in self.unless)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from attncli.declare.options import Argument, Option
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.records import Report
 
 INPUT = "Input"
@@ -37,7 +37,7 @@ def require_known_keywords(function: str, names: Iterable[str], known: Iterable[
     """Raise TypeError for unknown keywords, as Python does, with the most similar known one."""
     for name in names:
         if name not in known:
-            raise TypeError(str(unknown_name(f"keyword of {function}()", name, known)))
+            raise TypeError(str(make_unknown_name_error(f"keyword of {function}()", name, known)))
 
 
 def suggest_unknown_keywords(function: Callable[P, R]) -> Callable[P, R]:

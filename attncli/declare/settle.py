@@ -15,9 +15,9 @@ from attncli.declare.options import Option
 from attncli.declare.source_kinds import RunSource
 from attncli.errors import (
     UsageError,
-    it_or_them,
+    choose_pronoun,
     join_parameters,
-    parameters_with_verb,
+    join_parameters_with_verb,
     quote_parameter,
 )
 from attncli.sources import WORDS
@@ -143,7 +143,7 @@ def find_rule_on_other_sources(
     """The rule of the option that names other kinds of SOURCE, if any."""
     if subject is None:
         return None
-    own = [rule for rule in rules.get(one.name, ()) if rule.concerns(one.value)]
+    own = [rule for rule in rules.get(one.name, ()) if rule.applies_to_value(one.value)]
     if one.of_any_model:
         own.append(Applies(to=ANY_MODEL))
     return next((rule for rule in own if subject.kind not in rule.to), None)
@@ -158,11 +158,13 @@ def describe_wrong_source(rule: Applies, options: Sequence[SetOption], subject: 
     if rule.why:
         return format_rule_reason(rule, options[0], source=str(source))
     if is_model_source(subject):
-        return f"{parameters_with_verb(names, 'goes', 'go')} with synthetic networks: {source} is a model."
+        return f"{join_parameters_with_verb(names, 'goes', 'go')} with synthetic networks: {source} is a model."
     if source.is_file and "synthetic" in rule.to:
-        return f"{join_parameters(names)} cannot be changed: {source} fixes {it_or_them(names)}."
+        return (
+            f"{join_parameters(names)} cannot be changed: {source} fixes {choose_pronoun(names)}."
+        )
     what = f"{source} is {WORDS[source.kind].what}" if source.is_file else subject.named_by
-    return f"{parameters_with_verb(names, 'goes', 'go')} with a model: {what}."
+    return f"{join_parameters_with_verb(names, 'goes', 'go')} with a model: {what}."
 
 
 def explain_exclusion(
@@ -173,7 +175,7 @@ def explain_exclusion(
     for own, its in ((one, other), (other, one)):
         for rule in rules.get(own.name, ()):
             excluded = any(is_reference_to(each, its.name, its.value) for each in rule.excludes)
-            if not excluded or not rule.concerns(own.value):
+            if not excluded or not rule.applies_to_value(own.value):
                 continue
             if rule.why:
                 return format_rule_reason(rule, own, other=quote_parameter(its.name), source=source)
@@ -197,7 +199,7 @@ def explain_unmet_need(rules: Rules, one: SetOption, options: Sequence[SetOption
         there = any(
             is_reference_to(each, its.name, its.value) for each in needed for its in options
         )
-        if needed and not there and rule.concerns(one.value):
+        if needed and not there and rule.applies_to_value(one.value):
             names = dict.fromkeys(each.partition(":")[0] for each in needed)
             usual = (
                 f"{quote_parameter(one.name)} goes with {join_parameters(names, ' or ')}: add one."

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.errors import unknown_name
+from attncli.errors import make_unknown_name_error
 
 Array = NDArray[np.float64]
 
@@ -16,7 +16,7 @@ ROUNDS = 150
 def make_fixed_keys(kind: str, length: int, d: int, rng: np.random.Generator) -> Array:
     """[token, d] unit vectors: `gaussian` in random directions, `spread` pushed apart (d = 2: the circle)."""
     if kind not in KINDS:
-        raise unknown_name("keys", kind, KINDS)
+        raise make_unknown_name_error("keys", kind, KINDS)
     if kind == "spread" and d == 2:
         return moment_curve(length, 1)
     start = scale_rows_to_unit_length(rng.normal(size=(length, d)))

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from attncli.fits._types import Fit
-from attncli.registry import DECLARED, Declaration, Registry
+from attncli.registry import DECLARED, EntryDeclaration, Registry
 
 FITS: Registry[Callable[..., Fit]] = Registry("method", "attncli.fits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MethodSpec(Declaration):
+class MethodSpec(EntryDeclaration):
     """The properties of a method that searches use."""
 
     auto: int | None = None

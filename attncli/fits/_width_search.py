@@ -21,8 +21,8 @@ from attncli.fits._registry import (
 from attncli.fits._types import Fit, FitRequest, FittedModule, MethodNotApplicable
 from attncli.fits._verify import FitEvidence, Progress, measure_fit, no_progress
 from attncli.fits.learned import find_module_with_smaller_logits
-from attncli.registry import call_from_text
-from attncli.threads import one_blas_thread
+from attncli.registry import call_entry_from_text
+from attncli.threads import limit_blas_to_one_thread
 
 TIGHTER = 0.5
 """Share of a learned module's logits that a second attempt requests as its budget."""
@@ -57,7 +57,7 @@ class FitAttempt:
         return self.evidence.logit_scale if self.evidence is not None else np.inf
 
 
-@one_blas_thread()
+@limit_blas_to_one_thread()
 def try_fit_at_width(
     method: str,
     target: csr_array,
@@ -88,7 +88,7 @@ def try_fit_at_width(
 def run_method(method: str, target: csr_array, request: FitRequest, seed: int) -> Fit:
     """Run a method from its text, such as `jl:projection=sign`."""
     rng = np.random.default_rng([seed, request.d])
-    fit: Fit = call_from_text(FITS, method, target=target, request=request, rng=rng)
+    fit: Fit = call_entry_from_text(FITS, method, target=target, request=request, rng=rng)
     return fit
 
 
@@ -222,7 +222,7 @@ def find_fit_with_smallest_logits(
     return find_attempt_with_smaller_logits(best_attempt(attempts), target, request, seeds)
 
 
-@one_blas_thread()
+@limit_blas_to_one_thread()
 def find_attempt_with_smaller_logits(
     attempt: FitAttempt, target: csr_array, request: FitRequest, seeds: Sequence[int]
 ) -> FitAttempt:

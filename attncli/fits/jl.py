@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.errors import unknown_name
+from attncli.errors import make_unknown_name_error
 from attncli.fits._fixed_keys import scale_rows_to_unit_length
 from attncli.fits._types import Fit, FitRequest, FittedModule, MethodNotApplicable, make_module
 from attncli.fits._verify import FitEvidence, measure_fit, row_blocks
@@ -39,9 +39,9 @@ def jl(
     of unit length: queries B G, keys G. The offset b starts at log((1 + ε2) / ε1) and is left free (our own constants).
     """
     if projection not in PROJECTIONS:
-        raise unknown_name("projection", projection, PROJECTIONS)
+        raise make_unknown_name_error("projection", projection, PROJECTIONS)
     if factors not in FACTORS:
-        raise unknown_name("factors", factors, FACTORS)
+        raise make_unknown_name_error("factors", factors, FACTORS)
     length = target.shape[0]
     if factors == "svd" and length > SVD_LIMIT:
         return MethodNotApplicable(

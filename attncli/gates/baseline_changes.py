@@ -51,7 +51,7 @@ class AllowedChange(RowSelection):
     reports hold the same texts or seeds, else of both; `p`: how often noise alone may fail the gate."""
 
     @property
-    def asks_noise(self) -> bool:
+    def needs_noise(self) -> bool:
         return self.unit in ("s", CHANCE)
 
     def size(self, pair: RowPair) -> float:
@@ -66,18 +66,18 @@ class AllowedChange(RowSelection):
         assert change is not None
         assert old is not None
         if self.unit == "s":
-            return self.in_spreads(pair)
+            return self.in_standard_deviations(pair)
         if self.unit == "%" and change:
             return 100.0 * change / abs(old.value) if old.value else math.copysign(math.inf, change)
         return change
 
-    def in_spreads(self, pair: RowPair) -> float:
+    def in_standard_deviations(self, pair: RowPair) -> float:
         """The change in standard deviations; without one, the question is open unless the numbers are equal."""
         if pair.change == 0.0:
             return 0.0
-        if pair.in_spreads is None:
+        if pair.in_standard_deviations is None:
             raise self.refusal(pair)
-        return pair.in_spreads
+        return pair.in_standard_deviations
 
     def refusal(self, pair: RowPair) -> UsageError:
         """The refusal for a number of unknown noise."""
@@ -90,7 +90,7 @@ class AllowedChange(RowSelection):
         """The probability that noise alone moves as far in the direction that fails."""
         if pair.change == 0.0:
             return 1.0
-        toward, chance = self.in_spreads(pair), pair.noise_probability
+        toward, chance = self.in_standard_deviations(pair), pair.noise_probability
         if chance is None:
             raise UsageError(
                 f"the gate '{self.text}' asks how likely a change is by noise alone, and of {format_row_coordinates(pair.row)} it is not "
@@ -104,7 +104,7 @@ class AllowedChange(RowSelection):
         """The probability that noise alone reaches a limit in standard deviations."""
         if pair.change == 0.0 or not pair.noise:
             return 0.0
-        chance = pair.chance_of(self.limit * pair.noise) or 0.0
+        chance = pair.probability_of_change(self.limit * pair.noise) or 0.0
         return chance / 2 if self.sign else chance
 
 
@@ -134,7 +134,7 @@ class ChangeCheck:
             return [pair for pair, chance in found if chance <= change.limit]
         return [pair for pair in self.pairs if change.size(pair) > change.limit]
 
-    def farthest_index(self) -> int:
+    def largest_change_index(self) -> int:
         """The index of the number that moved farthest in the direction that fails."""
         return max(range(len(self.pairs)), key=lambda place: self.change.size(self.pairs[place]))
 
@@ -230,7 +230,7 @@ def find_noise_only(
     if family_wise is None:
         return None
     noise_questions = [
-        (one.change, pair) for one in questions if one.change.asks_noise for pair in one.pairs
+        (one.change, pair) for one in questions if one.change.needs_noise for pair in one.pairs
     ]
     chances = adjust_probabilities_by_holm(
         [change.noise_probability(pair) for change, pair in noise_questions]
@@ -290,7 +290,7 @@ def decide_change(check: ChangeCheck, noise: set[tuple[int, int]] | None) -> Ver
 
 def describe_largest_change(check: ChangeCheck) -> str:
     """`SAN, layer 12: -7.6 → -8.4 (-0.8)`, and in the gate's unit."""
-    pair = check.pairs[check.farthest_index()]
+    pair = check.pairs[check.largest_change_index()]
     assert pair.old is not None
     assert pair.new is not None
     return f"{format_row_coordinates(pair.row)} {pair.old.value:.6g} → {pair.new.value:.6g} ({describe_change_in_gate_unit(pair, check)})"
@@ -301,7 +301,7 @@ def describe_change_in_gate_unit(pair: RowPair, check: ChangeCheck) -> str:
     paired = ", paired" * bool(pair.differences) + f", n = {format_text_counts(pair)}"
     if change.unit == CHANCE:
         among = f" among {format_count(len(check.pairs), 'value')}" if len(check.pairs) > 1 else ""
-        return f"{size}, p = {check.noise_probabilities[check.farthest_index()]:.2g}{among}{paired}"
+        return f"{size}, p = {check.noise_probabilities[check.largest_change_index()]:.2g}{among}{paired}"
     return f"{size} standard deviations{paired}" if change.unit == "s" else size + change.unit
 
 
@@ -310,7 +310,7 @@ def describe_noise_chance(check: ChangeCheck) -> str:
     chance = check.limit_probability()
     if chance < REACHED:
         return ""
-    texts = format_text_counts(check.pairs[check.farthest_index()])
+    texts = format_text_counts(check.pairs[check.largest_change_index()])
     among = f"chance up to {chance:.1g} among {format_count(len(check.pairs), 'value')}"
     return f"; noise alone can reach {check.change.limit:g} standard deviations at n = {texts} ({among})"
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.records import Report, Row, Scalar
 
 SUBJECT = (
@@ -65,7 +65,7 @@ def select_rows(report: Report, selection: RowSelection) -> list[Row]:
     """The rows of the metric at the coordinates that every selector names, in any order."""
     rows = [row for row in report.rows if row.metric == selection.metric]
     if not rows:
-        raise unknown_name(
+        raise make_unknown_name_error(
             f"metric in {selection.called}", selection.metric, {r.metric for r in report.rows}
         )
     chosen = rows

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.gates.conditions import Condition
 from attncli.gates.row_selection import select_rows
 from attncli.records import Report, Row, Scalar
@@ -47,4 +47,4 @@ def refuse_gates_on_unmeasured_metrics(
                 f"the gate '{condition.text}' needs {condition.metric}, which is not measured here: "
                 f"add `metric={condition.metric!r}`."
             )
-        raise unknown_name("metric in the gate", condition.metric, [*measured, *others])
+        raise make_unknown_name_error("metric in the gate", condition.metric, [*measured, *others])

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from attncli.errors import unknown_name
+from attncli.errors import make_unknown_name_error
 
 ENDING = ".md"
 HEADING = "# "
@@ -33,7 +33,7 @@ def guide_text(topic: str) -> str:
     """A guide's Markdown."""
     known = find_guides()
     if topic not in known:
-        raise unknown_name("guide", topic, known)
+        raise make_unknown_name_error("guide", topic, known)
     return known[topic].read_text(encoding="utf-8")
 
 

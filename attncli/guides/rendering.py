@@ -18,7 +18,7 @@ COLUMNS = re.compile(r"\S {2,}\S")
 """What lines of a table have and sentences have not."""
 
 
-class ShownBlock(CodeBlock):
+class TerminalCodeBlock(CodeBlock):
     """Commands and sentences are wrapped; rows of a table are cut at the edge, since wrapped they cannot be read."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -34,7 +34,7 @@ class ShownBlock(CodeBlock):
         yield Padding(Group(*lines), (0, 0, 0, 2))
 
 
-class ShownHeading(Heading):
+class TerminalHeading(Heading):
     """Where reading begins: on the left, as the text is."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -57,9 +57,9 @@ class Guide(Markdown):
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
-        "fence": ShownBlock,
-        "code_block": ShownBlock,
-        "heading_open": ShownHeading,
+        "fence": TerminalCodeBlock,
+        "code_block": TerminalCodeBlock,
+        "heading_open": TerminalHeading,
     }
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from attncli.errors import NotFinite
-from attncli.io.safetensors_headers import TensorPlace
+from attncli.errors import NonFiniteNumbers
+from attncli.io.safetensors_headers import TensorOffset
 from attncli.models.files.tensor_reader import Array, TensorReader
 
 
@@ -19,7 +19,7 @@ class InMemoryTensors(TensorReader):
         self.folder = Path(name)
         self.state = state
         self.places = {
-            key: TensorPlace(self.folder, str(t.dtype), tuple(t.shape), 0, 0)
+            key: TensorOffset(self.folder, str(t.dtype), tuple(t.shape), 0, 0)
             for key, t in state.items()
         }
         self.read_from = set()
@@ -43,7 +43,9 @@ class InMemoryTensors(TensorReader):
         self.read_from.add(name)
         result: Array = np.array(self.state[name][part].detach().cpu().double().numpy())
         if not np.isfinite(result).all():
-            raise NotFinite(f"{self.folder}: tensor {name} holds a number that is not finite.")
+            raise NonFiniteNumbers(
+                f"{self.folder}: tensor {name} holds a number that is not finite."
+            )
         return result
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attncli.distributed_ranks import is_first_rank
 from attncli.errors import AttnError, InputError, LimitError, UsageError
-from attncli.io.remote_files import is_address, open_file_system, write_address
+from attncli.io.remote_files import is_remote_url, open_file_system, write_remote_file
 
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
 """What an fsspec address looks like after Path has collapsed its two slashes."""
@@ -38,20 +38,20 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             os.replace(temporary, path)
 
 
-def write_content(place: str, content: bytes) -> None:
+def write_file_or_address(place: str, content: bytes) -> None:
     """Write to a file or an address, whole or not at all."""
-    if not is_address(place):
+    if not is_remote_url(place):
         write_atomically(Path(place), lambda path: path.write_bytes(content))
     elif is_first_rank():
         try:
-            write_address(place, content)
+            write_remote_file(place, content)
         except InputError as error:  # read as an output path here
             raise UsageError(str(error)) from None
 
 
-def require_writable_place(place: str) -> None:
+def require_writable_file_or_address(place: str) -> None:
     """Refuse a file that cannot be written, or an address whose protocol is not available."""
-    if is_address(place):
+    if is_remote_url(place):
         open_file_system(place)
     else:
         require_writable(Path(place))
@@ -90,7 +90,7 @@ def is_device_or_pipe(path: Path) -> bool:
         return path.exists() and not stat.S_ISREG(path.stat().st_mode)
 
 
-def needs_no_extension(path: Path) -> bool:
+def is_exempt_from_extension(path: Path) -> bool:
     """Whether the path needs no ending: devices, pipes, and the system's names for this process's files, such as /dev/stdout."""
     names = (str(path), os.readlink(path) if path.is_symlink() else "")
     return is_device_or_pipe(path) or any(name.startswith(("/dev/", "/proc/")) for name in names)
@@ -110,7 +110,7 @@ def temporary_file(path: Path) -> Iterator[Path]:
         os.umask(mask)
         with contextlib.suppress(FileNotFoundError):
             temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
-        with remove_on_signal(temporary):
+        with remove_file_on_signal(temporary):
             yield temporary
     finally:
         os.close(handle)
@@ -118,7 +118,7 @@ def temporary_file(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def remove_on_signal(temporary: Path) -> Iterator[None]:
+def remove_file_on_signal(temporary: Path) -> Iterator[None]:
     """Remove the half-written file on a signal that ends this process, unless it has another handler."""
 
     own = os.getpid()
@@ -154,7 +154,7 @@ def lock_file(handle: int) -> bool:
     return True
 
 
-def remove_abandoned(path: Path) -> None:
+def remove_abandoned_file(path: Path) -> None:
     """Remove a half-written file, unless it is being written now."""
     with contextlib.suppress(FileNotFoundError):
         handle = os.open(path, os.O_RDONLY)

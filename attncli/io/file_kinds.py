@@ -33,7 +33,7 @@ def detect_kind(path: Path) -> FileKind:
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{path} cannot be read: {why.lower()}.") from None
     if path.suffix.lower() == ".safetensors" or start[8:9] == b"{":
-        return safetensors_kind(path)
+        return detect_safetensors_kind(path)
     if start.startswith((ARRAY, MATRIX)) or path.suffix.lower() in (".npy", ".npz", ".mtx", ".csv"):
         return "pattern"
     if start.startswith((ARCHIVE, PICKLE)):
@@ -41,7 +41,7 @@ def detect_kind(path: Path) -> FileKind:
     return "report" if REPORT.match(start) or path.suffix.lower() == ".json" else "other"
 
 
-def safetensors_kind(path: Path) -> FileKind:
+def detect_safetensors_kind(path: Path) -> FileKind:
     """The kind by the metadata's format, else by the tensors' names."""
     from attncli.io.safetensors_headers import read_header
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.errors import InputError, with_article
+from attncli.errors import InputError, add_article
 
 DTYPES: Mapping[str, str] = {"float64": "F64", "float32": "F32", "float16": "F16"}
 """numpy dtypes by safetensors' names."""
@@ -52,7 +52,7 @@ def iter_named_arrays(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         return
     if isinstance(value, Mapping):
         members = [(str(key), each) for key, each in value.items()]
-    elif isinstance(value, Sequence) and any(map(holds_arrays, value)):
+    elif isinstance(value, Sequence) and any(map(has_arrays, value)):
         members = [(str(place), each) for place, each in enumerate(value)]
     else:
         yield name or ALONE, value
@@ -62,11 +62,11 @@ def iter_named_arrays(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
             yield from iter_named_arrays(each, f"{name}.{key}" if name else key)
 
 
-def holds_arrays(value: Any) -> bool:
+def has_arrays(value: Any) -> bool:
     if has_shape(value):
         return True
     within = value.values() if isinstance(value, Mapping) else value
-    return isinstance(value, Mapping | list | tuple) and any(map(holds_arrays, within))
+    return isinstance(value, Mapping | list | tuple) and any(map(has_arrays, within))
 
 
 def has_shape(value: Any) -> bool:
@@ -79,7 +79,7 @@ def has_shape(value: Any) -> bool:
 
 def to_numpy(value: Any, name: str) -> NDArray[Any]:
     """Convert to numpy: tensors from any device, half precision as float32, lists of lists."""
-    refuse_masked(value, name)
+    refuse_masked_arrays(value, name)
     if hasattr(value, "detach"):
         value = torch_to_numpy(value, name)
     if hasattr(value, "toarray"):  # a sparse matrix of scipy
@@ -103,7 +103,7 @@ def to_numpy(value: Any, name: str) -> NDArray[Any]:
     return array if array.dtype.name in DTYPES else array.astype(float)
 
 
-def refuse_partial_tensor(tensor: Any, name: str) -> None:
+def require_dense_tensor_in_memory(tensor: Any, name: str) -> None:
     """Refuse a torch tensor that is not dense, or not all of whose numbers are in memory, as an expanded one's."""
     dense = str(tensor.layout) == "torch.strided" and not tensor.is_quantized
     here = dense and tensor.device.type == "cpu"
@@ -111,7 +111,7 @@ def refuse_partial_tensor(tensor: Any, name: str) -> None:
         raise InputError(f"{name} is not stored in full: save it by .contiguous().")
 
 
-def refuse_masked(value: Any, name: str) -> None:
+def refuse_masked_arrays(value: Any, name: str) -> None:
     """Refuse masked arrays: numpy drops the mask silently, and masked numbers would count."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(f"{name} has masked entries: say what stands there, as .filled(0) does.")
@@ -142,4 +142,4 @@ def torch_to_numpy(value: Any, name: str) -> NDArray[Any]:
 def describe_kind(array: NDArray[Any]) -> str:
     """Describe the type of the first element that is no number."""
     objects = (each for each in array.flat if not isinstance(each, int | float))
-    return with_article(type(next(objects, None)).__name__)
+    return add_article(type(next(objects, None)).__name__)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from attncli.errors import InputError
 from attncli.io.in_memory_arrays import ALONE, InMemoryArrays
 from attncli.io.safetensors_arrays import DTYPES, StoredArrays
-from attncli.io.safetensors_headers import Header, TensorPlace
+from attncli.io.safetensors_headers import Header, TensorOffset
 from attncli.resource_limits import require_memory
 
 NPY, ARCHIVE = ".npy", b"PK\x03\x04"
@@ -65,7 +65,7 @@ def read_array_header(path: Path, stream: IO[bytes]) -> ArrayHeader:
     return found
 
 
-def holds_numbers(claimed: ArrayHeader) -> bool:
+def is_numeric_array(claimed: ArrayHeader) -> bool:
     """Whether its values are single numbers, and not objects, records or texts."""
     dtype = claimed.dtype
     return not (dtype.hasobject or dtype.subdtype or dtype.names)
@@ -93,12 +93,12 @@ def open_numpy_file(path: Path) -> StoredArrays | InMemoryArrays:
             return InMemoryArrays(str(path), read_archive(path), {})
         stream.seek(0)
         claimed = read_array_header(path, stream)
-        require_real(path, claimed)
+        require_real_numbers(path, claimed)
         code = CODES.get(claimed.dtype)
         if code is None or claimed.by_columns:
             require_memory(3 * claimed.size, str(path), "save fewer tokens or heads")
             return InMemoryArrays(str(path), {ALONE: read_array(path, stream, claimed)}, {})
-        place = TensorPlace(path, code, claimed.shape, stream.tell(), claimed.size)
+        place = TensorOffset(path, code, claimed.shape, stream.tell(), claimed.size)
         return StoredArrays(path, Header({ALONE: place}, {}))
 
 
@@ -109,17 +109,17 @@ def read_archive(path: Path) -> dict[str, NDArray[Any]]:
         for name in archive.namelist():
             with archive.open(name) as stream:
                 claimed = read_array_header(path, stream)
-                if len(claimed.shape) < 2 or not holds_numbers(claimed):
+                if len(claimed.shape) < 2 or not is_numeric_array(claimed):
                     continue
-                require_real(path, claimed)
+                require_real_numbers(path, claimed)
                 size += 3 * claimed.size
                 require_memory(size, f"{path}, unpacked,", "save fewer tokens or heads")
                 found[name.removesuffix(NPY)] = read_array(path, stream, claimed)
     return found
 
 
-def require_real(path: Path, claimed: ArrayHeader) -> None:
-    if not holds_numbers(claimed) or claimed.dtype.kind not in "fiub":
+def require_real_numbers(path: Path, claimed: ArrayHeader) -> None:
+    if not is_numeric_array(claimed) or claimed.dtype.kind not in "fiub":
         of = "bfloat16 or raw" if claimed.dtype.kind == "V" else str(claimed.dtype)
         raise InputError(f"{path} holds {of} values, and real numbers are read: save float32.")
 

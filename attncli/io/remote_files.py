@@ -10,13 +10,13 @@ from attncli.errors import InputError, UsageError, first_line_of_error
 MARK = "://"
 
 
-def is_address(text: str) -> bool:
+def is_remote_url(text: str) -> bool:
     return MARK in text
 
 
-def join_address(folder: str, name: str) -> str:
+def join_path_or_url(folder: str, name: str) -> str:
     """The address of a file in a folder, or below an address."""
-    return f"{folder.rstrip('/')}/{name}" if is_address(folder) else str(Path(folder) / name)
+    return f"{folder.rstrip('/')}/{name}" if is_remote_url(folder) else str(Path(folder) / name)
 
 
 def open_file_system(address: str) -> tuple[Any, str]:
@@ -32,7 +32,7 @@ def open_file_system(address: str) -> tuple[Any, str]:
     return found
 
 
-def find_address(address: str) -> int | None:
+def find_remote_file_size(address: str) -> int | None:
     """The size of the file at an address, 0 where the protocol does not tell; None where there is
     no such file."""
     system, path = open_file_system(address)
@@ -44,7 +44,7 @@ def find_address(address: str) -> int | None:
         raise InputError(f"{address} cannot be read: {first_line_of_error(error)}.") from None
 
 
-def read_address(address: str) -> bytes | None:
+def read_remote_file(address: str) -> bytes | None:
     """Read an address; None where there is no such file."""
     system, path = open_file_system(address)
     try:
@@ -55,7 +55,7 @@ def read_address(address: str) -> bytes | None:
         raise InputError(f"{address} cannot be read: {first_line_of_error(error)}.") from None
 
 
-def write_address(address: str, content: bytes) -> None:
+def write_remote_file(address: str, content: bytes) -> None:
     """Write under another name first, then move: a concurrent reader finds the old file or the new one."""
     system, path = open_file_system(address)
     parent, _, name = path.rpartition("/")
@@ -69,12 +69,12 @@ def write_address(address: str, content: bytes) -> None:
         raise InputError(f"{address} cannot be written: {first_line_of_error(error)}.") from None
 
 
-def remove_address(address: str) -> None:
+def remove_remote_file(address: str) -> None:
     system, path = open_file_system(address)
     system.rm_file(path)
 
 
-def match_addresses(pattern: str) -> list[str]:
+def glob_remote_files(pattern: str) -> list[str]:
     """Find the addresses that match a pattern such as s3://bucket/run/*.json."""
     system, path = open_file_system(pattern)
     try:
@@ -83,7 +83,7 @@ def match_addresses(pattern: str) -> list[str]:
         raise InputError(f"{pattern} cannot be read: {first_line_of_error(error)}.") from None
 
 
-def files_under(address: str, ending: str) -> Iterator[str]:
+def list_remote_files(address: str, ending: str) -> Iterator[str]:
     """The addresses of files there, without those in folders below; names that begin with a dot are half-written."""
     system, path = open_file_system(address)
     for found in sorted(system.ls(path, detail=False) if system.exists(path) else ()):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.io.safetensors_headers import Header, TensorPlace, read_header
+from attncli.io.safetensors_headers import Header, TensorOffset, read_header
 
 DTYPES = {
     **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|u1"},
@@ -66,7 +66,7 @@ class StoredArrays:
         found = self.numbers(name, firsts, size)
         return found.reshape((*shape[:axis], stop - start, *shape[axis + 1 :]))
 
-    def require_readable(self, name: str) -> TensorPlace:
+    def require_readable(self, name: str) -> TensorOffset:
         place = self.places[name]
         if place.dtype not in DTYPES:
             raise InputError(
@@ -92,13 +92,13 @@ def read_bytes(path: Path, offsets: Sequence[int], rows: NDArray[np.uint8]) -> N
         with path.open("rb", buffering=0) as file:
             for offset, row in zip(offsets, rows, strict=True):
                 file.seek(offset)
-                if read_into(file, row.data) < row.size:
+                if read_into_buffer(file, row.data) < row.size:
                     raise InputError(f"{path} was cut off while it was read: run again.")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def read_into(file: Any, place: memoryview) -> int:
+def read_into_buffer(file: Any, place: memoryview) -> int:
     """Read into a buffer, and return the number of bytes: one call gives at most 2 GiB."""
     found = 0
     while found < len(place):

@@ -24,7 +24,7 @@ WIDTHS: Mapping[str, int] = {
 """Bytes per number; types that are missing here (8 bits and fewer) have no width to check."""
 
 
-class TensorPlace(NamedTuple):
+class TensorOffset(NamedTuple):
     """The position of a tensor in its file."""
 
     path: Path
@@ -38,11 +38,11 @@ class TensorPlace(NamedTuple):
 class Header(NamedTuple):
     """The parsed header of a file."""
 
-    places: dict[str, TensorPlace]
+    places: dict[str, TensorOffset]
     metadata: dict[str, str]
 
 
-def read_tensor_places(path: Path) -> dict[str, TensorPlace]:
+def read_tensor_offsets(path: Path) -> dict[str, TensorOffset]:
     """Read the positions of all tensors of the file."""
     return read_header(path).places
 
@@ -68,9 +68,10 @@ def read_header(path: Path) -> Header:
         described = json.loads(text, object_pairs_hook=refuse_duplicate_names)
         metadata = parse_metadata(described.pop("__metadata__", None))
         places = {
-            name: parse_place(path, entry, 8 + length, size) for name, entry in described.items()
+            name: parse_tensor_offset(path, entry, 8 + length, size)
+            for name, entry in described.items()
         }
-        refuse_holes(places.values(), 8 + length, size)
+        refuse_gaps_between_tensors(places.values(), 8 + length, size)
     except (*BROKEN_JSON, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read as safetensors: {error}.") from None
     return Header(places, metadata)
@@ -94,11 +95,13 @@ def refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def parse_place(path: Path, entry: Mapping[str, Any], start: int, size: int) -> TensorPlace:
+def parse_tensor_offset(
+    path: Path, entry: Mapping[str, Any], start: int, size: int
+) -> TensorOffset:
     if not isinstance(entry, Mapping) or not {"data_offsets", "shape", "dtype"} <= entry.keys():
         raise ValueError("a tensor is not described in full")
-    first, last = (parse_size(number) for number in entry["data_offsets"])
-    shape = tuple(parse_size(axis) for axis in entry["shape"])
+    first, last = (parse_non_negative_integer(number) for number in entry["data_offsets"])
+    shape = tuple(parse_non_negative_integer(axis) for axis in entry["shape"])
     dtype = str(entry["dtype"])
     if not first <= last <= size - start:
         raise ValueError("a tensor lies outside the file")
@@ -106,16 +109,16 @@ def parse_place(path: Path, entry: Mapping[str, Any], start: int, size: int) -> 
         raise ValueError("a tensor's shape is beyond any memory")
     if dtype in WIDTHS and last - first != WIDTHS[dtype] * math.prod(shape):
         raise ValueError("a tensor's shape and size do not agree")
-    return TensorPlace(path, dtype, shape, start + first, last - first)
+    return TensorOffset(path, dtype, shape, start + first, last - first)
 
 
-def parse_size(number: object) -> int:
+def parse_non_negative_integer(number: object) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise ValueError(f"{number!r} is no size")
     return number
 
 
-def refuse_holes(places: Iterable[TensorPlace], start: int, size: int) -> None:
+def refuse_gaps_between_tensors(places: Iterable[TensorOffset], start: int, size: int) -> None:
     """Refuse holes between tensors: the format has none, and a corrupt offset leaves one."""
     for place in sorted(places, key=lambda place: (place.offset, place.size)):
         if place.offset != start:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from attncli.errors import UsageError
-from attncli.io.atomic_files import needs_no_extension, require_writable
+from attncli.io.atomic_files import is_exempt_from_extension, require_writable
 
 TENSORS = ".safetensors"
 
@@ -11,5 +11,5 @@ TENSORS = ".safetensors"
 def require_tensor_file(path: Path) -> None:
     """Require the ending by which readers recognise safetensors."""
     require_writable(path)
-    if path.suffix.lower() != TENSORS and not needs_no_extension(path):
+    if path.suffix.lower() != TENSORS and not is_exempt_from_extension(path):
         raise UsageError(f"cannot write {path}: it holds tensors, so it must end in {TENSORS}.")

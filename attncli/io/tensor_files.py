@@ -15,7 +15,7 @@ from attncli.io.atomic_files import write_atomically
 DTYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "uint8": "U8"}
 
 
-def write_tensors(
+def write_safetensors(
     path: Path, tensors: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str]
 ) -> None:
     """Write eight bytes of header length, the JSON header, and the tensors in order."""
@@ -37,14 +37,14 @@ def write_tensors(
             file.write(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).data)
 
 
-def save_tensors(
+def save_safetensors_and_report(
     path: Path,
     tensors: Mapping[str, np.ndarray[Any, Any]],
     metadata: Mapping[str, str],
     say: Callable[[str], None],
 ) -> None:
     """Write the file whole or not at all, and report it."""
-    write_atomically(path, lambda target: write_tensors(target, tensors, metadata))
+    write_atomically(path, lambda target: write_safetensors(target, tensors, metadata))
     size = sum(array.nbytes for array in tensors.values())
     count = f"{len(tensors)} tensor{'s' if len(tensors) > 1 else ''}"
     say(f"{count}, {size / 1e6:.3g} MB → {path}")

@@ -23,13 +23,13 @@ from typing import TypeVar
 
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.records import Definition
-from attncli.registry import Declaration, Function, Registry
+from attncli.registry import EntryDeclaration, Function, Registry
 
 Measurement_co = TypeVar("Measurement_co", bound=Callable[..., object], covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class MetricSpec(Declaration):
+class MetricSpec(EntryDeclaration):
     """The properties of a metric, known before it is computed."""
 
     unit: str
@@ -54,7 +54,7 @@ class MetricSpec(Declaration):
 
     def __call__(self, function: Function) -> Function:
         parameter = next(iter(inspect.signature(function).parameters))
-        return Declaration.__call__(replace(self, of=parameter), function)
+        return EntryDeclaration.__call__(replace(self, of=parameter), function)
 
 
 metric = MetricSpec

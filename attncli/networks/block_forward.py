@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from attncli.errors import InputError, Unresolved
+from attncli.errors import BelowResolution, InputError
 from attncli.maths.residuals.activations import ACTIVATIONS, multiply_by_sigmoid
 from attncli.maths.residuals.common_row_plus_deviation import (
     SplitParts,
@@ -77,7 +77,7 @@ def apply_sub_block(state: SplitState, part: SubBlock, skip: bool, spec: Network
     if not result.is_finite():
         raise InputError("values leave float range: lower `init_scale` or add a `norm`.")
     if not skip and result.varying.exponent < update.varying.exponent - RESOLVED_BITS:
-        raise Unresolved("what all tokens share drowns what sets them apart.")
+        raise BelowResolution("what all tokens share drowns what sets them apart.")
     return apply_norm(result, spec) if spec.norm_position == "post" else result
 
 
@@ -145,7 +145,7 @@ def compute_split_attention(
         )
     varying, resolved = softmax_deviation(logits, values)
     if needed and not resolved:
-        raise Unresolved("tokens that share the attention coincide to the last bit.")
+        raise BelowResolution("tokens that share the attention coincide to the last bit.")
     return SplitParts(sum_weighted_values(compute_reference_offset(logits), values), varying)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from attncli.errors import UsageError, quote_parameter, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error, quote_parameter
 from attncli.resource_limits import parse_whole_number
 
 NORM_EPSILON = 1e-5
@@ -125,7 +125,7 @@ def parse_kind_with_number(field: str, text: str) -> tuple[str, int | None]:
     kind, colon, number = text.partition(":")
     kinds = KINDS[field]
     if kind not in kinds:
-        raise unknown_name(quote_parameter(field), text, kinds)
+        raise make_unknown_name_error(quote_parameter(field), text, kinds)
     if not colon and kind not in NUMBER_NEEDED:
         return kind, None
     size = parse_whole_number(number) or 0

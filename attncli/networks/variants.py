@@ -11,7 +11,7 @@ several of one block go off together.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 
-from attncli.errors import unknown_name
+from attncli.errors import make_unknown_name_error
 
 OF_MODELS = {"of": "models"}
 """Marks a switch that synthetic networks do not have."""
@@ -78,7 +78,7 @@ def parse_variants(names: Iterable[str]) -> dict[str, AblationSwitches]:
     chosen: dict[str, AblationSwitches] = {}
     for name in names:
         if name not in SETS and name not in VARIANTS:
-            raise unknown_name("variant", name, [*VARIANTS, *SETS])
+            raise make_unknown_name_error("variant", name, [*VARIANTS, *SETS])
         for member in SETS.get(name, (name,)):
             switches = VARIANTS[member]
             published = name != "pure" and not switches.mlp

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from attncli.declare.options import Complete
-from attncli.registry import list_entries
+from attncli.registry import list_entry_names
 
 CHOICE = re.compile(r"([a-z][a-z0-9_-]*)(?:[:\[].*)?")
 """One of `cpu|cuda[:N]|mps`, and the part of it that can be offered."""
@@ -23,7 +23,7 @@ def complete_names(names: Callable[[], Iterable[str]]) -> Complete:
 
 def complete_entries(package: str) -> Complete:
     """Names of a registry's entries."""
-    return complete_names(lambda: list_entries(package))
+    return complete_names(lambda: list_entry_names(package))
 
 
 def complete_choices(metavar: str | None) -> Complete | None:
@@ -57,11 +57,11 @@ def list_head_metrics() -> list[str]:
         "attncli.metrics",
         "attncli.metrics.weights",
     )
-    return [name for package in packages for name in list_entries(package)]
+    return [name for package in packages for name in list_entry_names(package)]
 
 
 def list_weight_metrics() -> list[str]:
-    return list(list_entries("attncli.metrics.weights"))
+    return list(list_entry_names("attncli.metrics.weights"))
 
 
 def complete_order(incomplete: str) -> list[str]:
@@ -75,7 +75,7 @@ def list_depth_metrics() -> list[str]:
     """Metrics of states and of blocks, and the names of groups."""
     packages = ("attncli.metrics", "attncli.metrics.steps")
     return [
-        *(name for package in packages for name in list_entries(package)),
+        *(name for package in packages for name in list_entry_names(package)),
         "depth",
         "spike",
     ]

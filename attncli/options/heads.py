@@ -53,7 +53,7 @@ class HeadChoice:
         ),
     ] = field(default_factory=list)
 
-    def set_names(self) -> list[str]:
+    def list_set_options(self) -> list[str]:
         """Names of the options that the command line sets."""
         return [name for name, value in asdict(self).items() if value not in ([], None)]
 

@@ -63,11 +63,11 @@ class FetchOptions:
         bool, model_option("--offline", help="Use only files that are already in the cache.")
     ] = False
 
-    def set_names(self) -> list[str]:
+    def list_set_options(self) -> list[str]:
         """Names of the options that the command line sets."""
         return [name for name, value in asdict(self).items() if value]
 
-    def to_fetch(self) -> "FetchSettings":
+    def build_fetch_settings(self) -> "FetchSettings":
         from attncli.models.files.local_folder import FetchSettings
 
         known = {field.name for field in fields(self)} & set(OF_FILES)
@@ -107,11 +107,11 @@ class CheckpointOptions(WeightFileOptions):
         ),
     ] = False
 
-    def set_for_runs(self) -> list[str]:
+    def list_set_options_for_runs(self) -> list[str]:
         """Options that do not apply where files are read and no model is run."""
-        return [name for name in self.set_names() if name not in OF_FILES]
+        return [name for name in self.list_set_options() if name not in OF_FILES]
 
-    def to_load(self, seed: int) -> "LoadOptions":
+    def build_load_options(self, seed: int) -> "LoadOptions":
         from attncli.models.loading.load_options import LoadOptions
 
         return LoadOptions(**asdict(self), seed=validate_seed(seed))
@@ -167,14 +167,14 @@ class ModelOptions(CheckpointOptions):
         ),
     ] = False
 
-    def to_load(self, seed: int) -> "LoadOptions":
+    def build_load_options(self, seed: int) -> "LoadOptions":
         from attncli.models.loading.load_options import LoadOptions
 
-        self.refuse_other_processes()
-        settings = asdict(self) | {"device": self.own_device()}
+        self.refuse_wrong_process_count()
+        settings = asdict(self) | {"device": self.device_of_rank()}
         return LoadOptions(**settings, seed=validate_seed(seed))
 
-    def refuse_other_processes(self) -> None:
+    def refuse_wrong_process_count(self) -> None:
         """Refuse options that need several processes in one, or one process in several."""
         several = read_launch_environment().is_distributed
         if self.tensor_parallel and not several:
@@ -197,14 +197,14 @@ class ModelOptions(CheckpointOptions):
                 about=["tensor_parallel", "source"],
             )
 
-    def refuse_half(self) -> None:
+    def refuse_half_precision(self) -> None:
         """Refuse half precision where terms are measured, which are differences of larger numbers."""
         if self.dtype in HALF:
             raise UsageError(
                 f"`dtype={self.dtype!r}` would drown the terms in rounding: float32 or float64."
             )
 
-    def own_device(self) -> str:
+    def device_of_rank(self) -> str:
         """Give each of several processes on one machine the CUDA device of its number."""
         here = read_launch_environment()
         if self.device == "cuda" and here.is_distributed:
@@ -247,10 +247,10 @@ class TextOptions:
         ),
     ] = field(default_factory=list)
 
-    def set_names(self) -> list[str]:
+    def list_set_options(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value]
 
-    def to_read(self, tokens: int | None, seed: int) -> "RequestedInput":
+    def build_requested_input(self, tokens: int | None, seed: int) -> "RequestedInput":
         """Combine with options of other groups: the longest text, and the seed of random tokens."""
         from attncli.models.inputs.input_options import RequestedInput, refuse_impossible_input
 

@@ -176,7 +176,7 @@ class VariantSwitchOptions:
     ] = None
 
     @property
-    def any_set(self) -> bool:
+    def is_any_switch_set(self) -> bool:
         return bool(self.named())
 
     def named(self) -> list[str]:
@@ -233,7 +233,7 @@ def resolve_variants(
     """The variants by name or by single switches, which exclude each other."""
     return (
         switches.chosen()
-        if switches.any_set
+        if switches.is_any_switch_set
         else parse_variants(split_names(variants.variants) or [default])
     )
 
@@ -268,5 +268,5 @@ class NormSwitchOptions:
         variants = switch_off_norms(variants) if self.no_norms else variants
         return keep_mlp_norm(variants) if self.mlp_norm else variants
 
-    def set_names(self) -> list[str]:
+    def list_set_options(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value]

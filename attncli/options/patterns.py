@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.declare.option_applicability import Applies
 from attncli.declare.options import Option
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.options.completion import complete_entries, complete_names
 from attncli.options.shared import RunOptions, split_names
-from attncli.registry import list_entries
+from attncli.registry import list_entry_names
 
 if TYPE_CHECKING:
     from attncli.fits import FitRequest
@@ -39,7 +39,7 @@ def name_matrices(value: Any) -> Any:
 
 
 complete_pattern = complete_entries("attncli.patterns")
-complete_method = complete_names(lambda: ["auto", *list_entries("attncli.fits")])
+complete_method = complete_names(lambda: ["auto", *list_entry_names("attncli.fits")])
 
 
 OF_ONE_HEAD = Applies(needs=("head",), why="{name} goes with one head: name it with `head`.")
@@ -124,7 +124,7 @@ class MethodOptions:
         for method in methods:
             name = method.partition(":")[0]
             if name not in ("auto", *FITS.names()):
-                raise unknown_name("method", name, ["auto", *FITS.names()])
+                raise make_unknown_name_error("method", name, ["auto", *FITS.names()])
         return list(dict.fromkeys(methods))
 
 

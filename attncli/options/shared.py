@@ -11,7 +11,7 @@ from attncli.declare.commands import GATE
 from attncli.declare.option_applicability import ANY_MODEL, SYNTHETIC, Applies
 from attncli.declare.options import WRITES, Option
 from attncli.errors import UsageError
-from attncli.io.remote_files import is_address
+from attncli.io.remote_files import is_remote_url
 from attncli.options.completion import complete_format
 
 DEFAULT_SEEDS = 5
@@ -138,7 +138,7 @@ class OutputOptions:
     @property
     def file(self) -> Path | None:
         """The report's path; None for stdout or an address."""
-        return None if self.output is None or is_address(self.output) else Path(self.output)
+        return None if self.output is None or is_remote_url(self.output) else Path(self.output)
 
     def figure_inches(self) -> tuple[float, float] | None:
         """Width and height of the figure."""

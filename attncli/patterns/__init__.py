@@ -23,7 +23,7 @@ from attncli.patterns._sparse import (
     normalise_rows,
     union_patterns,
 )
-from attncli.registry import Registry, call_from_text
+from attncli.registry import Registry, call_entry_from_text
 
 PATTERNS: Registry[Callable[..., csr_array]] = Registry("pattern", "attncli.patterns")
 
@@ -41,7 +41,7 @@ def build_pattern(
     if length is None or length < 1:
         raise UsageError(f"pattern '{text}' needs a length of at least 1 token (`length`).")
     parts = [
-        call_from_text(PATTERNS, part, length=length, rng=rng, causal=causal)
+        call_entry_from_text(PATTERNS, part, length=length, rng=rng, causal=causal)
         for part in split_sum(text)
     ]
     total = parts[0]

@@ -16,7 +16,7 @@ from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array, 
 from attncli.errors import InputError, format_count, list_first_names
 from attncli.io.numpy_files import (
     ArrayHeader,
-    holds_numbers,
+    is_numeric_array,
     read_array,
     read_array_header,
     read_numbers,
@@ -57,7 +57,7 @@ def read_npz(path: Path) -> csr_array:
 def read_checked_header(path: Path, stream: IO[bytes]) -> ArrayHeader:
     """Read an array's header, and check that it may be a pattern."""
     found = read_array_header(path, stream)
-    if not holds_numbers(found):
+    if not is_numeric_array(found):
         raise InputError(
             f"{path} cannot be read: it holds {found.dtype} values, and a pattern needs real numbers."
         )

@@ -7,7 +7,7 @@ from typing import Any
 from scipy.sparse import csr_array, issparse
 
 from attncli.errors import UsageError
-from attncli.io.in_memory_arrays import refuse_masked, torch_to_numpy
+from attncli.io.in_memory_arrays import refuse_masked_arrays, torch_to_numpy
 from attncli.patterns._checks import (
     check_pattern_rows,
     check_pattern_weights,
@@ -70,7 +70,7 @@ def convert_to_sparse(name: str, value: Any) -> csr_array:
         )
     if hasattr(value, "detach"):
         return make_pattern_from_dense(name, torch_to_numpy(value, name))
-    refuse_masked(value, name)
+    refuse_masked_arrays(value, name)
     return make_pattern_from_dense(name, value)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.patterns._sparse import (
     make_pattern_from_pairs,
     require_parameter_at_least,
@@ -28,7 +28,7 @@ def random(
     if k > length:
         raise UsageError(f"pattern 'random': k = {k} keys per query, but there are only {length}.")
     if weights not in WEIGHTS:
-        raise unknown_name("weights of pattern 'random'", weights, WEIGHTS)
+        raise make_unknown_name_error("weights of pattern 'random'", weights, WEIGHTS)
     query, key = draw_causal_pairs(length, k, rng) if causal else draw_regular_pairs(length, k, rng)
     return make_pattern_from_pairs(length, query, key, draw_weights(weights, query, k, rng))
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from attncli.distributed_ranks import is_started_by_attn, read_launch_environment
 from attncli.errors import AttnError, LimitError
-from attncli.resource_limits import divide_free_memory, free_memory
+from attncli.resource_limits import divide_free_memory_between_processes, free_memory
 
 MEETING = timedelta(minutes=10)
 """For all processes to come together at the start."""
@@ -31,7 +31,7 @@ LOST = (
 )
 
 
-class RankExit(NamedTuple):
+class FailedRank(NamedTuple):
     """How a rank has ended."""
 
     code: int
@@ -42,7 +42,7 @@ class RankExit(NamedTuple):
 class OtherRankFailed(AttnError):
     """Another rank has failed, so this one ends too, with its code."""
 
-    def __init__(self, left: RankExit) -> None:
+    def __init__(self, left: FailedRank) -> None:
         super().__init__(left.message or LOST)
         self.exit_code = left.code or LimitError.exit_code
 
@@ -71,7 +71,7 @@ class RankConnection:
                 dist.init_process_group(backend, timeout=MEETING)
             self.group = dist.new_group(backend="gloo", timeout=WORK)
 
-    def work_together(self) -> None:
+    def use_short_timeout(self) -> None:
         """Use a short timeout from now on: the ranks need each other in every step."""
         import torch.distributed as dist
 
@@ -99,16 +99,16 @@ LINE = RankConnection()
 def gather_from_ranks(mine: object) -> list[Any]:
     """Gather one object per rank; if a rank has left, exit as it did."""
     found = LINE.gather(mine)
-    left = [each for each in found if isinstance(each, RankExit)]
+    left = [each for each in found if isinstance(each, FailedRank)]
     if left:
         LINE.over = True
         raise OtherRankFailed(left[0])
     return found
 
 
-def exchange_exit_codes(code: int, message: str) -> RankExit:
+def exchange_exit_codes(code: int, message: str) -> FailedRank:
     """Exchange how all ranks have ended, in the last call of each; the first failure counts before all else."""
-    mine = RankExit(code, message)
+    mine = FailedRank(code, message)
     if LINE.over or LINE.group is None:
         return mine
     try:
@@ -116,7 +116,7 @@ def exchange_exit_codes(code: int, message: str) -> RankExit:
     except LimitError:  # all that was to be shared has been, so nothing is missing
         return mine
     LINE.over = True
-    ended = [each for each in found if isinstance(each, RankExit) and each.code]
+    ended = [each for each in found if isinstance(each, FailedRank) and each.code]
     return ended[0] if ended else mine
 
 
@@ -133,7 +133,7 @@ def synchronize_ranks() -> None:
             "with the same MASTER_ADDR and MASTER_PORT?"
         ) from error
     LINE.processes = [(host, process) for host, process, _ in met]
-    divide_free_memory([free for host, _, free in met if host == here])
+    divide_free_memory_between_processes([free for host, _, free in met if host == here])
 
 
 def exit_process(code: int) -> NoReturn:

@@ -36,14 +36,16 @@ class RunStopped(AttnError):
         self.exit_code = code
 
 
-def run_to_file(
+def run_command_to_report_file(
     arguments: Sequence[str], path: Path, settings: Mapping[str, str] | None = None
 ) -> ProcessRun:
     """Run a command line in a process of its own, which writes its report to `path`, atomically.
 
     `settings`: environment variables that set options, in place of those of this process.
     """
-    surroundings = os.environ if settings is None else merge_settings(os.environ, settings)
+    surroundings = (
+        os.environ if settings is None else merge_settings_into_environment(os.environ, settings)
+    )
     done = subprocess.run(
         [
             sys.executable,
@@ -63,7 +65,9 @@ def run_to_file(
     return describe_exit(done.returncode, done.stderr)
 
 
-def merge_settings(environment: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+def merge_settings_into_environment(
+    environment: Mapping[str, str], settings: Mapping[str, str]
+) -> dict[str, str]:
     """The environment with these settings in place of its own; its memory limits are preserved."""
     plain = {name: value for name, value in environment.items() if not name.startswith(SETTING)}
     inherited = {name: value for name, value in environment.items() if name == MEMORY}
@@ -79,10 +83,10 @@ def describe_exit(code: int, stderr: str = "") -> ProcessRun:
     if code < 0:
         sentence = f"its process was lost ({signal.Signals(-code).name}; out of memory?)"
         return ProcessRun(LimitError.exit_code, sentence)
-    return ProcessRun(code, last_line(stderr))
+    return ProcessRun(code, last_line_of_stderr(stderr))
 
 
-def last_line(stderr: str) -> str:
+def last_line_of_stderr(stderr: str) -> str:
     """The last line of stderr: the reason of a failure."""
     last = stderr.strip().splitlines()[-1:] or ["no reason was given"]
     return last[0].removeprefix("attn: ")

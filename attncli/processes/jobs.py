@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 from attncli.distributed_ranks import environment_without_launch
 from attncli.errors import AttnError
-from attncli.io.remote_files import is_address, write_address
+from attncli.io.remote_files import is_remote_url, write_remote_file
 from attncli.processes.command_runs import (
     SETTING,
     ProcessRun,
-    last_line,
-    merge_settings,
+    last_line_of_stderr,
+    merge_settings_into_environment,
     output_arguments,
 )
 from attncli.resource_limits import MEMORY
@@ -46,14 +46,14 @@ class Job(NamedTuple):
 def run_job(job: Job) -> ProcessRun:
     """Run the job in this process; its report is written whole or not at all."""
     with apply_job_environment(job):
-        if not is_address(job.report):
-            return run_in_this_process(job.words, Path(job.report))
+        if not is_remote_url(job.report):
+            return run_command_in_this_process(job.words, Path(job.report))
         with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
             path = Path(scratch) / "report.json"
-            run = run_in_this_process(job.words, path)
+            run = run_command_in_this_process(job.words, path)
             try:
                 if run.has_report:
-                    write_address(job.report, path.read_bytes())
+                    write_remote_file(job.report, path.read_bytes())
             except AttnError as error:
                 return ProcessRun(error.exit_code, str(error))
             return run
@@ -64,7 +64,9 @@ def apply_job_environment(job: Job) -> Iterator[None]:
     """Set the folder and environment of the requesting process, without its rank."""
     before, here = dict(os.environ), Path.cwd()
     os.environ.clear()
-    os.environ.update(merge_settings(environment_without_launch(before), job.settings))
+    os.environ.update(
+        merge_settings_into_environment(environment_without_launch(before), job.settings)
+    )
     try:
         with contextlib.suppress(
             FileNotFoundError
@@ -86,7 +88,7 @@ def option_settings(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def run_in_this_process(words: Sequence[str], path: Path) -> ProcessRun:
+def run_command_in_this_process(words: Sequence[str], path: Path) -> ProcessRun:
     """Run like `python -m attncli`, but in this process."""
     before, output = sys.argv, io.StringIO()
     sys.argv = ["attn", *words, *output_arguments(path)]
@@ -95,7 +97,7 @@ def run_in_this_process(words: Sequence[str], path: Path) -> ProcessRun:
             runpy.run_module("attncli", run_name="__main__")
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
-        return ProcessRun(code, last_line(output.getvalue()))
+        return ProcessRun(code, last_line_of_stderr(output.getvalue()))
     finally:
         sys.argv = before
     return ProcessRun(0, "")

@@ -22,11 +22,11 @@ Keep = Callable[[str, Callable[[], Any]], Any]
 ENDING = ".parts"
 
 
-def ignore_message(sentence: str) -> None:
+def print_nothing_on_stderr(sentence: str) -> None:
     """Ignore the sentence."""
 
 
-def make_without_cache(name: str, make: Callable[[], Any]) -> Any:
+def compute_without_cache(name: str, make: Callable[[], Any]) -> Any:
     """Make the result without saving it."""
     return make()
 
@@ -37,12 +37,15 @@ class ResumeCache:
     def __init__(self) -> None:
         self.folder: Path | None = None
         self.facts: Callable[[], str] = str
-        self.say: Callable[[str], None] = ignore_message
+        self.say: Callable[[str], None] = print_nothing_on_stderr
         self.full = False
         """Whether one could not be written: no other is tried."""
 
     def begin(
-        self, output: Path, facts: Callable[[], str], say: Callable[[str], None] = ignore_message
+        self,
+        output: Path,
+        facts: Callable[[], str],
+        say: Callable[[str], None] = print_nothing_on_stderr,
     ) -> int:
         """Save results for this report from now on; return how many an earlier run has left.
 
@@ -66,7 +69,7 @@ class ResumeCache:
         digest = hashlib.sha256(f"{self.facts()} {name}".encode()).hexdigest()
         return self.folder / f"{digest[:32]}.pt"
 
-    def go_on_without(self, error: OSError) -> None:
+    def disable_after_error(self, error: OSError) -> None:
         """Go on without the cache after an error: the run matters more."""
         self.full = True
         why = (error.strerror or str(error)).lower()
@@ -115,7 +118,7 @@ def try_write_result(path: Path, result: Any) -> None:
     try:
         write_result(path, result)
     except OSError as error:
-        PARTS.go_on_without(error)
+        PARTS.disable_after_error(error)
 
 
 def write_result(path: Path, result: Any) -> None:

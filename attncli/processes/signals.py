@@ -18,7 +18,7 @@ ENDED = (
 )
 
 
-def report_sigterm(say: Callable[[str], None]) -> None:
+def print_message_on_sigterm(say: Callable[[str], None]) -> None:
     """Print a sentence on SIGTERM from now on, at once, even while the main thread waits in torch.
 
     Python's handlers run in the main thread only; another thread can read the wake-up descriptor.
@@ -51,10 +51,10 @@ def is_first_process_alive() -> bool:
     here, before = socket.gethostname(), LINE.processes[: read_launch_environment().rank]
     if not LINE.processes:
         return read_launch_environment().is_rank_zero
-    return not any(host != here or is_alive(process) for host, process in before)
+    return not any(host != here or is_process_alive(process) for host, process in before)
 
 
-def is_alive(process: int) -> bool:
+def is_process_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
     except OSError:

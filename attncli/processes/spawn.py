@@ -71,17 +71,17 @@ def free_port() -> int:
     """A free port. The processes bind it seconds later, so it is one below those that the system
     hands out meanwhile to whoever asks for any port."""
     candidates = random.SystemRandom().sample(OWN_PORTS, 20)
-    return next(filter(is_free, candidates), 0) or bound_port(0)
+    return next(filter(is_port_free, candidates), 0) or bind_port(0)
 
 
-def is_free(port: int) -> bool:
+def is_port_free(port: int) -> bool:
     try:
-        return bound_port(port) == port
+        return bind_port(port) == port
     except OSError:
         return False
 
 
-def bound_port(port: int) -> int:
+def bind_port(port: int) -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", port))
         return int(found.getsockname()[1])

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, TypeVar
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError
 from attncli.processes.collectives import gather_from_ranks
-from attncli.processes.resume_cache import Keep, make_without_cache
+from attncli.processes.resume_cache import Keep, compute_without_cache
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class RankShare(NamedTuple):
+class RankResults(NamedTuple):
     """The share of one rank in a loop."""
 
     results: dict[int, Any]
@@ -40,7 +40,7 @@ WORK = SharedWork()
 """Of this process."""
 
 
-def rank_share(items: Sequence[T]) -> range:
+def indices_of_rank(items: Sequence[T]) -> range:
     """The indices of this rank's items: every n-th."""
     if not WORK.is_divided:
         return range(len(items))
@@ -52,7 +52,7 @@ def share_work(
     items: Sequence[T],
     work: Callable[[T], R],
     name: Callable[[T], str],
-    keep: Keep = make_without_cache,
+    keep: Keep = compute_without_cache,
 ) -> list[R]:
     """Apply `work` to every item, in order; all ranks get all results. A failure of the first such
     item is raised on all.
@@ -61,13 +61,13 @@ def share_work(
     are detected.
     """
     if not read_launch_environment().is_distributed:
-        keep = keep if len(items) > 1 else make_without_cache
+        keep = keep if len(items) > 1 else compute_without_cache
         return [keep(name(item), partial(work, item)) for item in items]
     names = [name(item) for item in items]
-    refuse_unlike_work(gather_from_ranks(names))
+    require_same_work_on_ranks(gather_from_ranks(names))
     if WORK.together:
         return [work(item) for item in items]
-    shares: list[RankShare] = gather_from_ranks(run_share(items, names, work, keep))
+    shares: list[RankResults] = gather_from_ranks(run_items_of_rank(items, names, work, keep))
     failures = [share.failed for share in shares if share.failed is not None]
     if failures:
         raise min(failures, key=lambda failed: failed[0])[1]
@@ -75,20 +75,20 @@ def share_work(
     return [results[place] for place in range(len(items))]
 
 
-def run_share(
+def run_items_of_rank(
     items: Sequence[T], names: Sequence[str], work: Callable[[T], R], keep: Keep
-) -> RankShare:
+) -> RankResults:
     """This rank's share, up to its first failure."""
     results: dict[int, R] = {}
-    for place in rank_share(items):
+    for place in indices_of_rank(items):
         try:
             results[place] = keep(names[place], partial(work, items[place]))
         except Exception as error:
-            return RankShare(results, (place, make_portable(error)))
-    return RankShare(results, None)
+            return RankResults(results, (place, make_error_picklable(error)))
+    return RankResults(results, None)
 
 
-def make_portable(error: Exception) -> Exception:
+def make_error_picklable(error: Exception) -> Exception:
     """A picklable copy of the error for other ranks, with its traceback as text for --debug."""
     error.add_note(
         f"Raised on rank {read_launch_environment().rank}:\n{''.join(traceback.format_exception(error))}"
@@ -100,7 +100,7 @@ def make_portable(error: Exception) -> Exception:
     return error
 
 
-def refuse_unlike_work(seen: Sequence[Sequence[str]]) -> None:
+def require_same_work_on_ranks(seen: Sequence[Sequence[str]]) -> None:
     """Refuse ranks that see different files, before any result is computed."""
     for rank, names in enumerate(seen):
         if names != seen[0]:

@@ -64,7 +64,7 @@ class BaselineOptions:
                 "'sink:p.05'."
             )
         changes = [parse_change(text) for text in self.fail_on]
-        if self.family_wise is not None and not any(change.asks_noise for change in changes):
+        if self.family_wise is not None and not any(change.needs_noise for change in changes):
             raise UsageError(
                 "`family_wise` corrects limits by chance or in standard deviations, as in 'sink:p.05' and 'sink:2s', and no "
                 "`fail_on` has one: leave it out.",

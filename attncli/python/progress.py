@@ -14,7 +14,7 @@ from typing import Any
 
 from attncli.analysis import Progress, ignore_progress
 from attncli.distributed_ranks import is_first_rank
-from attncli.sanitize import make_characters_visible
+from attncli.sanitize import escape_invisible_characters
 
 PATIENCE = 1.0
 """Seconds before a bar appears."""
@@ -62,7 +62,7 @@ class PlainProgress:
 
     def doing(self, what: str) -> None:
         """Replace the text; an empty one erases it."""
-        line = f"{make_characters_visible(what)} …"[: USUAL - 1] if what else ""
+        line = f"{escape_invisible_characters(what)} …"[: USUAL - 1] if what else ""
         blank = " " * len(self.said)
         print(f"\r{blank}\r{line}" if self.said else line, end="", file=sys.stderr, flush=True)
         self.said = line
@@ -95,7 +95,7 @@ class ProgressBar:
         """Replace the text; an empty one erases it."""
         self.clear()
         if what and self.display is None and os.environ.get("TERM") not in DUMB:
-            self.said = fit_to_terminal(f"{make_characters_visible(what)} …")
+            self.said = fit_to_terminal(f"{escape_invisible_characters(what)} …")
             print(self.said, end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:

@@ -44,7 +44,7 @@ from attncli.python.progress import make_status_callback, show_progress
 from attncli.python.report_answer import Answer, report_to_answer
 from attncli.records import Report
 from attncli.sources import Source
-from attncli.threads import TURNS, one_blas_thread
+from attncli.threads import TURNS, limit_blas_to_one_thread
 
 MEASURING = "measuring"
 """Status while the question runs, after loading."""
@@ -153,7 +153,7 @@ def run_question(
     """Convert the options, refuse those that do not fit the source, and call the question as a program would run it."""
     options = {p.name: convert_value(p, values[p.name]) for p in parameters if p.name != SOURCE}
     with TURNS.question(), ExitStack() as around:
-        around.enter_context(one_blas_thread())
+        around.enter_context(limit_blas_to_one_thread())
         if SOURCE in values:
             at_hand = resolve_source_or_module(values[SOURCE], python_only, any_module)
             options[SOURCE] = around.enter_context(at_hand)

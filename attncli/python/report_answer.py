@@ -16,7 +16,7 @@ from attncli.declare.option_value_conversion import (
 )
 from attncli.errors import UsageError
 from attncli.io.atomic_files import require_writable, write_atomically
-from attncli.io.remote_files import is_address
+from attncli.io.remote_files import is_remote_url
 from attncli.options.shared import LARGEST_FIGURE, SMALLEST_FIGURE
 from attncli.records import Report
 from attncli.render import FORMATS, format_endings
@@ -149,11 +149,11 @@ class Answer(Report):
         `size`: width and height in inches, else what its panels need.
         """
         from attncli.render.plots.figure import NOTHING, build_figure, has_figure, save_figure
-        from attncli.render.plots.figure_files import require_drawing, require_figure
+        from attncli.render.plots.figure_files import require_figure, require_matplotlib
 
         target = None if path is None else require_path(path)
         if target is None:
-            require_drawing("plot()")
+            require_matplotlib("plot()")
         else:
             require_figure(target, str(target))
         inches = None if size is None else require_figure_size(size)
@@ -257,7 +257,7 @@ def read(path: str | PathLike[str]) -> Answer:
     """The report in a JSON file that `report.save` or `attn … -o FILE.json` has written."""
     from attncli.reports.reading import STDIN, read_report
 
-    name = path if isinstance(path, str) and is_address(path) else fspath(require_path(path))
+    name = path if isinstance(path, str) and is_remote_url(path) else fspath(require_path(path))
     if name == STDIN:
         raise UsageError("`path` must name a file: '-' for stdin is the command line's alone.")
     return report_to_answer(read_report(name))

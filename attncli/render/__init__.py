@@ -15,13 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attncli.registry import Declaration, Registry
+from attncli.registry import EntryDeclaration, Registry
 
 FORMATS: Registry[Callable[..., Any]] = Registry("format", "attncli.render")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormatSpec(Declaration):
+class FormatSpec(EntryDeclaration):
     """Properties of a format that are known without rendering."""
 
     endings: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ SHADES = " ░▒▓█"
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class TableGrid:
     """A view as text: a header and lines of cells."""
 
     title: str
@@ -62,7 +62,9 @@ def sanitize_sentences(report: Report) -> Report:
 
 def sanitize_tables(report: Report) -> Report:
     """What tables and sentences show of a report, made visible: most rows are in no table."""
-    rows = tuple(row for row in report.rows if any(is_shown(row, view) for view in report.views))
+    rows = tuple(
+        row for row in report.rows if any(is_row_in_view(row, view) for view in report.views)
+    )
     tables = sanitize_value((rows, report.metrics, report.views, report.findings))
     rows, metrics, views, findings = tables
     return replace(
@@ -70,18 +72,18 @@ def sanitize_tables(report: Report) -> Report:
     )
 
 
-def build_grids(report: Report) -> Iterator[Grid]:
+def build_grids(report: Report) -> Iterator[TableGrid]:
     """Every view of the report, empty ones left out."""
     for view in report.views:
-        rows = [row for row in report.rows if is_shown(row, view)]
+        rows = [row for row in report.rows if is_row_in_view(row, view)]
         if view.findings and report.findings:
             lines = tuple((finding.about, finding.text) for finding in report.findings)
-            yield Grid(view.title, (view.down, view.findings), lines, words=True)
+            yield TableGrid(view.title, (view.down, view.findings), lines, words=True)
         elif rows:
             yield build_grid(view, rows, report.metrics)
 
 
-def is_shown(row: Row, view: View) -> bool:
+def is_row_in_view(row: Row, view: View) -> bool:
     return (
         row.metric in view.metrics
         and row.axis(view.down) is not None
@@ -95,7 +97,7 @@ def has_coordinate(row: Row, axis: str, value: Scalar) -> bool:
     return value == ("" if own is None else own)
 
 
-def build_grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition]) -> Grid:
+def build_grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition]) -> TableGrid:
     downs = unique_values(row.axis(view.down) for row in rows)
     acrosses = (
         view.metrics
@@ -106,8 +108,8 @@ def build_grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition
         (row.axis(view.down), column_value(row, view)): row for row in sort_by_layer(rows, view)
     }
     show: Callable[[Row | None], str] = format_brief_cell if view.across == "head" else format_cell
-    show = partial(format_shaded, key=view.heat) if view.heat else show
-    show = partial(format_pair, keys=view.pair) if view.pair else show
+    show = partial(format_role_and_shade, key=view.heat) if view.heat else show
+    show = partial(format_token_pair, keys=view.pair) if view.pair else show
     names = {row.axis(view.down): str(row.keys.get(view.names, "")) for row in rows}
     lines = [
         [
@@ -118,7 +120,7 @@ def build_grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition
     ]
     columns = acrosses if view.across else [format_heading(str(name), metrics) for name in acrosses]
     header = (view.down, *map(str, columns))
-    return Grid(view.title, header, tuple(map(tuple, lines)), is_heat=bool(view.heat))
+    return TableGrid(view.title, header, tuple(map(tuple, lines)), is_heat=bool(view.heat))
 
 
 def format_heading(metric: str, metrics: Mapping[str, Definition]) -> str:
@@ -153,7 +155,7 @@ def format_cell(row: Row | None) -> str:
     shown, by = format_number(row.value), row.keys.get(UNCERTAINTY)
     return (
         format_with_deviation(row.value, by)
-        if isinstance(by, float) and reaches_shown_digits(shown, by)
+        if isinstance(by, float) and is_uncertain_in_shown_digits(shown, by)
         else shown
     )
 
@@ -165,30 +167,30 @@ def format_brief_cell(row: Row | None) -> str:
     return format_fixed(row.value, decimal_places(row.value, BRIEF))
 
 
-def format_pair(row: Row | None, keys: Sequence[str]) -> str:
+def format_token_pair(row: Row | None, keys: Sequence[str]) -> str:
     """`fox@3 ← quick@1 0.93 (0.11)`: positions replace missing token names, and spaces are made
     visible."""
     if row is None or row.value is None:
         return NOTHING
     even = row.keys.get("uniform")
-    uniform_text = f" ({format_short(even)})" if isinstance(even, float) else ""
+    uniform_text = f" ({format_two_decimals_or_digits(even)})" if isinstance(even, float) else ""
     words = " ← ".join(format_token_position(row, key) for key in keys)
-    return f"{words} {format_short(row.value)}{uniform_text}"
+    return f"{words} {format_two_decimals_or_digits(row.value)}{uniform_text}"
 
 
-def format_short(value: float) -> str:
+def format_two_decimals_or_digits(value: float) -> str:
     """Two decimals, or two digits of smaller values."""
     return f"{value:.2f}" if abs(value) >= 0.1 or value == 0.0 else f"{value:.2g}"
 
 
-def reaches_shown_digits(shown: str, by: float) -> bool:
+def is_uncertain_in_shown_digits(shown: str, by: float) -> bool:
     """Whether an uncertainty reaches the last digit that is shown."""
     mantissa, _, exponent = shown.replace(",", "").partition("e")
     digits = len(mantissa.partition(".")[2])
     return by >= 0.5 * 10.0 ** (int(exponent or 0) - digits)
 
 
-def format_shaded(row: Row | None, key: str) -> str:
+def format_role_and_shade(row: Row | None, key: str) -> str:
     """The letter under the key, and the number from 0 to 1 as a shade; the letter alone where there
     is none.
 

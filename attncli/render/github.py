@@ -15,17 +15,17 @@ def format_annotations(report: Report) -> Iterator[str]:
     """The answer as a notice, warnings, then what failed; passed gates are debug lines."""
     report = sanitize_sentences(report)
     title = f"attn {report.study}"
-    yield format_command("notice", title, report.headline)
+    yield format_workflow_command("notice", title, report.headline)
     for warning in report.warnings:
-        yield format_command("warning", title, warning)
+        yield format_workflow_command("warning", title, warning)
     for verdict in report.verdicts:
         if verdict.failed:
-            yield format_command("error", f"{title}: {verdict.condition}", verdict.text)
+            yield format_workflow_command("error", f"{title}: {verdict.condition}", verdict.text)
         else:
             yield f"::debug::{escape_data(f'{verdict.condition}: {verdict.text}')}"
 
 
-def format_command(level: str, title: str, text: str) -> str:
+def format_workflow_command(level: str, title: str, text: str) -> str:
     return f"::{level} title={escape_property(title)}::{escape_data(text)}"
 
 

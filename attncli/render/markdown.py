@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 from attncli.records import Report
 from attncli.render import renderer
-from attncli.render._cells import Grid, build_grids, sanitize_tables
+from attncli.render._cells import TableGrid, build_grids, sanitize_tables
 
 SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 """Characters with a meaning in Markdown or HTML; an underscore within a word has none."""
@@ -32,7 +32,7 @@ def format_lines(report: Report) -> Iterator[str]:
         yield from (f"- ⚠️ {escape_text(warning)}" for warning in report.warnings)
 
 
-def format_table(grid: Grid) -> Iterator[str]:
+def format_table(grid: TableGrid) -> Iterator[str]:
     yield format_row(grid.header)
     yield "| --- |" + (" :--- |" if grid.words else " ---: |") * (len(grid.header) - 1)
     yield from map(format_row, grid.lines)

@@ -14,21 +14,21 @@ from rich.text import Text
 
 from attncli.records import Report, Verdict
 from attncli.render import renderer
-from attncli.render._cells import Grid, build_grids, sanitize_tables
+from attncli.render._cells import TableGrid, build_grids, sanitize_tables
 
 
 @renderer(endings=(".txt",), tells_verdicts=True, warnings_apart=True)
 def table(report: Report) -> RenderableType:
     """For people: the answer first, then the tables, then the verdicts, then what to bear in mind."""
-    return Group(*build_blocks(sanitize_tables(report)))
+    return Group(*build_renderables(sanitize_tables(report)))
 
 
-def build_blocks(report: Report) -> Iterator[RenderableType]:
+def build_renderables(report: Report) -> Iterator[RenderableType]:
     yield Text(report.headline, style="bold")
     for grid in build_grids(report):
         yield Text()
         yield Text(grid.title, style="italic")
-        yield FittedGrid(grid)
+        yield WrappedTable(grid)
     if report.verdicts:
         yield Text()
         yield from map(format_verdict, report.verdicts)
@@ -46,17 +46,17 @@ def format_warning(warning: str) -> Text:
     return Text.assemble(("warning:", "yellow"), f" {warning}")
 
 
-class FittedGrid:
+class WrappedTable:
     """A grid that never loses a column: where the terminal is too narrow it becomes several tables."""
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: TableGrid) -> None:
         self.grid = grid
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         start, end = 1, len(self.grid.header)
         while start < end:
             stop = end
-            while stop > start + 1 and is_too_wide(self.part(start, stop), console, options):
+            while stop > start + 1 and is_table_too_wide(self.part(start, stop), console, options):
                 stop -= 1
             if start > 1:
                 yield Text()
@@ -76,6 +76,6 @@ class FittedGrid:
         return result
 
 
-def is_too_wide(part: Table, console: Console, options: ConsoleOptions) -> bool:
+def is_table_too_wide(part: Table, console: Console, options: ConsoleOptions) -> bool:
     full_width = Measurement.get(console, options.update(max_width=10_000), part).maximum
     return full_width > options.max_width

@@ -4,10 +4,10 @@ there are none."""
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.errors import first_capital, format_count
+from attncli.errors import capitalize_first_letter, format_count
 from attncli.maths.significance import adjust_probabilities_by_holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
-from attncli.reports.reading import paused_collection
+from attncli.reports.reading import pause_garbage_collection
 from attncli.reports.row_pairs import RowPair, pair_rows
 
 LARGE = 2.0
@@ -54,7 +54,7 @@ Scales = Mapping[tuple[str, str], float]
 """The largest |number| of each metric and unit: makes changes of different metrics comparable."""
 
 
-@paused_collection()
+@pause_garbage_collection()
 def compare_reports(
     old: Report,
     new: Report,
@@ -68,18 +68,18 @@ def compare_reports(
     numbers.
     """
     both = pair_rows(old, new)
-    scales = metric_scales(both)
+    scales = largest_value_by_metric(both)
     pairs = sorted(both, key=lambda pair: size_of_change(pair, scales), reverse=True)
     moved = [pair for pair in pairs if pair.change]
     shown = moved[:top]
     listed = set(map(id, shown))
-    chances = compute_chances(pairs) if family_wise is not None else None
+    chances = compute_noise_probabilities(pairs) if family_wise is not None else None
     rows = tuple(
         row
         for pair in pairs
         for row in (
             *build_rows(pair, names, scales, id(pair) in listed),
-            *build_chance_rows(pair, names, id(pair) in listed, chances),
+            *build_noise_probability_rows(pair, names, id(pair) in listed, chances),
         )
     )
     columns, order = choose_columns(shown)
@@ -87,17 +87,20 @@ def compare_reports(
     title = f"The {len(shown)} largest of {format_count(len(moved), 'change')}, {order}"
     return Report(
         study="compare",
-        headline=f"{first_capital(describe_weights(old, new))}. {format_summary(pairs, moved, scales, describe_changes(moved, chances, family_wise))}",
+        headline=f"{capitalize_first_letter(describe_weights(old, new))}. {format_summary(pairs, moved, scales, describe_changes(moved, chances, family_wise))}",
         rows=rows,
         metrics={name: each for name, each in METRICS.items() if chances or name != CHANCE},
-        source={"old": report_identity(old, names[0]), "new": report_identity(new, names[1])},
+        source={
+            "old": describe_report_source(old, names[0]),
+            "new": describe_report_source(new, names[1]),
+        },
         views=(View(title, "number", columns, where=SHOWN),),
         findings=(Finding("weights", describe_weights(old, new)),),
-        warnings=(*warn_unlike_runs(old, new), *warn_missing_rows(pairs, names)),
+        warnings=(*warn_about_different_runs(old, new), *warn_missing_rows(pairs, names)),
     )
 
 
-def compute_chances(pairs: Sequence[RowPair]) -> Chances:
+def compute_noise_probabilities(pairs: Sequence[RowPair]) -> Chances:
     """The probability of a change as large by noise alone, among all numbers with a standard
     deviation."""
     known = [(pair, pair.noise_probability) for pair in pairs if pair.noise_probability is not None]
@@ -114,10 +117,10 @@ def describe_changes(
         return f"{beyond} by more than noise (p ≤ {family_wise:g} among {format_count(len(chances), 'number')})"
     if all(pair.noise is None for pair in moved):
         return "with no standard deviations to compare with"
-    return f"{sum(abs(pair.in_spreads or 0.0) > LARGE for pair in moved)} by more than {LARGE:g} standard deviations"
+    return f"{sum(abs(pair.in_standard_deviations or 0.0) > LARGE for pair in moved)} by more than {LARGE:g} standard deviations"
 
 
-def metric_scales(pairs: Sequence[RowPair]) -> Scales:
+def largest_value_by_metric(pairs: Sequence[RowPair]) -> Scales:
     found: dict[tuple[str, str], float] = {}
     for pair in pairs:
         for row in (pair.old, pair.new):
@@ -141,15 +144,15 @@ def size_of_change(pair: RowPair, scales: Scales) -> tuple[float, float]:
     share = relative_change(pair, scales)
     if share is None:
         return (-2.0, 0.0)
-    spreads = pair.in_spreads
+    spreads = pair.in_standard_deviations
     return (-1.0 if spreads is None else abs(spreads), abs(share))
 
 
 def choose_columns(shown: Sequence[RowPair]) -> tuple[tuple[str, ...], str]:
     """The columns of the table, and the sort order in words: by standard deviations where there are
     some."""
-    spread = any(pair.in_spreads is not None for pair in shown)
-    bare = any(pair.in_spreads is None for pair in shown)
+    spread = any(pair.in_standard_deviations is not None for pair in shown)
+    bare = any(pair.in_standard_deviations is None for pair in shown)
     columns = ["old", "new", "change", *["change_in_spreads"] * spread, *["relative_change"] * bare]
     in_spreads = PAIRED if any(pair.differences for pair in shown) else IN_SPREADS
     order = [*[in_spreads] * spread, *[RELATIVE] * bare] or [IN_SPREADS]
@@ -161,11 +164,11 @@ def build_rows(pair: RowPair, names: tuple[str, str], scales: Scales, shown: boo
     unit = pair.row.unit
     note = None if pair.change is not None else explain_missing(pair, names)
     share, missed = relative_change(pair, scales), note
-    spreads = pair.in_spreads
+    spreads = pair.in_standard_deviations
     if spreads is None or math.isinf(spreads):
         note = note or NOT_KNOWN if spreads is None else "the standard deviations are 0"
         spreads = None
-    keys = build_keys(pair, shown)
+    keys = build_pair_row_keys(pair, shown)
     for metric, own, value, why in (
         ("old", unit, pair.old.value if pair.old else None, missed),
         ("new", unit, pair.new.value if pair.new else None, missed),
@@ -176,13 +179,15 @@ def build_rows(pair: RowPair, names: tuple[str, str], scales: Scales, shown: boo
         yield build_row(pair, metric, own, value, why, keys)
 
 
-def build_chance_rows(
+def build_noise_probability_rows(
     pair: RowPair, names: tuple[str, str], shown: bool, chances: Chances | None
 ) -> Iterator[Row]:
     """The probability of the change by noise alone, if requested."""
     if chances is not None:
         why = explain_missing(pair, names) if pair.change is None else NOT_KNOWN
-        yield build_row(pair, CHANCE, "1", chances.get(id(pair)), why, build_keys(pair, shown))
+        yield build_row(
+            pair, CHANCE, "1", chances.get(id(pair)), why, build_pair_row_keys(pair, shown)
+        )
 
 
 def build_row(
@@ -200,7 +205,7 @@ def build_row(
     return Row(metric, value, unit, row.variant, row.layer, row.head, note=note, keys=keys)
 
 
-def build_keys(pair: RowPair, shown: bool) -> Mapping[str, Scalar]:
+def build_pair_row_keys(pair: RowPair, shown: bool) -> Mapping[str, Scalar]:
     """The keys of all rows of a pair."""
     row = pair.row
     return {
@@ -257,7 +262,7 @@ def describe_change(pair: RowPair, scales: Scales) -> str:
     """The number with its change, in the unit of the comparison."""
     assert pair.old is not None
     assert pair.new is not None
-    spreads, share = pair.in_spreads, relative_change(pair, scales)
+    spreads, share = pair.in_standard_deviations, relative_change(pair, scales)
     tail = ""
     if spreads is not None and math.isfinite(spreads):
         tail = f", {spreads:+.2g} standard deviations"
@@ -266,11 +271,11 @@ def describe_change(pair: RowPair, scales: Scales) -> str:
     return f"{row_label(pair.row)}: {pair.old.value:.4g} → {pair.new.value:.4g} ({pair.change:+.3g}{tail})"
 
 
-def report_identity(report: Report, name: str) -> dict[str, object]:
+def describe_report_source(report: Report, name: str) -> dict[str, object]:
     return {"report": name, "study": report.study, "source": report.source}
 
 
-def warn_unlike_runs(old: Report, new: Report) -> Iterator[str]:
+def warn_about_different_runs(old: Report, new: Report) -> Iterator[str]:
     """Warn about differences between the runs that make a change hard to attribute to the weights."""
     for what in ("study", "input", "seeds"):
         if getattr(old, what) != getattr(new, what):

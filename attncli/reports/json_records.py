@@ -23,17 +23,17 @@ WORDS = {
 }
 
 Reader = Callable[[Any], Any]
-"""Returns a JSON value as some type, or raises `Misfit`."""
+"""Returns a JSON value as some type, or raises `SchemaMismatch`."""
 
 
-class Misfit(Exception):
+class SchemaMismatch(Exception):
     """A value that does not have its declared type; the containers around it add its path."""
 
     def __init__(self, before: str, after: str) -> None:
         super().__init__(before, after)
         self.before, self.path, self.after = before, "", after
 
-    def prefix_path(self, step: str) -> "Misfit":
+    def add_path_prefix(self, step: str) -> "SchemaMismatch":
         self.path = step + self.path
         return self
 
@@ -41,29 +41,29 @@ class Misfit(Exception):
 def validate_value(kind: Any, value: Any, where: str) -> Any:
     """The value as this type; `where` is its path in the document, for the sentence that refuses it."""
     try:
-        return build_reader(kind)(value)
-    except Misfit as misfit:
+        return make_json_reader(kind)(value)
+    except SchemaMismatch as misfit:
         raise InputError(f"{misfit.before}{where}{misfit.path}{misfit.after}") from None
 
 
 @cache
-def build_reader(kind: Any) -> Reader:
+def make_json_reader(kind: Any) -> Reader:
     """What reads values of this type."""
     origin = get_origin(kind)
     if kind is Any:
         return lambda value: value
     if origin in (Union, types.UnionType):
-        return scalar_reader(get_args(kind))
+        return make_scalar_reader(get_args(kind))
     if origin is tuple:
-        return tuple_reader(build_reader(get_args(kind)[0]))
+        return make_tuple_reader(make_json_reader(get_args(kind)[0]))
     if origin is Mapping:
-        return mapping_reader(build_reader(get_args(kind)[1]))
+        return make_mapping_reader(make_json_reader(get_args(kind)[1]))
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return record_reader(kind)
-    return scalar_reader((kind,))
+        return make_record_reader(kind)
+    return make_scalar_reader((kind,))
 
 
-def scalar_reader(kinds: tuple[type, ...]) -> Reader:
+def make_scalar_reader(kinds: tuple[type, ...]) -> Reader:
     """Of scalars and null: true is no number, a whole number is a float too, 1e999 is none."""
     plain = frozenset(kinds) - {float}
     numbers = frozenset({int, float} if float in kinds else ())
@@ -73,75 +73,75 @@ def scalar_reader(kinds: tuple[type, ...]) -> Reader:
         kind = type(value)
         if kind in plain or (kind in numbers and abs(value) <= sys.float_info.max):
             return value
-        raise make_misfit(words, value)
+        raise make_schema_mismatch(words, value)
 
     return read_scalar
 
 
-def tuple_reader(read_item: Reader) -> Reader:
+def make_tuple_reader(read_item: Reader) -> Reader:
     def read_tuple(value: Any) -> tuple[Any, ...]:
-        require_kind(list, "a list", value)
+        require_json_type(list, "a list", value)
         found = []
         try:
             for item in value:
                 found.append(read_item(item))
-        except Misfit as misfit:
-            raise misfit.prefix_path(f"[{len(found)}]") from None
+        except SchemaMismatch as misfit:
+            raise misfit.add_path_prefix(f"[{len(found)}]") from None
         return tuple(found)
 
     return read_tuple
 
 
-def mapping_reader(read_item: Reader) -> Reader:
+def make_mapping_reader(read_item: Reader) -> Reader:
     def read_mapping(value: Any) -> dict[str, Any]:
-        require_kind(dict, "an object", value)
+        require_json_type(dict, "an object", value)
         found = {}
         try:
             for name, item in value.items():
                 found[name] = read_item(item)
-        except Misfit as misfit:
-            raise misfit.prefix_path(f".{name}") from None
+        except SchemaMismatch as misfit:
+            raise misfit.add_path_prefix(f".{name}") from None
         return found
 
     return read_mapping
 
 
-def record_reader(kind: type) -> Reader:
+def make_record_reader(kind: type) -> Reader:
     """Of a dataclass, from the keys that its fields know."""
     hints, fields = get_type_hints(kind), dataclasses.fields(kind)
-    readers = [(field.name, build_reader(hints[field.name])) for field in fields]
-    required = [field.name for field in fields if is_required(field)]
+    readers = [(field.name, make_json_reader(hints[field.name])) for field in fields]
+    required = [field.name for field in fields if is_field_required(field)]
 
     def read_record(value: Any) -> Any:
-        require_kind(dict, "an object", value)
+        require_json_type(dict, "an object", value)
         for name in required:
             if name not in value:
-                raise Misfit(f"the key '{name}' is missing in ", "")
+                raise SchemaMismatch(f"the key '{name}' is missing in ", "")
         found = {}
         try:
             for name, read_member in readers:
                 if name in value:
                     found[name] = read_member(value[name])
-        except Misfit as misfit:
-            raise misfit.prefix_path(f".{name}") from None
+        except SchemaMismatch as misfit:
+            raise misfit.add_path_prefix(f".{name}") from None
         return kind(**found)
 
     return read_record
 
 
-def is_required(field: "dataclasses.Field[Any]") -> bool:
+def is_field_required(field: "dataclasses.Field[Any]") -> bool:
     return field.default is field.default_factory is dataclasses.MISSING
 
 
-def require_kind(kind: type, expected: str, value: Any) -> None:
+def require_json_type(kind: type, expected: str, value: Any) -> None:
     if type(value) is not kind:
-        raise make_misfit(expected, value)
+        raise make_schema_mismatch(expected, value)
 
 
-def make_misfit(expected: str, value: Any) -> Misfit:
+def make_schema_mismatch(expected: str, value: Any) -> SchemaMismatch:
     shown = repr(value)
-    return Misfit("", f" must be {expected}, not {shown if len(shown) < 40 else 'this'}")
+    return SchemaMismatch("", f" must be {expected}, not {shown if len(shown) < 40 else 'this'}")
 
 
-def type_error(where: str, expected: str, value: Any) -> InputError:
-    return InputError(f"{where}{make_misfit(expected, value).after}")
+def make_type_mismatch_error(where: str, expected: str, value: Any) -> InputError:
+    return InputError(f"{where}{make_schema_mismatch(expected, value).after}")

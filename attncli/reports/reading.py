@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from attncli.errors import InputError
-from attncli.io.remote_files import find_address, is_address, read_address
+from attncli.io.remote_files import find_remote_file_size, is_remote_url, read_remote_file
 from attncli.records import READ_VERSIONS, ROW_COLUMNS, Report
-from attncli.reports.json_records import type_error, validate_value
+from attncli.reports.json_records import make_type_mismatch_error, validate_value
 from attncli.resource_limits import require_memory
 
 ADVICE = "give a report that attn has written, such as report.json"
@@ -27,7 +27,7 @@ OWN_COLUMNS = (*ROW_COLUMNS, "each")
 
 
 @contextmanager
-def paused_collection() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """Make many records without the garbage collector, which would look through all of them again and again.
 
     None refers back to another, so that it finds nothing. It is left as it was. Also a decorator, `@paused_collection()`.
@@ -53,7 +53,7 @@ def read_report(path: str) -> Report:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot read {name}: {why.lower()}.") from None
-    require_size(len(raw), name)
+    require_readable_size(len(raw), name)
     try:
         return from_json(raw)
     except InputError as error:
@@ -62,20 +62,20 @@ def read_report(path: str) -> Report:
 
 def report_exists(path: str) -> bool:
     """Whether there is a file of this name or at this address."""
-    return find_address(path) is not None if is_address(path) else Path(path).exists()
+    return find_remote_file_size(path) is not None if is_remote_url(path) else Path(path).exists()
 
 
 def read_report_bytes(path: str, name: str) -> bytes:
     """The bytes of a file, of stdin or of an address, once their number is known to be no larger
     than a report's; of a device, which has no end, one byte more than a report can have."""
-    if is_address(path):
-        require_size(find_address(path) or 0, name)
-        found = read_address(path)
+    if is_remote_url(path):
+        require_readable_size(find_remote_file_size(path) or 0, name)
+        found = read_remote_file(path)
         if found is None:
             raise FileNotFoundError(path)
         return found
     with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-        require_size(file_size(file), name)
+        require_readable_size(file_size(file), name)
         return file.read(MOST_BYTES + 1)
 
 
@@ -87,21 +87,23 @@ def file_size(file: BinaryIO) -> int:
         return 0
 
 
-def require_size(size: int, name: str) -> None:
+def require_readable_size(size: int, name: str) -> None:
     """Refuse what is longer than any report, or needs more memory than there is."""
     if size > MOST_BYTES:
         raise InputError(f"{name}: it is longer than any report, {MOST_BYTES:,} bytes: {ADVICE}.")
     require_memory(MEMORY_PER_BYTE * size, f"{name}, read whole,", "save fewer metrics or texts")
 
 
-@paused_collection()
+@pause_garbage_collection()
 def from_json(text: str | bytes) -> Report:
     """A report of any schema version that has ever been written."""
     document = parse_json(text)
-    require_version(document)
+    require_schema_version(document)
     rows = document.get("rows", ())
     if isinstance(rows, list):
-        document["rows"] = [gather_keys(row, f"rows[{index}]") for index, row in enumerate(rows)]
+        document["rows"] = [
+            collect_row_keys(row, f"rows[{index}]") for index, row in enumerate(rows)
+        ]
     try:
         report: Report = validate_value(Report, document, "the report")
     except InputError as error:
@@ -111,7 +113,7 @@ def from_json(text: str | bytes) -> Report:
 
 def parse_json(text: str | bytes) -> dict[str, Any]:
     try:
-        document = json.loads(text, parse_constant=refuse_constant)
+        document = json.loads(text, parse_constant=refuse_nan_and_infinity)
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InputError(f"this is no JSON document ({why}): {ADVICE}.") from None
@@ -120,15 +122,15 @@ def parse_json(text: str | bytes) -> dict[str, Any]:
     return document
 
 
-def refuse_constant(name: str) -> NoReturn:
+def refuse_nan_and_infinity(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def require_version(document: dict[str, Any]) -> None:
+def require_schema_version(document: dict[str, Any]) -> None:
     """Versions are refused, never guessed at: numbers under a changed meaning would be wrong ones."""
     version = document["schema_version"]
     if isinstance(version, bool) or not isinstance(version, int):
-        raise type_error("schema_version", "a whole number", version)
+        raise make_type_mismatch_error("schema_version", "a whole number", version)
     if version not in READ_VERSIONS:
         advice = "update attn" if version > max(READ_VERSIONS) else "measure again"
         known = " and ".join(map(str, READ_VERSIONS))
@@ -137,9 +139,9 @@ def require_version(document: dict[str, Any]) -> None:
         )
 
 
-def gather_keys(row: Any, where: str) -> dict[str, Any]:
+def collect_row_keys(row: Any, where: str) -> dict[str, Any]:
     """Gather the further axes of a flat row, as the record has them."""
     if not isinstance(row, dict):
-        raise type_error(where, "an object", row)
+        raise make_type_mismatch_error(where, "an object", row)
     own = {name: row[name] for name in OWN_COLUMNS if name in row}
     return {**own, "keys": {name: row[name] for name in row if name not in own}}

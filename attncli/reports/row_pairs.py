@@ -68,9 +68,9 @@ class RowPair:
         )
 
     @cached_property
-    def in_spreads(self) -> float | None:
+    def in_standard_deviations(self) -> float | None:
         """The change in standard deviations; infinite where neither side varies and they differ."""
-        return divide(self.mean_change, self.noise)
+        return divide_or_none(self.mean_change, self.noise)
 
     @property
     def mean_change(self) -> float | None:
@@ -107,9 +107,9 @@ class RowPair:
         standard deviation."""
         if self.change is None or self.old is None or self.new is None:
             return None
-        return self.chance_of(row_mean(self.new) - row_mean(self.old))
+        return self.probability_of_change(row_mean(self.new) - row_mean(self.old))
 
-    def chance_of(self, change: float) -> float | None:
+    def probability_of_change(self, change: float) -> float | None:
         """The probability of a change at least this large by Student's t: of paired numbers, or
         Welch's."""
         error = self.standard_error
@@ -119,7 +119,7 @@ class RowPair:
         freedom = (
             self.sample_counts[0] - 1 if self.differences else compute_welch_freedom(first, second)
         )
-        return two_sided_p_value(divide(change, error) or 0.0, freedom)
+        return two_sided_p_value(divide_or_none(change, error) or 0.0, freedom)
 
 
 def row_mean(row: Row) -> float:
@@ -127,7 +127,7 @@ def row_mean(row: Row) -> float:
     return mean(row.each) if row.each else row.value or 0.0
 
 
-def divide(change: float | None, noise: float | None) -> float | None:
+def divide_or_none(change: float | None, noise: float | None) -> float | None:
     if change is None or noise is None:
         return None
     if noise == 0.0:
@@ -137,9 +137,12 @@ def divide(change: float | None, noise: float | None) -> float | None:
 
 def pair_rows(old: Report, new: Report) -> list[RowPair]:
     """Every row of either report once: in the order of the new one, then rows of the old one only."""
-    before, after = dict(key_rows(old.rows)), dict(key_rows(new.rows))
-    on_texts, same_draws = match_order(old, new), old.seeds == new.seeds
-    drawn_for = {*metrics_not_on_texts(old), *metrics_not_on_texts(new)}
+    before, after = (
+        dict(index_rows_by_coordinates(old.rows)),
+        dict(index_rows_by_coordinates(new.rows)),
+    )
+    on_texts, same_draws = match_sample_order(old, new), old.seeds == new.seeds
+    drawn_for = {*list_metrics_on_random_tokens(old), *list_metrics_on_random_tokens(new)}
 
     def pair_sides(first: Row | None, second: Row) -> RowPair:
         draws = range(len(first.each)) if first is not None and same_draws else None
@@ -151,7 +154,7 @@ def pair_rows(old: Report, new: Report) -> list[RowPair]:
     return [*both, *(RowPair(row, None) for row in before.values())]
 
 
-def metrics_not_on_texts(report: Report) -> list[str]:
+def list_metrics_on_random_tokens(report: Report) -> list[str]:
     """Metrics whose numbers are means over random tokens of the seed."""
     names = report.input.get("not_on_texts")
     return [str(name) for name in names] if isinstance(names, list | tuple) else []
@@ -167,9 +170,9 @@ def pair_with_differences(old: Row | None, new: Row | None, order: Order | None)
     return RowPair(old, new, tuple(map(operator.sub, new.each, before)))
 
 
-def match_order(old: Report, new: Report) -> Order | None:
+def match_sample_order(old: Report, new: Report) -> Order | None:
     """Match the texts or seeds of two reports; None where they are not the same."""
-    before, after = sample_names(old), sample_names(new)
+    before, after = list_sample_names(old), list_sample_names(new)
     if not before or before == after:
         return range(len(after)) if before else None
     if len(set(before)) < len(before) or sorted(before) != sorted(after):
@@ -177,7 +180,7 @@ def match_order(old: Report, new: Report) -> Order | None:
     return [before.index(one) for one in after]
 
 
-def sample_names(report: Report) -> list[str]:
+def list_sample_names(report: Report) -> list[str]:
     """The samples of a row's mean: texts, by the model's input, else seeds."""
     texts = report.input.get("texts")
     if not texts:
@@ -227,7 +230,7 @@ def combine_rows(
     )
 
 
-def key_rows(rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:
+def index_rows_by_coordinates(rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:
     """Key rows by metric and coordinates; duplicates are numbered in their order."""
     seen: dict[Place, int] = {}
     for row in rows:

@@ -25,7 +25,7 @@ from attncli.capture.strips.attention_interface import (
 )
 from attncli.capture.strips.attention_sites import SiteNamer
 from attncli.capture.strips.differential_attention import is_differential
-from attncli.errors import InputError, NotFinite, UsageError
+from attncli.errors import InputError, NonFiniteNumbers, UsageError
 from attncli.forward_types import Args, Kwargs
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._metric_accumulator import MetricTotals, Values, split_items
@@ -35,10 +35,10 @@ from attncli.models.loading.in_memory.unwrap import UnwrappedModel
 from attncli.models.loading.isolate_global_state import take_measurement_lock
 from attncli.tolerances import STEP_CAPTURE
 from attncli.training.packed_batches import (
-    TextPiece,
-    are_separated,
-    find_rows,
-    slice_call,
+    TextSpan,
+    are_texts_separated_by_mask,
+    find_unpadded_spans,
+    slice_attention_call,
     split_packed_rows,
 )
 from attncli.training.probe_text_runs import ProbeRuns, ignore_progress
@@ -88,9 +88,9 @@ class BatchCapture:
         """Begin a step's forward pass; those of an evaluation are not observed."""
         if not (module.training and torch.is_grad_enabled() and self.due()):
             return
-        self.defer_errors(lambda: self.enter(self.by_name(args, kwargs)))
+        self.defer_errors(lambda: self.enter(self.arguments_by_name(args, kwargs)))
 
-    def by_name(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
+    def arguments_by_name(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
         bound = self.signature.bind_partial(*args, **kwargs).arguments
         return {**bound, **bound.get("kwargs", {})}
 
@@ -124,9 +124,9 @@ class StepCapture(BatchCapture):
 
     def enter(self, inputs: Given) -> None:
         self.sites = SiteNamer(self.runs.subject.body)
-        self.rows = find_rows(inputs)
+        self.rows = find_unpadded_spans(inputs)
         self.borders = split_packed_rows(inputs, self.rows)
-        self.groups: dict[tuple[int, int], TextGroup] | None = None
+        self.groups: dict[tuple[int, int], SamePositionTexts] | None = None
         self.around = ExitStack()
         self.running = True
         self.around.enter_context(self.sites.count_runs())
@@ -140,7 +140,9 @@ class StepCapture(BatchCapture):
         with torch.no_grad():
             for group in (self.groups or {}).values():
                 group.finish()
-        pieces = [found for group in (self.groups or {}).values() for found in group.of_pieces()]
+        pieces = [
+            found for group in (self.groups or {}).values() for found in group.results_of_texts()
+        ]
         self.found += [seen for _, seen in sorted(pieces, key=lambda each: each[0])]
 
     def attention(self, call: EagerCall) -> None:
@@ -150,19 +152,19 @@ class StepCapture(BatchCapture):
         """One attention of the batch, each text in it by itself."""
         site = self.sites.make_site(call.module)
         if self.groups is None:
-            packed = self.borders != self.rows and are_separated(call, self.borders)
+            packed = self.borders != self.rows and are_texts_separated_by_mask(call, self.borders)
             self.how = self.how if packed or self.borders == self.rows else ACROSS
-            self.groups = group_pieces(self.runs, self.borders if packed else self.rows)
+            self.groups = group_texts_by_position(self.runs, self.borders if packed else self.rows)
         for (start, stop), group in self.groups.items():
-            own = slice_call(call, [piece.item for piece in group.pieces], start, stop)
+            own = slice_attention_call(call, [piece.item for piece in group.pieces], start, stop)
             rows = rows_per_strip(STRIP_MEMORY, own.row)
             emit_maps_only(find_unpatched_eager(call.module), own, rows, group.observe(site))
 
 
-class TextGroup(HeadObserver):
+class SamePositionTexts(HeadObserver):
     """Texts of one batch at the same positions of their rows, measured together."""
 
-    def __init__(self, runs: ProbeRuns, pieces: list[TextPiece]) -> None:
+    def __init__(self, runs: ProbeRuns, pieces: list[TextSpan]) -> None:
         super().__init__(PassRequest(runs.metrics.heads), runs.null, "the batch", ignore_progress)
         self.pieces = pieces
         self.each = [PassResult() for _ in pieces]
@@ -174,12 +176,12 @@ class TextGroup(HeadObserver):
 
         return check_and_keep
 
-    def numbers_of(self, site: AttentionSite, totals: MetricTotals) -> Values:
+    def values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
         for seen, values in zip(self.each, split_items(totals.values_of_items()), strict=True):
             seen.heads[site] = values
         return totals.values()
 
-    def of_pieces(self) -> list[tuple[TextPiece, PassResult]]:
+    def results_of_texts(self) -> list[tuple[TextSpan, PassResult]]:
         """Each text with its own numbers; shared values are shared."""
         for seen in self.each:
             seen.nulls, seen.short = self.seen.nulls, self.seen.short
@@ -187,18 +189,20 @@ class TextGroup(HeadObserver):
         return list(zip(self.pieces, self.each, strict=True))
 
 
-def group_pieces(runs: ProbeRuns, pieces: list[TextPiece]) -> dict[tuple[int, int], TextGroup]:
+def group_texts_by_position(
+    runs: ProbeRuns, pieces: list[TextSpan]
+) -> dict[tuple[int, int], SamePositionTexts]:
     """Group texts by their positions; a text of one token is skipped."""
-    places: dict[tuple[int, int], list[TextPiece]] = {}
+    places: dict[tuple[int, int], list[TextSpan]] = {}
     for piece in pieces:
         if piece.stop - piece.start > 1:
             places.setdefault((piece.start, piece.stop), []).append(piece)
-    return {place: TextGroup(runs, members) for place, members in places.items()}
+    return {place: SamePositionTexts(runs, members) for place, members in places.items()}
 
 
 def refuse_nan(site: AttentionSite, strip: Strip) -> None:
     if bool(strip.weights.sum().isnan()):
-        raise NotFinite(
+        raise NonFiniteNumbers(
             f"layer {site.layer} ({site.name}): the attention of the batch has NaN; the weights or the states before it are "
             "not finite."
         )
@@ -212,14 +216,14 @@ class RerunCapture(BatchCapture):
         self.how = f"{why}: each measured batch is run once more next to the step."
 
     def enter(self, inputs: Given) -> None:
-        pieces = split_packed_rows(inputs, find_rows(inputs))
+        pieces = split_packed_rows(inputs, find_unpadded_spans(inputs))
         with take_measurement_lock(), eval_mode(self.runs.trained.model):
             for piece in pieces:
                 if piece.stop - piece.start > 1:
                     self.found.append(self.runs.run_probe(slice_text(inputs, piece), "the batch"))
 
 
-def slice_text(inputs: Given, piece: TextPiece) -> dict[str, Tensor]:
+def slice_text(inputs: Given, piece: TextSpan) -> dict[str, Tensor]:
     """One text of a batch as a batch of one; arguments other than token inputs, such as labels, are
     left out."""
     names = ("input_ids", "inputs_embeds", "token_type_ids", "position_ids")
@@ -232,7 +236,7 @@ def slice_text(inputs: Given, piece: TextPiece) -> dict[str, Tensor]:
     return found
 
 
-def require_batches(trained: UnwrappedModel) -> None:
+def require_batch_support(trained: UnwrappedModel) -> None:
     """Refuse models whose batches are not supported."""
     model = trained.of_transformers
     if model is None:
@@ -299,7 +303,7 @@ def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
                 )
 
 
-def refuse_not_of_maps(metrics: MetricSelection) -> None:
+def refuse_metrics_that_need_more_than_maps(metrics: MetricSelection) -> None:
     """Refuse metrics of states, roles and head outputs, which the maps of a step cannot give."""
     others = [
         *metrics.states,

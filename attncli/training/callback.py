@@ -11,7 +11,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 
 from attncli.declare.option_value_conversion import suggest_unknown_keywords
 from attncli.errors import UsageError
-from attncli.training.monitor import PROBE, Monitor, convert_arguments, validate_request
+from attncli.training.monitor import PROBE, Monitor, convert_monitor_arguments, validate_request
 from attncli.training.probe_text_runs import Probe
 from attncli.training.stop_rules import Said
 
@@ -43,7 +43,7 @@ class AttnCallback(TrainerCallback):
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        settings = convert_arguments(
+        settings = convert_monitor_arguments(
             locals()
         )  # the arguments, as long as nothing else has a name here
         validate_request(settings)
@@ -69,14 +69,14 @@ class AttnCallback(TrainerCallback):
             step=state.global_step,
             **self.asked,
         )
-        self.act(self.monitor.first, control)
+        self.log_and_stop(self.monitor.first, control)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         assert self.monitor is not None
         self.monitor.now = state.global_step - 1
-        self.act(self.monitor.step(), control)
+        self.log_and_stop(self.monitor.step(), control)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
@@ -85,7 +85,7 @@ class AttnCallback(TrainerCallback):
         self.monitor.close()
         self.trainer = None
 
-    def act(self, numbers: dict[str, float], control: TrainerControl) -> None:
+    def log_and_stop(self, numbers: dict[str, float], control: TrainerControl) -> None:
         """Log the numbers, and stop the training if required."""
         assert self.trainer is not None
         if numbers:

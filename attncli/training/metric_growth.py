@@ -31,7 +31,7 @@ def head_key(row: Row) -> Place:
     return tuple(sorted((name, str(value)) for name, value in row.coordinates.items()))
 
 
-class HeadGrowth:
+class HeadMetricHistory:
     """The last observations of a training."""
 
     def __init__(self, metrics: Iterable[str], limits: Mapping[str, float] = LIMITS) -> None:
@@ -53,9 +53,9 @@ class HeadGrowth:
         for metric in self.metrics:
             own = [row for row in rows if row.metric == metric and row.head is not None]
             if own:
-                yield from self.of_metric(metric, own)
+                yield from self.growth_rows_of_metric(metric, own)
 
-    def of_metric(self, metric: str, own: Sequence[Row]) -> Iterator[Row]:
+    def growth_rows_of_metric(self, metric: str, own: Sequence[Row]) -> Iterator[Row]:
         curves = np.array([self.head_curve(row) for row in own])
         found = fit_slopes(np.array([float(step) for step, _ in self.looks]), curves)
         limit = self.limits.get(metric)

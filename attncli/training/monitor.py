@@ -20,7 +20,7 @@ from attncli.declare.option_value_conversion import (
     declare_python_keyword,
     suggest_unknown_keywords,
 )
-from attncli.errors import AttnError, InputError, NotFinite, UsageError, first_line_of_error
+from attncli.errors import AttnError, InputError, NonFiniteNumbers, UsageError, first_line_of_error
 from attncli.models.loading.in_memory.unwrap import unwrap_model
 from attncli.options.shared import split_names
 from attncli.records import Report
@@ -28,10 +28,10 @@ from attncli.reports.provenance import describe_environment
 from attncli.training.batch_capture import (
     BatchCapture,
     build_batch_capture,
-    refuse_not_of_maps,
-    require_batches,
+    refuse_metrics_that_need_more_than_maps,
+    require_batch_support,
 )
-from attncli.training.metric_growth import WINDOW, HeadGrowth
+from attncli.training.metric_growth import WINDOW, HeadMetricHistory
 from attncli.training.probe_text_runs import (
     Probe,
     ProbeRuns,
@@ -98,7 +98,7 @@ class Monitor:
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        settings = convert_arguments(
+        settings = convert_monitor_arguments(
             locals()
         )  # the arguments, as long as nothing else has a name here
         self.rules, chosen = validate_request(settings)
@@ -114,7 +114,7 @@ class Monitor:
         """Conditions of `warn_if` that held at the latest observation."""
         self.trained = unwrap_model(model)
         if settings["measure"] == BATCH:
-            require_batches(self.trained)
+            require_batch_support(self.trained)
         self.runs = prepare_probe(
             self.trained,
             probe,
@@ -134,10 +134,12 @@ class Monitor:
 
     def prepare_reports(self, metrics: MetricSelection) -> StepReports:
         """Prepare the reports, with earlier observations that belong to this training."""
-        growth = HeadGrowth(self.rules.growth_metrics(metrics.heads), self.rules.metric_limits())
+        growth = HeadMetricHistory(
+            self.rules.growth_metrics(metrics.heads), self.rules.metric_limits()
+        )
         read = describe_run(self.runs, self.batch)
         if is_rank_zero():
-            self.say_once(self.history.begin(self.now))
+            self.warn_once(self.history.begin(self.now))
             for step, report in self.history.latest_reports(WINDOW):
                 growth.add(step, report.rows)
         return StepReports(
@@ -157,7 +159,7 @@ class Monitor:
     def look(self) -> dict[str, float]:
         """Observe the model now."""
         report = self.measured()
-        self.say_once("" if self.batch is None else self.batch.how)
+        self.warn_once("" if self.batch is None else self.batch.how)
         if report is None:
             return {}
         decisions = self.decide_conditions(report)
@@ -171,7 +173,7 @@ class Monitor:
         self.report = attncli.Answer.of(done)
         self.stopped = broadcast_from_rank_zero(decisions.stops)
         if is_rank_zero():
-            self.say_once(self.history.add(self.now, done))
+            self.warn_once(self.history.add(self.now, done))
             self.warn(decisions)
             if self.stopped:
                 LOG.warning("attn, step %d: stopped by %s", self.now, self.stopped)
@@ -194,7 +196,7 @@ class Monitor:
                 else gather_from_all_ranks(self.batch.take_results())
             )
             return self.reports.build_report(self.now, seen) if seen else None
-        except NotFinite as error:
+        except NonFiniteNumbers as error:
             report = self.reports.build_failed_report(
                 self.now, error, find_nonfinite_parameter(self.trained.model)
             )
@@ -207,7 +209,7 @@ class Monitor:
             LOG.debug("a look has failed", exc_info=True)
         if self.report is None and self.batch is None:
             raise failure
-        self.say_once(f"a look has failed, and the training goes on: {failure}")
+        self.warn_once(f"a look has failed, and the training goes on: {failure}")
         return None
 
     def decide_conditions(self, report: Report) -> StopDecisions:
@@ -218,10 +220,10 @@ class Monitor:
         except UsageError as error:
             if self.report is None and self.batch is None:
                 raise
-            self.say_once(f"a condition was not decided: {error}")
+            self.warn_once(f"a condition was not decided: {error}")
             return StopDecisions((), "", {})
 
-    def say_once(self, sentence: str) -> None:
+    def warn_once(self, sentence: str) -> None:
         if sentence and sentence not in self.said:
             self.said.add(sentence)
             if is_rank_zero():
@@ -239,7 +241,7 @@ class Monitor:
         self.close()
 
 
-def convert_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def convert_monitor_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Convert keyword arguments of any library; `metric` is an alias of `metrics`."""
     merged = {**arguments, **({"metrics": arguments["metric"]} if arguments["metric"] else {})}
     if arguments["metric"] and arguments["metrics"]:
@@ -261,7 +263,7 @@ def validate_request(arguments: Mapping[str, Any]) -> tuple[StopRules, MetricSel
     names = split_names(arguments["metrics"])
     chosen = choose_metrics(names or (ON_PROBE if measure == PROBE else ON_BATCH))
     if measure == BATCH:
-        refuse_not_of_maps(chosen)
+        refuse_metrics_that_need_more_than_maps(chosen)
     rules = StopRules(
         parse_conditions(arguments["stop_if"]), parse_conditions(arguments["warn_if"])
     )

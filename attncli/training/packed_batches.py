@@ -11,7 +11,7 @@ from attncli.forward_types import Inputs
 TOKEN_SHAPED = ("input_ids", "inputs_embeds", "attention_mask", "position_ids")
 
 
-class TextPiece(NamedTuple):
+class TextSpan(NamedTuple):
     """Tokens of one batch item that are one text."""
 
     item: int
@@ -19,27 +19,27 @@ class TextPiece(NamedTuple):
     stop: int
 
 
-def find_rows(inputs: Inputs) -> list[TextPiece]:
+def find_unpadded_spans(inputs: Inputs) -> list[TextSpan]:
     """The tokens of each batch item that are no padding."""
     shaped = next(each for name in TOKEN_SHAPED if (each := inputs.get(name)) is not None)
     items, tokens = shaped.shape[:2]
     mask = inputs.get("attention_mask")
     if mask is None or mask.dim() != 2 or mask.shape != (items, tokens):
-        return [TextPiece(item, 0, tokens) for item in range(items)]
-    return [piece for item in range(items) for piece in find_true_runs(item, mask[item] != 0)]
+        return [TextSpan(item, 0, tokens) for item in range(items)]
+    return [piece for item in range(items) for piece in find_runs_of_true(item, mask[item] != 0)]
 
 
-def find_true_runs(item: int, real: Tensor) -> list[TextPiece]:
+def find_runs_of_true(item: int, real: Tensor) -> list[TextSpan]:
     """Stretches of true values."""
     padded = torch.nn.functional.pad(real.to("cpu", torch.int8), (1, 1))
     steps = padded.diff()
     starts, stops = (steps == 1).nonzero()[:, 0], (steps == -1).nonzero()[:, 0]
     return [
-        TextPiece(item, int(start), int(stop)) for start, stop in zip(starts, stops, strict=True)
+        TextSpan(item, int(start), int(stop)) for start, stop in zip(starts, stops, strict=True)
     ]
 
 
-def split_packed_rows(inputs: Inputs, rows: list[TextPiece]) -> list[TextPiece]:
+def split_packed_rows(inputs: Inputs, rows: list[TextSpan]) -> list[TextSpan]:
     """The rows cut where the position ids begin anew; the rows themselves where they never do."""
     positions = inputs.get("position_ids")
     if positions is None or positions.dim() != 2:
@@ -49,11 +49,11 @@ def split_packed_rows(inputs: Inputs, rows: list[TextPiece]) -> list[TextPiece]:
         own = positions[row.item if len(positions) > 1 else 0, row.start : row.stop].tolist()
         cuts = [place for place in range(1, len(own)) if own[place] != own[place - 1] + 1]
         for start, stop in zip([0, *cuts], [*cuts, len(own)], strict=True):
-            found.append(TextPiece(row.item, row.start + start, row.start + stop))
+            found.append(TextSpan(row.item, row.start + start, row.start + stop))
     return found
 
 
-def are_separated(call: EagerCall, pieces: list[TextPiece]) -> bool:
+def are_texts_separated_by_mask(call: EagerCall, pieces: list[TextSpan]) -> bool:
     """Whether the mask separates the pieces of an item: position ids alone do not."""
     if call.mask is None:
         return False
@@ -71,20 +71,21 @@ def are_separated(call: EagerCall, pieces: list[TextPiece]) -> bool:
     return True
 
 
-def slice_call(call: EagerCall, items: list[int], start: int, stop: int) -> EagerCall:
+def slice_attention_call(call: EagerCall, items: list[int], start: int, stop: int) -> EagerCall:
     """The attention call on the same tokens of some batch items."""
     here = slice(start, stop)
     query, key, value = (side[items][:, :, here] for side in (call.query, call.key, call.value))
     keywords = {
-        name: slice_value(value, call, items, here) for name, value in call.keywords.items()
+        name: slice_attention_argument(value, call, items, here)
+        for name, value in call.keywords.items()
     }
-    mask = slice_value(call.mask, call, items, here)
+    mask = slice_attention_argument(call.mask, call, items, here)
     if mask is not None and len(mask) > 1 and torch.equal(mask, mask[:1].expand_as(mask)):
         mask = mask[:1]
     return EagerCall(call.module, query, key, value, mask, keywords)
 
 
-def slice_value(value: Any, call: EagerCall, items: list[int], here: slice) -> Any:
+def slice_attention_argument(value: Any, call: EagerCall, items: list[int], here: slice) -> Any:
     """Slice arguments with a row for each query and a column for each key, such as a mask."""
     if not isinstance(value, Tensor) or value.dim() != 4 or value.shape[2] != call.queries:
         return value

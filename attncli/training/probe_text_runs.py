@@ -74,7 +74,7 @@ class ProbeRuns:
         request = PassRequest(self.metrics.heads, self.metrics.states)
         body, stacks = self.subject.body, self.subject.stacks
         with silence_libraries():
-            if self.subject.settles:
+            if self.subject.replaces_modules:
                 body(**kwargs)
             return measure_forward_pass(
                 body,
@@ -139,12 +139,12 @@ def read_probe(
     """The probe as the model reads it, on its device."""
     model = trained.of_transformers
     if isinstance(probe, Mapping):
-        return [wrap_arguments(trained.model, probe)]
+        return [arguments_to_model_input(trained.model, probe)]
     if model is None:
         return read_module_inputs(trained.model, probe)
     checkpoint = LoadedModel(model, {}, None, tokenizer=tokenizer)
-    probe = as_list(probe)
-    texts = probe_texts(probe)
+    probe = to_list(probe)
+    texts = read_probe_texts(probe)
     if texts and tokenizer is None:
         raise UsageError("texts need a tokenizer: give `tokenizer`, or token ids as the probe.")
     with eval_mode(model):
@@ -158,7 +158,7 @@ def read_probe(
             "token ids",
             EncodedText(ids[:tokens], label_tokens_by_ids(ids[:tokens]), 0),
         )
-        for n, ids in enumerate(probe_ids(probe), start=1)
+        for n, ids in enumerate(read_probe_ids(probe), start=1)
     ]
 
 
@@ -172,10 +172,10 @@ def read_module_inputs(module: nn.Module, probe: Any) -> list[ModelInput]:
     every = probe if isinstance(probe, list) and not is_id_list(probe) else [probe]
     device = next((each.device for each in module.parameters()), torch.device("cpu"))
     named = [bind_arguments(module, to_torch(each, device), "probe") for each in every]
-    return [wrap_arguments(module, each) for each in named]
+    return [arguments_to_model_input(module, each) for each in named]
 
 
-def as_list(probe: Any) -> Any:
+def to_list(probe: Any) -> Any:
     """Any library's sequence as a list; a single text as a list of one."""
     if isinstance(probe, str):
         return [probe]
@@ -183,13 +183,13 @@ def as_list(probe: Any) -> Any:
     return list(found) if isinstance(found, Iterable) and not isinstance(found, bytes) else found
 
 
-def probe_texts(probe: Any) -> tuple[str, ...]:
+def read_probe_texts(probe: Any) -> tuple[str, ...]:
     """The texts of the probe; empty where it is something else."""
     is_texts = isinstance(probe, list) and all(isinstance(each, str) for each in probe)
     return tuple(map(str, probe)) if is_texts else ()
 
 
-def probe_ids(probe: Any) -> list[list[int]]:
+def read_probe_ids(probe: Any) -> list[list[int]]:
     """Whole numbers of any library: one text, or a list of such for each."""
     every = probe if isinstance(probe, list) else []
     rows = [every] if every and all(map(is_whole_number, every)) else every
@@ -202,7 +202,7 @@ def probe_ids(probe: Any) -> list[list[int]]:
     return [[int(each) for each in row] for row in lists]
 
 
-def wrap_arguments(model: nn.Module, kwargs: Kwargs) -> ModelInput:
+def arguments_to_model_input(model: nn.Module, kwargs: Kwargs) -> ModelInput:
     """Arguments as they are, a batch of one; padding is no text."""
     device = next((each.device for each in model.parameters()), torch.device("cpu"))
     placed: dict[str, Any] = {name: to_torch(each, device) for name, each in kwargs.items()}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from attncli.records import Report, Row
 from attncli.training.metric_growth import GROWTH, LEFT
-from attncli.training.step_reports import WORST, worst_row
+from attncli.training.step_reports import WORST, find_worst_row
 
 ROOT = "attn"
 LOST = f"{ROOT}/not_finite"
@@ -36,7 +36,7 @@ def summarize_metric(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, fl
         yield f"{ROOT}/{name}/growth", sides.get(WORST.get(name, ""), max(values, key=abs))
         return
     yield f"{ROOT}/{metric}/mean", sum(values) / len(values)
-    place = worst_row(metric, rows)
+    place = find_worst_row(metric, rows)
     if place is None:
         yield f"{ROOT}/{metric}/min", min(values)
         yield f"{ROOT}/{metric}/max", max(values)

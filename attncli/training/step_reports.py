@@ -18,7 +18,7 @@ from attncli.analysis.heads.tables import build_views
 from attncli.analysis.prepare import PreparedModel
 from attncli.errors import AttnError
 from attncli.records import Finding, Report, Row, View
-from attncli.training.metric_growth import HeadGrowth
+from attncli.training.metric_growth import HeadMetricHistory
 
 STUDY = "training"
 
@@ -52,7 +52,7 @@ class StepReports:
     identity: Mapping[str, Any]
     read: Mapping[str, Any]
     """Description of the input."""
-    growth: HeadGrowth
+    growth: HeadMetricHistory
     latest: Sequence[Row] = field(default_factory=tuple)
     """Rows of the last successful observation: a failed one has rows at the same coordinates."""
 
@@ -130,7 +130,7 @@ def format_headline(step: int, identity: Mapping[str, Any], rows: Sequence[Row])
     parts = [
         f"{metric} {row.value:.4g}{format_deviation(row)} ({row.place})"
         for metric in dict.fromkeys(row.metric for row in rows)
-        if (row := worst_row(metric, rows)) is not None
+        if (row := find_worst_row(metric, rows)) is not None
     ]
     return f"step {step} of {identity['name']}: {', '.join(parts) or 'no numbers'}."
 
@@ -140,7 +140,7 @@ def format_deviation(row: Row) -> str:
     return "" if row.spread is None else f" ± {row.spread:.1g}"
 
 
-def worst_row(metric: str, rows: Sequence[Row]) -> Row | None:
+def find_worst_row(metric: str, rows: Sequence[Row]) -> Row | None:
     """The row with the worst value; None where no extreme is worse, or there is no number."""
     side = WORST.get(metric)
     if side is None:

@@ -67,33 +67,33 @@ class StopRules:
 
     def decide_conditions(self, report: Report) -> StopDecisions:
         """Decide the conditions; those on growth wait for a slope, and warnings are no verdicts."""
-        stop, stops = decide_gates(report, self.stop)
-        _, warns = decide_gates(report, self.warn)
+        stop, stops = decide_stop_conditions(report, self.stop)
+        _, warns = decide_stop_conditions(report, self.warn)
         return StopDecisions(stop, "; ".join(stops.values()), warns)
 
 
-def decide_gates(
+def decide_stop_conditions(
     report: Report, rules: Iterable[Condition]
 ) -> tuple[tuple[Verdict, ...], dict[str, str]]:
     """The verdicts, and messages of those that failed, by condition."""
-    ready = [condition for condition in rules if has_slopes(report, condition)]
+    ready = [condition for condition in rules if has_needed_slopes(report, condition)]
     verdicts = tuple(gates.decide_conditions(report, ready))
     failed = {
-        condition.text: f"{condition.text}: {verdict.text}{locate_aggregate(report, condition)}"
+        condition.text: f"{condition.text}: {verdict.text}{describe_row_of_aggregate(report, condition)}"
         for condition, verdict in zip(ready, verdicts, strict=True)
         if verdict.failed
     }
     return verdicts, failed
 
 
-def has_slopes(report: Report, condition: Condition) -> bool:
+def has_needed_slopes(report: Report, condition: Condition) -> bool:
     """Whether the slopes exist that the condition needs; they need a few observations."""
     if not condition.metric.endswith((GROWTH, LEFT)):
         return True
     return any(row.metric == condition.metric and row.value is not None for row in report.rows)
 
 
-def locate_aggregate(report: Report, condition: Condition) -> str:
+def describe_row_of_aggregate(report: Report, condition: Condition) -> str:
     """The location of the number behind an aggregate, which its verdict does not name."""
     if condition.aggregate not in ("min", "max"):
         return ""

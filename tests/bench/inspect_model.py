@@ -73,7 +73,7 @@ def inspected(model: Any, inputs: dict[str, torch.Tensor], *names: str) -> Calla
     metrics, stacks = choose_metrics(names), find_block_stacks(model, tokens(12))
     repeated = make_repeated_tokens(model, 0)
     assert repeated is not None
-    roles = metrics.on_repeats
+    roles = metrics.repeated_token_metrics
     on_text = tuple(name for name in metrics.heads if name not in roles)
 
     def run() -> None:

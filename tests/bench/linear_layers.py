@@ -42,8 +42,8 @@ def text(count: int) -> ModelInput:
 
 
 def inspected(subject: PreparedModel, plan: HeadPlan) -> Any:
-    metrics = plan.metrics.with_linear()
-    on_text = tuple(name for name in metrics.heads if name not in metrics.on_repeats)
+    metrics = plan.metrics.with_linear_metrics()
+    on_text = tuple(name for name in metrics.heads if name not in metrics.repeated_token_metrics)
     return measure_forward_pass(
         subject.body,
         subject.stacks,

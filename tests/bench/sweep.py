@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from attncli.processes.command_runs import run_to_file
+from attncli.processes.command_runs import run_command_to_report_file
 
 ITEMS = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 MODELS = [f"random:gpt2?layers=8&width={width}&heads=4" for width in range(8, 8 + 8 * ITEMS, 8)]
@@ -41,7 +41,9 @@ def told(name: str, before: tuple[float, float]) -> tuple[float, float]:
 def process_per_item(folder: Path) -> tuple[float, float]:
     before = spent()
     for place, model in enumerate(MODELS):
-        assert run_to_file(["inspect-model", model, *OPTIONS], folder / f"{place}.json").has_report
+        assert run_command_to_report_file(
+            ["inspect-model", model, *OPTIONS], folder / f"{place}.json"
+        ).has_report
     return told("a process per item", before)
 
 

@@ -64,7 +64,7 @@ def test_six_of_eight_layers_are_gated_delta_nets() -> None:
         layer for layer, kind in enumerate(kinds) if kind == "linear_attention"
     ]
     assert layers.headline() == "2 of 8 layers attend; 6 are gated delta nets"
-    assert layers.describe_unseen() == "gated delta nets in layers 0-2, 4-6"
+    assert layers.describe_unmeasured() == "gated delta nets in layers 0-2, 4-6"
 
 
 def test_layers_that_mix_nothing_are_counted_too() -> None:

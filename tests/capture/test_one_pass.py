@@ -51,7 +51,7 @@ from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import StatisticsRequest
 from attncli.capture.strips.visible_keys import KeySpans, find_visible_spans
-from attncli.errors import NotFinite
+from attncli.errors import NonFiniteNumbers
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import WITHOUT_WEIGHTS
@@ -427,7 +427,7 @@ def test_what_is_not_finite_is_refused_alike(number: float) -> None:
         model.get_parameter("layers.1.self_attn.k_proj.weight")[0, 0] = number
     said = []
     for setting in ("own", "off", ""):
-        with one_pass(setting), pytest.raises(NotFinite) as error:
+        with one_pass(setting), pytest.raises(NonFiniteNumbers) as error:
             observe(model, inputs)
         said.append(str(error.value))
     assert said[0] == said[1] == said[2]

@@ -14,7 +14,13 @@ from small_checkpoints import change_config, saved
 
 from attncli.capture.saved_maps.map_files import MapFile
 from attncli.cli.config.config_file import load_config_file
-from attncli.errors import InputError, LimitError, UsageError, list_first_names, unknown_name
+from attncli.errors import (
+    InputError,
+    LimitError,
+    UsageError,
+    list_first_names,
+    make_unknown_name_error,
+)
 from attncli.gates import parse_condition
 from attncli.gates.baseline_changes import parse_change
 from attncli.gates.row_selection import parse_selection_and_aggregate
@@ -191,7 +197,9 @@ def test_sizes_of_memory_are_plain_numbers() -> None:
 def test_lists_of_names_are_cut() -> None:
     assert list_first_names(range(3)) == "0, 1, 2"
     assert list_first_names(range(100)).endswith("39 and 60 more")
-    sentence = str(unknown_name("model type", "q" * 10_000, [f"{n:05}" for n in range(5000)]))
+    sentence = str(
+        make_unknown_name_error("model type", "q" * 10_000, [f"{n:05}" for n in range(5000)])
+    )
     assert len(sentence) < 1000
     assert sentence.endswith("and 4,960 more.")
 

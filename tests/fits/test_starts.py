@@ -18,7 +18,7 @@ from attncli.fits._width_search import (
     try_fit_at_width,
 )
 from attncli.patterns import build_pattern
-from attncli.registry import list_entries
+from attncli.registry import list_entry_names
 
 
 def pattern(text: str, length: int, causal: bool = False, seed: int = 0) -> csr_array:
@@ -120,7 +120,7 @@ def test_at_one_width_others_are_tried_only_where_those_with_the_smallest_logits
 
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("text", list_entries("attncli.patterns"))
+@pytest.mark.parametrize("text", list_entry_names("attncli.patterns"))
 def test_at_one_width_auto_serves_whatever_a_method_of_its_own_serves(
     text: str, causal: bool
 ) -> None:

@@ -8,11 +8,13 @@ import pytest
 
 from attncli.errors import UsageError
 from attncli.maps import MAPS
-from attncli.registry import call_from_text
+from attncli.registry import call_entry_from_text
 
 
 def made(text: str, tokens: int = 64, seed: int = 0) -> np.ndarray:
-    result: np.ndarray = call_from_text(MAPS, text, tokens=tokens, rng=np.random.default_rng(seed))
+    result: np.ndarray = call_entry_from_text(
+        MAPS, text, tokens=tokens, rng=np.random.default_rng(seed)
+    )
     return result
 
 

@@ -230,19 +230,19 @@ def test_a_queue_that_does_not_answer_loses_nobody(
     monkeypatch.setattr(submitit, "PATIENCE", 0.0)
     monkeypatch.setenv("SQUEUE_PARTITION", "another")
     queue = submitit.SlurmQueue()
-    assert queue.has_lost("77_1")
+    assert queue.has_lost_job("77_1")
     (slurm / "alive/77_1").touch()
-    assert not queue.has_lost("77_1")
+    assert not queue.has_lost_job("77_1")
     (slurm / "bin/squeue").write_text("#!/bin/sh\nexit 1\n")
     (slurm / "alive/77_1").unlink()
-    assert not queue.has_lost("77_1")
+    assert not queue.has_lost_job("77_1")
     (slurm / "bin/squeue").unlink()
     monkeypatch.setenv("PATH", str(slurm / "bin"))
-    assert not queue.has_lost("77_1")
+    assert not queue.has_lost_job("77_1")
     (slurm / "bin/squeue").write_text("#!/bin/sh\n")
     (slurm / "bin/squeue").chmod(0o755)
     monkeypatch.setattr(submitit, "PATIENCE", 60.0)
-    assert not queue.has_lost("77_1")
+    assert not queue.has_lost_job("77_1")
 
 
 def descendants(pid: int) -> Iterator[int]:
@@ -327,13 +327,13 @@ def test_two_drivers_in_one_folder_do_no_harm(nets: Path) -> None:
 def test_a_share_of_the_memory_is_all_that_a_worker_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     from attncli import resource_limits
     from attncli.processes.engines import local
-    from attncli.processes.engines.local import divide_resources
+    from attncli.processes.engines.local import divide_cores_and_memory
 
     assert (resource_limits.free_memory() or 0) > 0
     monkeypatch.setattr(local, "free_memory", lambda: 1001)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert resource_limits.MEMORY not in divide_resources(1)
-    half = divide_resources(2)
+    assert resource_limits.MEMORY not in divide_cores_and_memory(1)
+    half = divide_cores_and_memory(2)
     assert int(half[resource_limits.MEMORY]) == 500
     assert int(half["OMP_NUM_THREADS"]) == max(1, (os.cpu_count() or 1) // 2)
     monkeypatch.setenv(resource_limits.MEMORY, "1000")
@@ -461,15 +461,15 @@ def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     from fsspec.implementations.memory import MemoryFileSystem
 
     from attncli.commands.about.sweep.swept_models import list_reports, read_report_if_complete
-    from attncli.io.remote_files import read_address, remove_address, write_address
+    from attncli.io.remote_files import read_remote_file, remove_remote_file, write_remote_file
 
     place = "memory://sweep/a/net-1.json"
-    assert read_address(place) is None
+    assert read_remote_file(place) is None
     assert list_reports("memory://sweep/a") == []
-    write_address(place, b"{}")
-    write_address("memory://sweep/a/net-10.json", b"{}")
-    write_address("memory://sweep/a/net-9.json", b"{}")
-    assert read_address(place) == b"{}"
+    write_remote_file(place, b"{}")
+    write_remote_file("memory://sweep/a/net-10.json", b"{}")
+    write_remote_file("memory://sweep/a/net-9.json", b"{}")
+    assert read_remote_file(place) == b"{}"
     assert read_report_if_complete(place) is None, "no whole report"
     assert [name.rpartition("/")[2] for name in list_reports("memory://sweep/a")] == ["net-1.json", "net-9.json", "net-10.json"]  # fmt: skip
 
@@ -478,12 +478,12 @@ def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(MemoryFileSystem, "mv", fails)
     with pytest.raises(InputError, match="the line is cut"):
-        write_address(place, b"[]")
-    assert read_address(place) == b"{}"
+        write_remote_file(place, b"[]")
+    assert read_remote_file(place) == b"{}"
     assert len(list_reports("memory://sweep/a")) == 3
     monkeypatch.undo()
-    remove_address(place)
-    assert read_address(place) is None
+    remove_remote_file(place)
+    assert read_remote_file(place) is None
 
 
 @pytest.mark.slow

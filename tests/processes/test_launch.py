@@ -11,11 +11,11 @@ from attncli.cli.distributed import SHARED, can_divide_work
 from attncli.distributed_ranks import (
     ALONE,
     OWN,
-    Launch,
+    DistributedLaunch,
     environment_without_launch,
     read_launch_environment,
 )
-from attncli.processes.work_sharing import rank_share, share_work
+from attncli.processes.work_sharing import indices_of_rank, share_work
 
 MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
@@ -25,14 +25,17 @@ MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
     [
         ({}, ALONE),
         ({"RANK": "1", "WORLD_SIZE": "2"}, ALONE),
-        ({**MEETING, "RANK": "1", "WORLD_SIZE": "2"}, Launch(1, 2, 0)),
-        ({**MEETING, "RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}, Launch(5, 8, 1)),
-        ({**MEETING, "RANK": "0", "WORLD_SIZE": "1"}, Launch(0, 1, 0)),
+        ({**MEETING, "RANK": "1", "WORLD_SIZE": "2"}, DistributedLaunch(1, 2, 0)),
+        (
+            {**MEETING, "RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"},
+            DistributedLaunch(5, 8, 1),
+        ),
+        ({**MEETING, "RANK": "0", "WORLD_SIZE": "1"}, DistributedLaunch(0, 1, 0)),
         ({**MEETING, "RANK": "x", "WORLD_SIZE": "2"}, ALONE),
     ],
 )
 def test_a_rank_is_one_where_all_is_said_that_it_needs(
-    monkeypatch: pytest.MonkeyPatch, said: dict[str, str], meant: Launch
+    monkeypatch: pytest.MonkeyPatch, said: dict[str, str], meant: DistributedLaunch
 ) -> None:
     for name in OWN:
         monkeypatch.delenv(name, raising=False)
@@ -47,11 +50,11 @@ def test_a_process_started_by_a_rank_is_none() -> None:
 
 
 def test_shares_are_every_nth_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(rank_share("abcde")) == [0, 1, 2, 3, 4]
+    assert list(indices_of_rank("abcde")) == [0, 1, 2, 3, 4]
     assert share_work([1, 2], lambda item: 2 * item, str) == [2, 4]
     for name, value in {**MEETING, "RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    assert list(rank_share("abcde")) == [1, 3]
+    assert list(indices_of_rank("abcde")) == [1, 3]
 
 
 @pytest.mark.parametrize(

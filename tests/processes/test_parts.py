@@ -10,7 +10,7 @@ from commands import attn
 
 from attncli.analysis import text_loop
 from attncli.analysis.states.trajectories import Trajectory
-from attncli.processes.resume_cache import PARTS, build_result_cache, make_without_cache
+from attncli.processes.resume_cache import PARTS, build_result_cache, compute_without_cache
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_full_disk_ends_no_run(room: int, tmp_path: Path) -> None:
 
 def test_without_a_report_nothing_is_kept() -> None:
     assert build_result_cache()("one", lambda: 1) == 1
-    assert build_result_cache()("one", lambda: 2) == make_without_cache("one", lambda: 2)
+    assert build_result_cache()("one", lambda: 2) == compute_without_cache("one", lambda: 2)
 
 
 MODEL = ("random:gpt2?layers=2&width=32&heads=2", "--random-tokens", "8", "--samples", "2")
@@ -131,14 +131,14 @@ def test_what_leaves_more_than_its_result_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Maps are taken while a text is read; from a kept result there would be none."""
-    keeps = []
+    selects = []
 
     def looked_at(items: Sequence[Any], work: Callable[..., Any], name: Any, keep: Any) -> list[Any]:  # fmt: skip
-        keeps.append(keep)
+        selects.append(keep)
         return [work(item) for item in items]
 
     monkeypatch.setattr(text_loop, "share_work", looked_at)
     line = ("inspect-model", *MODEL, "--metric", "entropy")
     assert attn(*line, "--save-maps", str(tmp_path / "maps.safetensors")).code == 0
     assert attn(*line).code == 0
-    assert [keep is make_without_cache for keep in keeps] == [True, False]
+    assert [keep is compute_without_cache for keep in selects] == [True, False]

@@ -11,7 +11,7 @@ from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limi
 
 import attncli as attn
 from attncli.fits import _width_search
-from attncli.threads import one_blas_thread
+from attncli.threads import limit_blas_to_one_thread
 
 SMALL: dict[str, Any] = {"pattern": "window:3", "length": 8, "method": "learned"}
 
@@ -63,7 +63,7 @@ def test_also_where_it_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None
 def test_questions_that_overlap_give_back_what_was_there_before_the_first() -> None:
     """In each order of ending: the first to begin ends first, or last."""
     for first_ends_first in (True, False):
-        one, other = one_blas_thread(), one_blas_thread()
+        one, other = limit_blas_to_one_thread(), limit_blas_to_one_thread()
         one.__enter__()
         other.__enter__()
         assert set(threads()) == {1}

@@ -13,7 +13,7 @@ from reports import HAND_MADE, reports
 
 from attncli.records import Report, Verdict
 from attncli.render import FORMATS
-from attncli.sanitize import make_characters_visible
+from attncli.sanitize import escape_invisible_characters
 
 SCHEMA: dict[str, tuple[set[str], set[str], list[str]]] = {
     "testsuites": (set(), {"tests", "failures", "errors", "name", "time"}, ["testsuite"]),
@@ -72,7 +72,7 @@ def test_junit_follows_the_schema_and_counts_its_cases(report: Report) -> None:
         ]
         assert suite.get(place) == root.get(place) == str(sum(found))
     assert [case.get("name") for case in cases] == [
-        make_characters_visible(verdict.condition) for verdict in report.verdicts
+        escape_invisible_characters(verdict.condition) for verdict in report.verdicts
     ]
 
 
@@ -89,10 +89,10 @@ def test_the_schema_can_be_broken() -> None:
 @pytest.mark.slow
 @given(text=st.text())
 def test_any_text_fits_into_xml(text: str) -> None:
-    element = Element("a", {"b": make_characters_visible(text)})
-    element.text = make_characters_visible(text)
+    element = Element("a", {"b": escape_invisible_characters(text)})
+    element.text = escape_invisible_characters(text)
     again = ElementTree.fromstring(ElementTree.tostring(element, "unicode"))
-    assert again.get("b") == (again.text or "") == make_characters_visible(text)
+    assert again.get("b") == (again.text or "") == escape_invisible_characters(text)
 
 
 def test_github() -> None:
@@ -129,8 +129,8 @@ def test_an_annotation_is_one_line_and_reads_back(condition: str, text: str, fai
     assert match is not None
     if failed:
         assert match["level"] == "error"
-        assert unescaped(match["title"]) == f"attn x: {make_characters_visible(condition)}"
-        assert unescaped(match["data"]) == make_characters_visible(text)
+        assert unescaped(match["title"]) == f"attn x: {escape_invisible_characters(condition)}"
+        assert unescaped(match["data"]) == escape_invisible_characters(text)
 
 
 def test_the_step_summary_is_appended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

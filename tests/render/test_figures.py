@@ -15,7 +15,12 @@ from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import parse_variants
 from attncli.networks.weights import GeneratedNetwork
 from attncli.records import Definition, Report, Row, View
-from attncli.render.plots.chart import collect_charts, is_geometric, is_magnitude, needs_symlog
+from attncli.render.plots.chart import (
+    collect_charts,
+    is_geometric_sequence,
+    is_log_axis_suitable,
+    needs_symlog,
+)
 from attncli.render.plots.curves import draw_curve_figure
 from attncli.render.plots.figure import save_figure
 from attncli.render.plots.fitted_curves import find_best_law
@@ -162,14 +167,14 @@ def test_widths_stand_against_log_n_with_the_law_that_was_fitted(tmp_path: Path)
 )  # fmt: skip
 def test_log_axes_are_for_sweeps_that_double(places: list[int], doubling: bool) -> None:
     (one,) = collect_charts(sweep(places, [1.0] * len(places)))
-    assert is_geometric(one) == doubling
+    assert is_geometric_sequence(one) == doubling
 
 
 def test_magnitudes_have_a_log_axis_and_collapse_a_squeezed_one() -> None:
     (far,) = collect_charts(report_of(*curve("a", [1.0, 50.0, 2000.0])))
     (deep,) = collect_charts(report_of(*curve("a", [0.5, -50.0, -2000.0])))
     (near,) = collect_charts(report_of(*curve("a", [100.0, 150.0, 200.0])))
-    assert [(is_magnitude(one), needs_symlog(one)) for one in (far, deep, near)] == [(True, False), (False, True), (False, False)]  # fmt: skip
+    assert [(is_log_axis_suitable(one), needs_symlog(one)) for one in (far, deep, near)] == [(True, False), (False, True), (False, False)]  # fmt: skip
 
 
 def test_letters_stay_letters_and_fonts_are_embedded(tmp_path: Path) -> None:

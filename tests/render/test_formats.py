@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleRenderable
 from attncli import __version__
 from attncli.records import SCHEMA_VERSION, Report, Row, View
 from attncli.render import FORMATS
-from attncli.sanitize import make_characters_visible
+from attncli.sanitize import escape_invisible_characters
 
 CONTRACT = {
     "schema_version",
@@ -210,9 +210,9 @@ def test_csv_jsonl_and_json_agree_number_for_number(report: Report) -> None:
             if isinstance(value, int | float):
                 assert float(flat[name]) == value
             elif value is not None:
-                assert flat[name].removeprefix("'") == make_characters_visible(value).removeprefix(
-                    "'"
-                )
+                assert flat[name].removeprefix("'") == escape_invisible_characters(
+                    value
+                ).removeprefix("'")
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from attncli.options.shared import OutputOptions
 from attncli.records import ROW_COLUMNS, Report, Row
 from attncli.render import FORMATS
 from attncli.reports.reading import from_json
-from attncli.sanitize import make_characters_visible, sanitize_value
+from attncli.sanitize import escape_invisible_characters, sanitize_value
 
 HOSTILE = (
     "a\n::error::stopped",
@@ -163,7 +163,7 @@ def test_texts_made_visible_as_they_are_shown_are_as_visible_as_all(
 ) -> None:
     """One name of a report is hostile, wherever it stands; formats look at what they show alone."""
     name = data.draw(st.sampled_from(sorted(set(texts_in(report)))))
-    assume(make_characters_visible(text) not in texts_in(report))
+    assume(escape_invisible_characters(text) not in texts_in(report))
     hostile = renamed(report, name, text)
     assert WAYS[way](hostile) == WAYS[way](sanitize_value(hostile))
 
@@ -242,7 +242,7 @@ def test_markdown_shows_the_text_and_no_markup_of_it(text: str) -> None:
     parser = MarkdownIt("js-default", {"html": True})
     page = Reader(parser.render(shown("markdown", hostile_report(text))))
     assert page.tags == Reader(parser.render(shown("markdown", hostile_report("x")))).tags
-    squeezed = " ".join(make_characters_visible(text).split())
+    squeezed = " ".join(escape_invisible_characters(text).split())
     assert squeezed in " ".join(page.text.split())
 
 
@@ -253,7 +253,7 @@ def test_junit_is_xml_with_the_same_elements(text: str) -> None:
         for each in (text, "x")
     )
     assert [element.tag for element in root.iter()] == [element.tag for element in plain.iter()]
-    assert root.find(".//testcase").attrib["name"] == make_characters_visible(text)  # type: ignore[union-attr]
+    assert root.find(".//testcase").attrib["name"] == escape_invisible_characters(text)  # type: ignore[union-attr]
 
 
 @given(text=texts)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from attncli.records import Picture, Report
+from attncli.records import MapPicture, Report
 from attncli.render.plots.figure import save_figure
 from attncli.render.plots.maps import max_pool
 from attncli.render.plots.terminal import plot_in_terminal
@@ -15,7 +15,7 @@ from attncli.render.plots.terminal import plot_in_terminal
 EYE = tuple(tuple(float(i == j) for j in range(8)) for i in range(8))
 LOST = tuple(tuple(0.25 * (i == j == 5) for j in range(8)) for i in range(8))
 HALF = tuple(tuple(0.5 * value for value in row) for row in EYE)
-DRAWN = Picture("eight tokens", {"target": EYE, "achieved": HALF, "|error|": LOST})
+DRAWN = MapPicture("eight tokens", {"target": EYE, "achieved": HALF, "|error|": LOST})
 REPORT = Report("example", "A diagonal.", (), {}, {}, pictures=(DRAWN,))
 
 
@@ -42,7 +42,7 @@ target (█ = 1.000)    achieved (█ = 1.000)  |error| (█ = 0.2500)
 @pytest.mark.parametrize("width", [30, 50, 300])
 def test_maps_fit_the_terminal(width: int) -> None:
     wide = tuple(tuple(float(i == j) for j in range(150)) for i in range(150))
-    big = Picture("big", {"target": wide, "achieved": wide, "|error|": wide})
+    big = MapPicture("big", {"target": wide, "achieved": wide, "|error|": wide})
     lines = drawn(dataclasses.replace(REPORT, pictures=(big,)), width).splitlines()
     assert max(map(len, lines)) <= width
 
@@ -80,12 +80,12 @@ def test_figures_of_maps_have_the_same_bytes_every_time(tmp_path: Path) -> None:
     assert (tmp_path / "1.svg").read_bytes() == (tmp_path / "2.svg").read_bytes()
 
 
-NAMED = Picture(
+NAMED = MapPicture(
     "head 2.3", {"2.3": EYE}, ("[CLS]", " the", "fox", "is", "quick", "and", "red", ".")
 )
 
 
-def lines_of(picture: Picture, width: int, height: int) -> list[str]:
+def lines_of(picture: MapPicture, width: int, height: int) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height, color_system=None, highlight=False)  # fmt: skip
     with console.capture() as capture:
         console.print(plot_in_terminal(dataclasses.replace(REPORT, pictures=(picture,))))
@@ -118,7 +118,7 @@ def test_maps_with_tokens_scale_to_the_screen(width: int, height: int) -> None:
     """Of what has no room one token stands for several, and no weight is lost."""
     cells = tuple(tuple(float(i == j) for j in range(90)) for i in range(90))
     words = tuple(f"token{index}" for index in range(90))
-    lines = lines_of(Picture("head 0.0", {"0.0": cells}, words), width, height)
+    lines = lines_of(MapPicture("head 0.0", {"0.0": cells}, words), width, height)
     assert max(map(len, lines)) <= width
     assert len(lines) <= height
     rows = [line for line in lines if "│" in line]

@@ -10,20 +10,20 @@ from commands import attn
 from matplotlib.figure import Figure
 
 import attncli
-from attncli.records import Report, Track
+from attncli.records import PointTrack, Report
 from attncli.render.json import build_document, json
 from attncli.render.plots.figure import draw_report, save_figure
-from attncli.render.plots.point_trajectories import draw_track
+from attncli.render.plots.point_trajectories import draw_point_track
 from attncli.reports.reading import from_json
 
 ARC = (((1.0, 0.0), (0.0, 1.0)), ((-1.0, 0.0), (0.0, -1.0)))
 WALK = (((1.0, 0.0), (0.5, 0.5), (0.2, 0.1)), ((-1.0, 0.0), (-0.5, -0.5), (0.2, 0.1)))
-REPORT = Report("example", "Two points.", (), {}, {}, tracks=tuple(Track(f"width {width}", name, WALK, ARC) for width in (8, 16) for name in ("SAN", "SAN+skip", "both")))  # fmt: skip
+REPORT = Report("example", "Two points.", (), {}, {}, tracks=tuple(PointTrack(f"width {width}", name, WALK, ARC) for width in (8, 16) for name in ("SAN", "SAN+skip", "both")))  # fmt: skip
 
 
 def test_what_is_drawn_is_what_was_walked() -> None:
     axes = Figure().subplots()
-    draw_track(axes, REPORT.tracks[0])
+    draw_point_track(axes, REPORT.tracks[0])
     lines = [line.get_xydata().tolist() for line in axes.lines]
     assert lines[:2] == [[list(place) for place in way] for way in ARC]
     assert lines[2] == [list(place) for place in WALK[0]]
@@ -35,7 +35,7 @@ def test_what_is_drawn_is_what_was_walked() -> None:
 def test_a_way_that_runs_off_does_not_make_the_arcs_a_dot() -> None:
     axes = Figure().subplots()
     far = dataclasses.replace(REPORT.tracks[0], ways=(((0.0, 0.0), (1e6, 0.0)),))
-    draw_track(axes, far)
+    draw_point_track(axes, far)
     assert axes.get_xlim()[1] == pytest.approx(4.32)
 
 

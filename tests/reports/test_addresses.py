@@ -9,7 +9,7 @@ import pytest
 from commands import attn
 
 import attncli
-from attncli.io.remote_files import read_address, write_address
+from attncli.io.remote_files import read_remote_file, write_remote_file
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -24,12 +24,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         path = str(tmp_path / f"{name}.json")
         run = ("rank-collapse", *SMALL, "--variants", "SAN", "--init-scale", scale)
         assert attn(*run, "-q", "-o", path).code == 0
-        write_address(f"{folder}/{name}.json", Path(path).read_bytes())
+        write_remote_file(f"{folder}/{name}.json", Path(path).read_bytes())
     return folder
 
 
 def document(address: str) -> Any:
-    found = read_address(address)
+    found = read_remote_file(address)
     assert found is not None, f"nothing lies at {address}"
     return json.loads(found)
 
@@ -59,7 +59,7 @@ def test_reports_are_written_to_addresses(place: str) -> None:
     assert document(written)["rows"] == document(f"{place}/step-1.json")["rows"]
     made = f"{place}/made.jsonl"
     assert attn("rank-collapse", *SMALL, "-q", "-o", made).code == 0
-    assert b"log10_residual" in (read_address(made) or b"")
+    assert b"log10_residual" in (read_remote_file(made) or b"")
     assert attn("check", written, "-o", f"{place}/unnamed").code == 2, "in which format?"
 
 
@@ -73,13 +73,13 @@ def test_baselines_lie_at_addresses(place: str, tmp_path: Path, monkeypatch: pyt
     assert attn(*line).code == 5
     assert (attn(*line, "--accept").code, attn(*line).code) == (0, 0)
     assert document(base)["rows"] == document(f"{place}/step-2.json")["rows"]
-    write_address(base, read_address(f"{place}/step-1.json") or b"")
+    write_remote_file(base, read_remote_file(f"{place}/step-1.json") or b"")
     assert attn(*line, "--keep", kept).code == 1
     assert document(f"{kept}/moved.json")["rows"] == document(f"{place}/step-2.json")["rows"]
     before = document(base)
     assert attn(*line, "--keep", f"{place}/baselines").code == 1
     assert document(base) == before, "a baseline is written by --accept alone"
-    assert read_address(f"{place}/baselines/moved.new.json") is not None
+    assert read_remote_file(f"{place}/baselines/moved.new.json") is not None
     assert not [path.name for path in tmp_path.iterdir() if path.name.endswith(":")]
 
 

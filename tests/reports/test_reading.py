@@ -173,7 +173,7 @@ def test_types_are_examined_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return get_type_hints(kind)
 
     monkeypatch.setattr(json_records, "get_type_hints", counted)
-    json_records.build_reader.cache_clear()
+    json_records.make_json_reader.cache_clear()
     assert len(read_report(str(VERSION_1)).rows) == 32
     assert len(kinds) == len(set(kinds)) > 1
 
@@ -204,7 +204,7 @@ def test_a_file_longer_than_any_report_is_refused_before_it_is_read(
     if scheme:
         pytest.importorskip("fsspec")
     monkeypatch.setattr(reading, "MOST_BYTES", 1000)
-    monkeypatch.setattr(reading, "read_address", None)
+    monkeypatch.setattr(reading, "read_remote_file", None)
     monkeypatch.setattr(reading, "open", lambda path, mode: Unread(path), raising=False)
     path = tmp_path / "long.json"
     path.write_bytes(b" " * 1001)

@@ -262,7 +262,7 @@ def test_what_only_a_longer_text_refuses_is_run_in_plain_numbers_too(
 
     model, inputs = TINY["bert"]()
     subject = subject_of(model, inputs, exact=True)
-    monkeypatch.setattr(VariantRun, "run_exactly", refuse)
+    monkeypatch.setattr(VariantRun, "run_in_exact_arithmetic", refuse)
     text = ModelInput("text", "token ids", inputs, 0)
     auto = CollapseModel(subject.body, subject.anatomy, True, why_plain={})
     (found,) = run_variants(auto, text, {"SAN": VARIANTS["SAN"]}, [METRIC], lambda: None)[

@@ -17,7 +17,7 @@ from torch import nn
 
 from attncli.ablation import recognise_block_anatomy
 from attncli.analysis.states.model_variant_runs import CollapseModel, run_variants
-from attncli.errors import NoRule
+from attncli.errors import NoExactRule
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.models.inputs.model_input import ModelInput
@@ -223,7 +223,7 @@ def test_a_change_that_a_view_would_have_to_see_is_refused_by_its_reason() -> No
     x = stream()
     turned = x.transpose(1, 2)
     with pytest.raises(
-        NoRule, match=r"add_, which changes in place what other views .* leave `exact` out"
+        NoExactRule, match=r"add_, which changes in place what other views .* leave `exact` out"
     ):
         x.add_(1.0)
     del turned
@@ -306,7 +306,7 @@ def test_differences_by_the_error_function_have_all_their_digits(name: str, scal
 @pytest.mark.parametrize("name", ["unique_consecutive", "fft_fft", "histc"])
 def test_a_refusal_names_the_function_and_says_what_to_do(name: str) -> None:
     function = getattr(torch, name, torch.fft.fft)
-    with pytest.raises(NoRule, match=r"no rule for \w+ of the stream .*: leave `exact` out"):
+    with pytest.raises(NoExactRule, match=r"no rule for \w+ of the stream .*: leave `exact` out"):
         function(stream())
 
 

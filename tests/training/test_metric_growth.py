@@ -8,7 +8,7 @@ from training_runs import PROBE, llama, train
 
 import attncli as attn
 from attncli.records import Row
-from attncli.training.metric_growth import HeadGrowth
+from attncli.training.metric_growth import HeadMetricHistory
 from attncli.training.stop_rules import StopRules, parse_conditions
 
 
@@ -18,7 +18,7 @@ def rows(value: float | None, metric: str = "max_logit") -> list[Row]:
 
 def after(values: Any, metric: str = "max_logit", **how: Any) -> list[Row]:
     """At steps 10, 20, 30 …"""
-    growth = HeadGrowth([metric], **how)
+    growth = HeadMetricHistory([metric], **how)
     for place, value in enumerate(values, start=1):
         growth.add(10 * place, rows(value, metric))
     return list(growth.rows(rows(values[-1], metric)))

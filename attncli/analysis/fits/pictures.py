@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from attncli.fits._fit_files import SavedFit
 from attncli.fits._verify import mask_future, row_blocks
 from attncli.maths.rounding import matmul_in_dtype, round_to_dtype
-from attncli.records import Picture, Report
+from attncli.records import MapPicture, Report
 
 Array = NDArray[np.float64]
 
@@ -22,7 +22,7 @@ def add_pictures(report: Report, fits: Sequence[SavedFit]) -> Report:
     return replace(report, pictures=tuple(build_picture(fit) for fit in fits))
 
 
-def build_picture(fit: SavedFit) -> Picture:
+def build_picture(fit: SavedFit) -> MapPicture:
     """Build the plot from blocks of rows: no token × token array is in memory."""
     stored, dtype = fit.module, fit.module.dtype
     w_q, w_k, x = (round_to_dtype(part, dtype) for part in (stored.w_q, stored.w_k, stored.x))
@@ -42,6 +42,6 @@ def build_picture(fit: SavedFit) -> Picture:
             np.maximum.at(grid, band, np.maximum.reduceat(values, edges[:-1], axis=1))
     panels = {"target": target, "achieved": achieved, "|error|": error}
     title = f"{fit.pattern} by {fit.method}, {length} tokens"
-    return Picture(
+    return MapPicture(
         title, {name: tuple(tuple(row) for row in cells.tolist()) for name, cells in panels.items()}
     )

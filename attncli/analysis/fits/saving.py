@@ -7,7 +7,7 @@ from attncli.analysis import Say
 from attncli.errors import UsageError
 from attncli.fits import FitRequest
 from attncli.fits._fit_files import SavedFit, fit_metadata, fit_tensors
-from attncli.io.tensor_files import save_tensors
+from attncli.io.tensor_files import save_safetensors_and_report
 
 
 def write_fits(
@@ -22,4 +22,4 @@ def write_fits(
         raise UsageError(
             f"no method made a module to write to {path}: allow more width or another method."
         )
-    save_tensors(path, fit_tensors(fits), fit_metadata(fits, request, patterns), say)
+    save_safetensors_and_report(path, fit_tensors(fits), fit_metadata(fits, request, patterns), say)

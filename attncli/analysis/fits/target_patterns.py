@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from attncli.errors import UsageError, it_or_them, parameters_with_verb
+from attncli.errors import UsageError, choose_pronoun, join_parameters_with_verb
 from attncli.options.model import CheckpointOptions, InputOptions
 from attncli.options.patterns import DEFAULT_LENGTH, PatternOptions
 
@@ -53,7 +53,7 @@ class ChosenPatterns:
             )
         return targets
 
-    def add_sources(self, report: "Report") -> "Report":
+    def add_pattern_sources(self, report: "Report") -> "Report":
         """The report with the models and matrices that patterns were taken from."""
         from attncli.patterns._user_matrices import describe_matrices
 
@@ -83,14 +83,14 @@ def choose_patterns(
         head for head in map(parse_model_head, dict.fromkeys(options.chosen)) if head is not None
     ]
     if not heads:
-        if inputs.set_names():
+        if inputs.list_set_options():
             raise UsageError(
                 "texts and tokens are for heads of models: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave them out.",
-                about=inputs.set_names(),
+                about=inputs.list_set_options(),
             )
         if idle:
             raise UsageError(
-                f"{parameters_with_verb(idle, 'is', 'are')} for models that are run, and none is: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave {it_or_them(idle)} out.",
+                f"{join_parameters_with_verb(idle, 'is', 'are')} for models that are run, and none is: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave {choose_pronoun(idle)} out.",
                 about=idle,
             )
         return ChosenPatterns(options)
@@ -118,8 +118,10 @@ def capture_head_maps(
     from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
     from attncli.models.loading.load import load_model
 
-    requested = inputs.to_read(options.length, seed)
-    checkpoint = load_model(model, files.to_load(seed), make_check_before_weights(requested))
+    requested = inputs.build_requested_input(options.length, seed)
+    checkpoint = load_model(
+        model, files.build_load_options(seed), make_check_before_weights(requested)
+    )
     texts = make_inputs(checkpoint, requested)
     if len(texts) > 1:
         raise UsageError(f"{len(texts)} inputs are given: a pattern is a map of one, so give one.")

@@ -22,11 +22,11 @@ class HeadSelection:
         cls,
         heads: "Mapping[AttentionSite, Collection[int]]",
         layers: Collection[int] | None,
-        keeps: Callable[[int, int], bool],
+        selects: Callable[[int, int], bool],
     ) -> "HeadSelection":
         """`heads`: the numbers of every attention's heads in the whole model."""
         selected = {
-            site: sum(keeps(site.layer, head) for head in own)
+            site: sum(selects(site.layer, head) for head in own)
             for site, own in heads.items()
             if layers is None or site.layer in layers
         }

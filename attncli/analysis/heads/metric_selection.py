@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from attncli.analysis.heads.classification import role_rules
 from attncli.analysis.heads.classification.role_rules import DEFINITION, ROLE
 from attncli.analysis.heads.rows.extra_metric_definitions import DEFINITIONS, PAIR
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.attention import ATTENTION, HEAD_GROUPS
@@ -50,15 +50,15 @@ class MetricSelection:
     """How many of each head's strongest pairs of tokens are reported."""
 
     @property
-    def on_repeats(self) -> tuple[str, ...]:
+    def repeated_token_metrics(self) -> tuple[str, ...]:
         """The metrics that need random tokens repeated twice."""
         return tuple(name for name in self.heads if ATTENTION.spec(name).group == "roles")
 
-    def with_linear(self) -> "MetricSelection":
+    def with_linear_metrics(self) -> "MetricSelection":
         """The default set where layers are linear too."""
         return replace(self, heads=(*self.heads, *LINEAR_HEADS))
 
-    def on_generated(self) -> dict[str, tuple[str, ...]]:
+    def generated_text_metrics(self) -> dict[str, tuple[str, ...]]:
         """The metrics of each kind of generated text."""
         kinds = dict.fromkeys(
             ATTENTION.spec(name).text for name in self.heads if ATTENTION.spec(name).text
@@ -132,5 +132,5 @@ def expand_metric_group(name: str) -> list[str]:
         return groups[name]
     known = [*ATTENTION.names(), *list_state_metrics(), ROLE]
     if name not in known:
-        raise unknown_name("metric", name, [*known, *GROUPS])
+        raise make_unknown_name_error("metric", name, [*known, *GROUPS])
     return [name]

@@ -82,7 +82,7 @@ from attncli.models.inputs.shuffled_tokens import shuffle_tokens
 from attncli.models.inputs.synthetic_texts import make_synthetic_texts
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.processes.work_sharing import rank_share
+from attncli.processes.work_sharing import indices_of_rank
 from attncli.records import RANDOM, SHUFFLED, Finding, Report, Row, Scalar
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class HeadPlan:
 
     metrics: MetricSelection
     layers: frozenset[int] | None = None
-    keeps: Keeps = select_every_head
+    selects: Keeps = select_every_head
     ranking: HeadRanking | None = None
     shuffle: bool = False
     seed: int = 0
@@ -140,10 +140,14 @@ TakesMetadata = Callable[["MapMetadata", Mapping[AttentionSite, Mapping[str, Sca
 
 
 class Inspection(Protocol):
-    """`inspect_model` of a model and its texts; `also` and `beyond` as there."""
+    """`inspect_model` of a model and its texts; `on_strip` and `metadata` as there."""
 
     def __call__(
-        self, *, progress: Progress, also: Look | None = None, beyond: TakesMetadata | None = None
+        self,
+        *,
+        progress: Progress,
+        on_strip: Look | None = None,
+        take_metadata: TakesMetadata | None = None,
     ) -> Report: ...
 
 
@@ -153,23 +157,23 @@ def inspect_model(
     control: PreparedModel | None,
     texts: Sequence[ModelInput],
     plan: HeadPlan,
-    also: Look | None = None,
+    on_strip: Look | None = None,
     progress: Progress = ignore_progress,
-    beyond: TakesMetadata | None = None,
+    take_metadata: TakesMetadata | None = None,
 ) -> Report:
-    """Inspect the model. `control`: the random-init model; `also` receives the strips of the first text.
-
-    `beyond` is called with the metadata that these maps lack, and each attention layer's row keys.
-    """
-    runs = observe_with_controls(subject, control, checkpoint.identity, texts, plan, also, progress)
+    """Inspect the model. `control`: the random-init model; `on_strip` receives the strips of the first
+    text, `take_metadata` the metadata that these maps lack, and each attention layer's row keys."""
+    runs = observe_with_controls(
+        subject, control, checkpoint.identity, texts, plan, on_strip, progress
+    )
     rows, heads = build_rows(runs, subject, plan, list(map(TokenNames.of_text, texts)))
     roles = plan.metrics.roles
     streams = measure_stream_gains(subject, texts) if roles else None
     rows += streams.rows(len(texts)) if streams else ()
     layers = LayerCounts.of(subject.stacks, subject.shapes, subject.mixers)
-    if beyond is not None:
+    if take_metadata is not None:
         keys = site_keys(runs.own.sites, subject.stacks)
-        beyond(collect_map_metadata(rows, layers, subject, plan, keys, len(texts)), keys)
+        take_metadata(collect_map_metadata(rows, layers, subject, plan, keys, len(texts)), keys)
     labels = [text.labels for text in texts]
     findings = list_findings(rows, heads, labels, layers, subject, runs.own) if roles else ()
     findings += (streams.finding(),) if streams else ()
@@ -215,17 +219,19 @@ def observe_with_controls(
     identity: Mapping[str, Any],
     texts: Sequence[ModelInput],
     plan: HeadPlan,
-    also: Look | None,
+    on_strip: Look | None,
     progress: Progress,
 ) -> ModelAndControls:
     """Run every forward pass that is needed, of the model and its controls."""
     mixed = [moved for text in texts if plan.shuffle and (moved := shuffle_tokens(text, plan.seed))]
-    passes = len(rank_share(texts)) * (2 if control else 1) + len(rank_share(mixed))
+    passes = len(indices_of_rank(texts)) * (2 if control else 1) + len(indices_of_rank(mixed))
     attentions = len(subject.shapes) + len(select_linear_heads(subject, plan).layers)
     meter = ProgressMeter(progress, passes * attentions)
     null = UniformAttentionControl()
     runs = ModelAndControls(
-        observe_model(subject, identity, OWN, texts, plan, null=null, meter=meter, also=also)
+        observe_model(
+            subject, identity, OWN, texts, plan, null=null, meter=meter, on_strip=on_strip
+        )
     )
     if control is not None:
         runs.nulls[RANDOM] = observe_model(control, identity, RANDOM, texts, plan, null, meter)
@@ -244,21 +250,22 @@ def observe_model(
     plan: HeadPlan,
     null: UniformAttentionControl,
     meter: ProgressMeter,
-    also: Look | None = None,
+    on_strip: Look | None = None,
     like: HeadObservations | None = None,
 ) -> HeadObservations:
     """Measure random tokens for the metrics that need them, the texts for all others; only texts if
     it reads no tokens.
 
-    `like`: measure only what that one has measured on its texts. Random tokens have no order to
-    shuffle.
+    `like`: measure only what that one has measured on its texts. Random tokens have no order.
     """
     linear, metrics = select_linear_heads(subject, plan), plan.metrics
     found = HeadObservations(numbers=linear.heads)
     if like is None:
         found.repeated = observe_repeated_tokens(subject, plan, null)
         found.made = observe_generated_texts(subject, plan, null)
-    elsewhere = (like or found).not_on_texts(metrics.on_repeats, metrics.on_generated())
+    elsewhere = (like or found).metrics_not_on_texts(
+        metrics.repeated_token_metrics, metrics.generated_text_metrics()
+    )
     on_text = tuple(name for name in metrics.heads if name not in elsewhere)
     pairs = metrics.pairs if what == OWN else 0
     request = PassRequest(on_text, metrics.states, plan.layers, pairs=pairs)
@@ -270,11 +277,11 @@ def observe_model(
         strip_memory=plan.strip_memory,
         proved=subject.shapes,
         linear=linear,
-        apart=subject.apart,
+        apart=subject.uncapturable_paths,
     )
 
     def measure_alone(text: ModelInput, tick: Tick, look: Look | None = None) -> PassResult:
-        return run(HeadObserver(request, null, text.name, tick), kwargs=text.kwargs, also=look)
+        return run(HeadObserver(request, null, text.name, tick), kwargs=text.kwargs, on_strip=look)
 
     def measure_batch(batch: Sequence[ModelInput]) -> list[PassResult]:
         observer = BatchObserver(request, null, batch[0].name, len(batch), meter.advance)
@@ -285,12 +292,12 @@ def observe_model(
     batches = TextBatches(subject, request, texts, measure_batch, judge)
 
     def measure_text(place: int, text: ModelInput) -> PassResult:
-        look = also if place == 0 else None
+        look = on_strip if place == 0 else None
         found = None if look else batches.take(place)
         return found or measure_alone(text, meter.advance, look)
 
     made_of = (
-        (PassResult, AttentionSite, ActivationPeak, HeadPairs) if also is None else None
+        (PassResult, AttentionSite, ActivationPeak, HeadPairs) if on_strip is None else None
     )  # what is shown is not kept
     found.texts += apply_to_texts(subject.body, texts, measure_text, identity, what, made_of)
     found.batches_differ = batches.differs
@@ -301,11 +308,9 @@ def observe_repeated_tokens(
     subject: PreparedModel, plan: HeadPlan, null: UniformAttentionControl
 ) -> list[PassResult]:
     """Measure the roles' input, draw by draw, where the model reads tokens."""
-    names = plan.metrics.on_repeats
+    names = plan.metrics.repeated_token_metrics
     repeated = (
-        make_repeated_tokens(subject.body, plan.seed)
-        if names and subject.reads_words_alone
-        else None
+        make_repeated_tokens(subject.body, plan.seed) if names and subject.reads_text_only else None
     )
     if repeated is None:
         return []
@@ -315,13 +320,18 @@ def observe_repeated_tokens(
 
     def run_alone(draw: int) -> PassResult:
         observer = HeadObserver(request, null, where, ignore_progress_share)
-        return run(observer, kwargs=repeated.select_draw(draw), linear=linear, apart=subject.apart)
+        return run(
+            observer,
+            kwargs=repeated.select_draw(draw),
+            linear=linear,
+            apart=subject.uncapturable_paths,
+        )
 
     together = BatchObserver(request, null, where, DRAWS, ignore_progress_share)
     with suppress(
         AttnError
     ):  # what does not run, or is not understood, in a batch: each alone says why
-        run(together, kwargs=repeated.kwargs, apart=subject.apart)
+        run(together, kwargs=repeated.kwargs, apart=subject.uncapturable_paths)
     draws = together.results()
     if draws and not linear.layers:
         return draws
@@ -338,9 +348,9 @@ def observe_generated_texts(
 ) -> dict[str, list[PassResult]]:
     """Measure generated texts for copying, where the model reads tokens."""
     found: dict[str, list[PassResult]] = {}
-    if not subject.reads_words_alone:
+    if not subject.reads_text_only:
         return found
-    for kind, names in plan.metrics.on_generated().items():
+    for kind, names in plan.metrics.generated_text_metrics().items():
         for made in make_synthetic_texts(subject.body, kind, plan.seed):
             seen = measure_forward_pass(
                 subject.body,
@@ -353,7 +363,7 @@ def observe_generated_texts(
                 strip_memory=plan.strip_memory,
                 proved=subject.shapes,
                 linear=select_linear_heads(subject, plan),
-                apart=subject.apart,
+                apart=subject.uncapturable_paths,
             )
             found.setdefault(kind, []).append(seen)
     return found
@@ -380,7 +390,11 @@ def collect_map_metadata(
     roles = [
         row
         for row in build_head_rows(
-            repeats_plan.metrics.on_repeats if repeated else (), own, {}, keys, plan.keeps
+            repeats_plan.metrics.repeated_token_metrics if repeated else (),
+            own,
+            {},
+            keys,
+            plan.selects,
         )
         if row.keys.get("span") != LINEAR  # whose maps no file has
     ]
@@ -410,10 +424,10 @@ def build_rows(
     """All rows, and the heads as they are gathered from them."""
     metrics = plan.metrics
     keys = site_keys(runs.own.sites, subject.stacks)
-    rows = list(build_head_rows(metrics.heads, runs.own, runs.nulls, keys, plan.keeps))
-    drawn = metrics.on_repeats if runs.own.repeated else ()
+    rows = list(build_head_rows(metrics.heads, runs.own, runs.nulls, keys, plan.selects))
+    drawn = metrics.repeated_token_metrics if runs.own.repeated else ()
     heads = classify_heads(rows, drawn) if metrics.roles else []
-    pairs = build_pair_rows(runs.own, names, keys, plan.keeps, metrics.pairs)
+    pairs = build_pair_rows(runs.own, names, keys, plan.selects, metrics.pairs)
     rows = [*build_role_rows(heads), *rows, *pairs]
     units = {name: metrics.definitions()[name].unit for name in metrics.states}
     states = build_state_rows(metrics.states, units, runs.own, runs.nulls)
@@ -432,7 +446,7 @@ def list_findings(
     softmax = [head for head in heads if not is_linear(head)]
     own = [row for row in rows if row.keys.get("span") != LINEAR]
     shortest = min(seen.tokens for seen in observed.texts)
-    unseen = layers.describe_unseen(subject.linear.kinds)
+    unseen = layers.describe_unmeasured(subject.linear.kinds)
     refused = subject.linear.refused.items()
     return (
         *build_findings(own, softmax, labels, unseen, shortest),
@@ -466,12 +480,12 @@ def list_headline_remarks(
 
 
 def select_linear_heads(subject: PreparedModel, plan: HeadPlan) -> LinearAttentionHeads:
-    return LinearAttentionHeads.of(subject.linear.found, plan.layers, plan.keeps)
+    return LinearAttentionHeads.of(subject.linear.found, plan.layers, plan.selects)
 
 
 def select_heads(subject: PreparedModel, plan: HeadPlan) -> HeadSelection:
     heads = {site: range(shape.heads) for site, shape in subject.shapes.items()}
-    return HeadSelection.of(heads, plan.layers, plan.keeps)
+    return HeadSelection.of(heads, plan.layers, plan.selects)
 
 
 def describe_maps(rows: Sequence[Row], heads: Sequence[ClassifiedHead]) -> str:
@@ -546,7 +560,11 @@ def describe_source(
         else {}
     )
     draws = {"role_draws": len(observed.repeated)} if observed.repeated else {}
-    elsewhere = sorted(observed.not_on_texts(metrics.on_repeats, metrics.on_generated()))
+    elsewhere = sorted(
+        observed.metrics_not_on_texts(
+            metrics.repeated_token_metrics, metrics.generated_text_metrics()
+        )
+    )
     return {
         "texts": [text.describe() for text in texts],
         "roles_on": describe_input_for_roles(observed),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attncli.analysis.heads.classification.role_rules import PLACE
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.metrics.attention import ATTENTION
 from attncli.options.heads import HeadOptions
 from attncli.records import Row
@@ -33,7 +33,7 @@ def select_ranking(heads: HeadOptions, metrics: Sequence[str]) -> HeadRanking | 
         )
     name, _, way = (heads.sort or metrics[0]).partition(":")
     if name not in ATTENTION.names():
-        raise unknown_name("metric of heads in `sort`", name, ATTENTION.names())
+        raise make_unknown_name_error("metric of heads in `sort`", name, ATTENTION.names())
     if name not in metrics:
         raise UsageError(
             f"`sort={name!r}`: it sorts by a metric of heads that is measured, add `metric={name!r}`.",

@@ -7,7 +7,7 @@ from attncli.analysis.heads.model_inspection import HeadPlan
 from attncli.analysis.prepare import PreparedModel, prepare_model
 from attncli.capture import AttentionSite
 from attncli.capture.model_structure.custom_modules import ForeignModule
-from attncli.errors import NoAttention, UsageError, with_article
+from attncli.errors import NoAttention, UsageError, add_article
 from attncli.models.layer_configs import find_deepest_layer_count
 from attncli.models.loading.loaded_model import LoadedModel
 
@@ -29,7 +29,7 @@ def refuse_no_config(body: "PreTrainedModel") -> None:
     """Refuse models without a config, which cannot be rebuilt with random weights."""
     if isinstance(body, ForeignModule):
         raise UsageError(
-            f"`with_random_init` draws a model of transformers anew; how {with_article(type(body).__name__)} begins is not known: "
+            f"`with_random_init` draws a model of transformers anew; how {add_article(type(body).__name__)} begins is not known: "
             "inspect an untrained one as well.",
             about=["with_random_init"],
         )
@@ -65,7 +65,7 @@ def refuse_nonexistent_heads(heads: Mapping[AttentionSite, Sequence[int]], plan:
         if plan.layers is None or site.layer in plan.layers
         for head in own
     }
-    if not any(plan.keeps(*each) for each in chosen):
+    if not any(plan.selects(*each) for each in chosen):
         numbers = sorted(head for _, head in chosen)
         raise UsageError(
             f"`heads` names no head of the model: they are {numbers[0]} … {numbers[-1]}."

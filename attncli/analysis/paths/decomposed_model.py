@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture.model_structure.blocks import BlockStack, observe_states
-from attncli.errors import Imprecise, InputError, LimitError
+from attncli.errors import InputError, InsufficientPrecision, LimitError
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.tolerances import COMPLETENESS
@@ -59,7 +59,7 @@ class DecomposableModel:
         """The work on a text, done again in float64 where large terms cancel; and whether it was."""
         try:
             return work(self, text), False
-        except Imprecise as imprecise:
+        except InsufficientPrecision as imprecise:
             if self.wider is None:
                 raise
             try:
@@ -72,7 +72,7 @@ class DecomposableModel:
         """How far the frozen network is from the model itself, refused where rounding does not explain it."""
         error = float(torch.linalg.norm(output - plain) / torch.linalg.norm(plain))
         if not error <= self.tolerance:
-            raise Imprecise(
+            raise InsufficientPrecision(
                 f"{text.name}: the frozen network misses the model's output by {error:.1g}{self.completeness_advice}."
             )
         return error

@@ -11,7 +11,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.analysis.prepare import NOT_HALF, Requirement, load_in_dtype, prepare_model
 from attncli.declare.dry_run import stop_here_in_dry_run
-from attncli.errors import InputError, unknown_name
+from attncli.errors import InputError, make_unknown_name_error
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
@@ -33,9 +33,9 @@ def prepare_paths(
 ) -> tuple[DecomposableModel, Sequence[ModelInput]]:
     """Return the model with its chosen stack, and its inputs."""
     model.refuse_tensor_parallel()
-    model.refuse_half()
-    options = model.to_load(seed)
-    requested = inputs.to_read(tokens, seed)
+    model.refuse_half_precision()
+    options = model.build_load_options(seed)
+    requested = inputs.build_requested_input(tokens, seed)
     stop_here_in_dry_run()
     checkpoint = load_in_dtype(source, options, NOT_HALF, make_check_before_weights(requested))
     texts = make_inputs(checkpoint, requested)
@@ -64,7 +64,7 @@ def select_layer_stack(
     prepared = prepare_model(checkpoint.body, text, needs)
     named = {stack.name: stack for stack in prepared.stacks}
     if name is not None and name not in named:
-        raise unknown_name("stack", name, named)
+        raise make_unknown_name_error("stack", name, named)
     return DecomposableModel(
         checkpoint, prepared, prepared.stacks[0] if name is None else named[name]
     )

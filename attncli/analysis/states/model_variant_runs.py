@@ -78,7 +78,7 @@ class CollapseModel:
     def stacks(self) -> tuple[BlockStack, ...]:
         return self.anatomy.stacks
 
-    def in_plain_numbers(self, variants: Iterable[str]) -> bool:
+    def runs_in_plain_numbers(self, variants: Iterable[str]) -> bool:
         """Whether any of these variants is."""
         return not self.exact or any(name in (self.why_plain or ()) for name in variants)
 
@@ -105,9 +105,9 @@ class StateRecorder:
         self.values: Lines = {}
         self.before: PreviousStates[SplitState] = PreviousStates(over)
         for stack in stacks:
-            self.curves_at(self.values, StateLocation(stack.name), self.metrics.names)
+            self.curves_at_location(self.values, StateLocation(stack.name), self.metrics.names)
 
-    def curves_at(
+    def curves_at_location(
         self, lines: Lines, place: StateLocation, names: Iterable[str]
     ) -> dict[str, list[float]]:
         """The curves of a location, created on first use."""
@@ -138,17 +138,17 @@ class StateRecorder:
         self.split(place, index, SplitState.of(state))
 
     def split(self, place: StateLocation, index: int, state: SplitState) -> None:
-        self.curves_at(self.values, place, self.metrics.names)
-        self.record_line(self.values, place, index, self.metrics.state(state))
+        self.curves_at_location(self.values, place, self.metrics.names)
+        self.record_values(self.values, place, index, self.metrics.state(state))
         if self.metrics.of_step:
             for at, before in find_previous_states(self.before, place, index):
-                self.record_line(self.values, at, index, self.metrics.step(before, state))
+                self.record_values(self.values, at, index, self.metrics.step(before, state))
             store_state(self.before, place, index, state)
 
-    def record_line(
+    def record_values(
         self, lines: Lines, place: StateLocation, index: int, numbers: Mapping[str, float]
     ) -> None:
-        line = self.curves_at(lines, place, numbers)
+        line = self.curves_at_location(lines, place, numbers)
         for name, value in numbers.items():
             line[name][index] = value
 
@@ -157,7 +157,7 @@ class SplitStateRecorder(StateRecorder):
     """Split pass of one stack; other stacks beside it may run in plain numbers, since they are not
     measured."""
 
-    def after_split_block(self, stack: BlockStack, index: int, state: SplitState) -> None:
+    def record_block_state(self, stack: BlockStack, index: int, state: SplitState) -> None:
         self.split(StateLocation(stack.name), index, state)
 
     def record_within(self, run: BlockRun, after: str, stream: Tensor) -> None:
@@ -172,16 +172,19 @@ def find_previous_states(
     sub-block."""
     stack = place.stack
     if place.after:
-        yield place, before.sub_block(stack, index)
+        yield place, before.state_before_sub_block(stack, index)
         return
     yield place, before.block(stack, index)
-    if before.was_within(stack, index):
-        yield StateLocation(stack, before.last_name(stack)), before.sub_block(stack, index)
+    if before.has_state_before(stack, index):
+        yield (
+            StateLocation(stack, before.last_name(stack)),
+            before.state_before_sub_block(stack, index),
+        )
 
 
 def store_state(before: PreviousStates[T], place: StateLocation, index: int, state: T) -> None:
     if place.after:
-        before.passed_within(place.stack, index, state, place.after)
+        before.add_sub_block_state(place.stack, index, state, place.after)
     else:
         before.passed(place.stack, index, state)
 
@@ -221,7 +224,7 @@ class SecondPassRecorder(StateRecorder):
         self.compare(place, index, self.metrics.of_state, (now,))
         if self.metrics.of_step:
             for at, before in find_previous_states(self.both, place, index):
-                self.curves_at(self.uncertain, at, self.first.values[at])
+                self.curves_at_location(self.uncertain, at, self.first.values[at])
                 if before is not None and before.first.shape == first.shape:
                     self.compare(at, index, self.metrics.of_step, (before, now))
             store_state(self.both, place, index, now)
@@ -235,8 +238,8 @@ class SecondPassRecorder(StateRecorder):
     ) -> None:
         line = self.first.values[place]
         values = {name: line[name][index] for name in measures}
-        self.curves_at(self.uncertain, place, line)
-        self.record_line(
+        self.curves_at_location(self.uncertain, place, line)
+        self.record_values(
             self.uncertain, place, index, estimate_uncertainties(measures, values, states)
         )
 
@@ -285,24 +288,24 @@ class VariantRun:
         """Curves in exact arithmetic if requested, otherwise plain, with their uncertainty."""
         subject = self.subject
         if not subject.exact:
-            return self.in_plain_numbers("")
+            return self.run_in_plain_numbers("")
         if subject.why_plain is None:
-            return self.run_exactly()
+            return self.run_in_exact_arithmetic()
         why = subject.why_plain.get(name)
         if why is None:
             try:
-                return self.run_exactly()
+                return self.run_in_exact_arithmetic()
             except InputError as error:
                 why = remove_advice(error)
-        return replace(self, subject=replace(subject, exact=False)).in_plain_numbers(why)
+        return replace(self, subject=replace(subject, exact=False)).run_in_plain_numbers(why)
 
-    def run_exactly(self) -> Curves:
+    def run_in_exact_arithmetic(self) -> Curves:
         """Curves with common row and residual separate; run twice where blocks may amplify last
         bits, null where they do."""
-        first = self.split_pass()
-        if not self.may_amplify():
+        first = self.run_with_split_states()
+        if not self.can_amplify_rounding():
             return {place: Trajectory(values, [], EXACT) for place, values in first.items()}
-        second = self.split_pass(LastBitPerturbation())
+        second = self.run_with_split_states(LastBitPerturbation())
         return {
             place: build_trajectory(
                 values, estimate_rounding(values, second[place]), EXACT, "", is_exactly_known
@@ -310,17 +313,17 @@ class VariantRun:
             for place, values in first.items()
         }
 
-    def split_pass(self, move: Move | None = None) -> Lines:
+    def run_with_split_states(self, move: Move | None = None) -> Lines:
         """The numbers of one exact pass; `move`: changes each stream as it enters a block."""
         subject = self.subject
         record = SplitStateRecorder(subject.stacks, self.metrics, self.where, self.over)
         with self.modified_model(record):
             run_with_split_tensors(
-                subject.body, subject.stacks, self.text.kwargs, record.after_split_block, move
+                subject.body, subject.stacks, self.text.kwargs, record.record_block_state, move
             )
         return record.values
 
-    def may_amplify(self) -> bool:
+    def can_amplify_rounding(self) -> bool:
         """Whether the stream goes through anything but attention without a skip.
 
         Attention draws tokens together, and a skip is the identity; but a hundred MLPs without
@@ -331,10 +334,10 @@ class VariantRun:
         mixers = any(anatomy.has_mixers(stack.name) for stack in self.subject.stacks)
         return (switches.mlp and not switches.mlp_skip) or (mixers and not switches.skip)
 
-    def in_plain_numbers(self, why: str, first: FirstPassRecorder | None = None) -> Curves:
+    def run_in_plain_numbers(self, why: str, first: FirstPassRecorder | None = None) -> Curves:
         """Run in the model's arithmetic, twice, with null where the passes agree in too few digits;
         `first`: the first of the two, if it has run already."""
-        first = first or self.first_plain_pass()
+        first = first or self.run_first_plain_pass()
         second = SecondPassRecorder(first, self.subject.stacks)
         self.run_once(second, perturb_rounding(self.subject.stacks))
         arithmetic = self.subject.dtype
@@ -343,7 +346,7 @@ class VariantRun:
             for place, values in first.values.items()
         }
 
-    def first_plain_pass(self, ran: UnchangedForward | None = None) -> FirstPassRecorder:
+    def run_first_plain_pass(self, ran: UnchangedForward | None = None) -> FirstPassRecorder:
         """Run in the model's arithmetic, with its states kept in memory; `ran`: such a pass on this text."""
         first = FirstPassRecorder(self.subject.stacks, self.metrics, self.where, self.over)
         if ran is None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from attncli.analysis.states.state_metrics import PreviousStates, StateMetrics
 from attncli.analysis.states.trajectories import Trajectory, is_bound_applicable
-from attncli.errors import InputError, Unresolved
+from attncli.errors import BelowResolution, InputError
 from attncli.maths import rank_collapse_bound
 from attncli.maths.residuals.activations import STEEPEST
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
@@ -17,7 +17,7 @@ from attncli.networks.block_forward import run_block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches
 from attncli.networks.weights import Layer, Network
-from attncli.resource_limits import refuse_endless_work, require_memory
+from attncli.resource_limits import refuse_computation_of_days, require_memory
 
 
 def refuse_work_of_many_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> None:
@@ -27,7 +27,7 @@ def refuse_work_of_many_days(specs: Sequence[NetworkSpec], seeds: int, variants:
     advice = (
         f"{sizes}, `seeds` or the number of `variants`" if variants > 1 else f"{sizes} or `seeds`"
     )
-    refuse_endless_work(pairs, "This run", advice)
+    refuse_computation_of_days(pairs, "This run", advice)
 
 
 def run_variants(
@@ -88,7 +88,7 @@ def run_block_or_none(
     """The next state; None from the layer on where the residual is lost to rounding."""
     try:
         return None if state is None else run_block(state, layer, spec, switches)
-    except Unresolved:
+    except BelowResolution:
         return None
     except InputError as error:
         raise InputError(f"{where}: {error}") from None

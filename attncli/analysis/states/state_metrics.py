@@ -85,9 +85,9 @@ class PreviousStates(Generic[T]):
         """The state after a block."""
         self.whole.setdefault(stack, deque(maxlen=self.over)).append((index, state))
 
-    def passed_within(self, stack: str, index: int, state: T, after: str) -> None:
+    def add_sub_block_state(self, stack: str, index: int, state: T, after: str) -> None:
         """Record a state inside the block of this index, after the sub-block of that name."""
-        if not self.was_within(stack, index):
+        if not self.has_state_before(stack, index):
             self.names[stack] = []
         self.names[stack].append(after)
         self.inner[stack] = index, state
@@ -99,7 +99,7 @@ class PreviousStates(Generic[T]):
                 return state
         return None
 
-    def sub_block(self, stack: str, index: int) -> T | None:
+    def state_before_sub_block(self, stack: str, index: int) -> T | None:
         """The input of the present sub-block: the state after the previous one, or the block's own
         input."""
         earlier, state = self.inner.get(stack, (None, None))
@@ -113,7 +113,7 @@ class PreviousStates(Generic[T]):
         names = self.names[stack]
         return f"{AFTER_MLP} {len(names) + 1}" if AFTER_MLP in names else AFTER_MLP
 
-    def was_within(self, stack: str, index: int) -> bool:
+    def has_state_before(self, stack: str, index: int) -> bool:
         """Whether the block's last sub-block has a state of its own before it."""
         return self.inner.get(stack, (None,))[0] == index
 

@@ -35,7 +35,7 @@ from attncli.capture.linear.value_arguments import ValueArgument, find_value_arg
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.strips.attention_interface import Strip, observe_in_rounds, rows_per_strip
 from attncli.capture.strips.attention_sites import LINEAR, AttentionSite
-from attncli.errors import InputError, NotFinite
+from attncli.errors import InputError, NonFiniteNumbers
 from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.tolerances import LINEAR_MAP
 
@@ -284,7 +284,7 @@ def check_reconstruction(site: AttentionSite, missed: float, outputs: Tensor) ->
     size = float(outputs.double().square().sum())
     found = sqrt(missed / size) if size > 0.0 else missed
     if found != found:
-        raise NotFinite(
+        raise NonFiniteNumbers(
             f"layer {site.layer} ({site.name}): its map is not finite; the weights or the states before it are not."
         )
     if found > LINEAR_MAP.of(outputs.dtype):

@@ -13,7 +13,7 @@ from attncli.errors import InputError
 from attncli.io.in_memory_arrays import (
     InMemoryArrays,
     iter_named_arrays,
-    refuse_partial_tensor,
+    require_dense_tensor_in_memory,
     to_numpy,
 )
 from attncli.resource_limits import require_memory
@@ -73,5 +73,5 @@ def require_dense_tensor(path: Path, name: str, value: Any) -> Any:
     """Refuse tensors that are not dense, or not all of whose numbers are in the file."""
     if not isinstance(value, Tensor):
         raise InputError(f"{path}: {name} is no tensor: save it by {RECIPE}.")
-    refuse_partial_tensor(value, f"{path}: {name}")
+    require_dense_tensor_in_memory(value, f"{path}: {name}")
     return to_numpy(value, f"{path}: {name}")

@@ -16,7 +16,7 @@ import typer
 from attncli.cli.command_tree import PARSER_WORDS, Path, command_paths, find_command_at_path
 from attncli.cli.config.config_file import ConfigFile, load_config_file
 from attncli.declare.replaced_options import refuse_option_that_became_command
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 
 PREFIX = "ATTN_"
 CHECKS, MODEL = "checks", "model"
@@ -106,7 +106,7 @@ def read_model_settings(file: ConfigFile, root: Any) -> Iterator[OptionSetting]:
     for key, value in table.items():
         where = file.locate_key(MODEL, key)
         if key not in known:
-            raise locate_error(where, unknown_name("option of models", key, known))
+            raise locate_error(where, make_unknown_name_error("option of models", key, known))
         for path, options in takers.items():
             for option in options:
                 if option_to_config_key(option) == key:
@@ -147,7 +147,7 @@ def read_file_settings(
             if key not in members:
                 raise locate_error(
                     file.locate_key(*path, key),
-                    unknown_name("command", key, [*members, CHECKS, MODEL]),
+                    make_unknown_name_error("command", key, [*members, CHECKS, MODEL]),
                 )
             yield from read_file_settings(file, value, members[key], (*path, key))
         else:
@@ -164,7 +164,7 @@ def find_option(command: Any, key: str, where: str) -> Any:
         if option.param_type_name == "option" and option.name != "help"
     }
     if key not in options:
-        raise locate_error(where, unknown_name("option", key, options))
+        raise locate_error(where, make_unknown_name_error("option", key, options))
     return options[key]
 
 

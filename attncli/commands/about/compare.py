@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.declare.options import Argument, Option
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.options.completion import complete_names
 from attncli.python.question_decorator import RunContext, question
 from attncli.records import Report
@@ -117,7 +117,7 @@ def parse_command_line(text: str) -> list[str]:
     except ValueError as error:
         raise UsageError(f"cannot read `by` '{text}': {str(error).lower()}.") from None
     if not words or words[0] not in MODEL_COMMANDS:
-        raise unknown_name("command of `by`", words[0] if words else "", MODEL_COMMANDS)
+        raise make_unknown_name_error("command of `by`", words[0] if words else "", MODEL_COMMANDS)
     return words
 
 
@@ -126,12 +126,12 @@ def run_command_for_report(words: list[str], settings: "Mapping[str, str] | None
     import tempfile
     from pathlib import Path
 
-    from attncli.processes.command_runs import RunStopped, run_to_file
+    from attncli.processes.command_runs import RunStopped, run_command_to_report_file
     from attncli.reports.reading import read_report
 
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
         path = Path(scratch) / "report.json"
-        run = run_to_file(words, path, settings)
+        run = run_command_to_report_file(words, path, settings)
         if not run.has_report:
             raise RunStopped(run.code, run.sentence)
         return read_report(str(path))

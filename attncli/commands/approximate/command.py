@@ -4,7 +4,7 @@ from typing import Annotated
 
 from attncli.declare.option_applicability import Applies
 from attncli.declare.options import Option
-from attncli.errors import unknown_name
+from attncli.errors import make_unknown_name_error
 from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.model import InputOptions, PatternModelOptions
 from attncli.options.patterns import (
@@ -122,7 +122,7 @@ def approximate(
         report = runs.run_decision(chosen, search, request, run, how)
     else:
         report = runs.run_fits(chosen, search, request, run, timing, how)
-    return chosen.add_sources(report.with_verdicts(()) if search.allow_unmet else report)
+    return chosen.add_pattern_sources(report.with_verdicts(()) if search.allow_unmet else report)
 
 
 def refuse_gates_on_unknown_metrics(names: list[str]) -> None:
@@ -147,4 +147,4 @@ def refuse_gates_on_unknown_metrics(names: list[str]) -> None:
     known = {name for table in tables for name in table}
     for name in names:
         if name not in known:
-            raise unknown_name("metric in the gate", name, known)
+            raise make_unknown_name_error("metric in the gate", name, known)

@@ -20,7 +20,7 @@ from attncli.commands.attribute.report import (
     mark_rows_of_largest_shares,
 )
 from attncli.commands.attribute.token_choices import POSITION, resolve_position
-from attncli.errors import Imprecise, UsageError
+from attncli.errors import InsufficientPrecision, UsageError
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Finding, Report
@@ -110,7 +110,7 @@ def attribute_text(
     missed = float((state - origin.of_inputs.double() - constants).square().sum() / square) ** 0.5
     error = max(missed, abs(1.0 - float(origin.shares.double().sum()) - of_constants))
     if not error <= subject.tolerance:
-        raise Imprecise(
+        raise InsufficientPrecision(
             f"{text.name}: what comes from the tokens and from constants misses the state by {error:.1g}, above "
             f"{subject.tolerance:.1g}: it cannot be trusted and is not reported{subject.completeness_advice}."
         )

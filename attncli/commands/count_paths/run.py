@@ -8,7 +8,7 @@ from attncli.analysis import Study
 from attncli.analysis import synthetic_networks as sources
 from attncli.analysis.weight_sources import build_in_memory_config
 from attncli.commands.count_paths.report import NAMES, count_paths
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.models.layer_configs import text_config
 from attncli.networks.spec import NetworkSpec
@@ -56,7 +56,7 @@ def read_layer_and_head_counts(
     from attncli.head_weights.head_configs import HeadConfig
     from attncli.models.files.local_folder import find_local_folder
 
-    local = find_local_folder(source, replace(files.to_fetch(), config_alone=True))
+    local = find_local_folder(source, replace(files.build_fetch_settings(), config_alone=True))
     config = HeadConfig.read_config(local.folder)
     return config.layers, config.heads, local.describe()
 
@@ -72,7 +72,7 @@ def read_sizes_of_model_type(
     from attncli.models.quiet_libraries import silence_libraries
 
     if arch not in CONFIG_MAPPING:
-        raise unknown_name("model type", arch, CONFIG_MAPPING.keys())
+        raise make_unknown_name_error("model type", arch, CONFIG_MAPPING.keys())
     other = sorted(set(given) - {"layers", "heads"})
     if other:
         raise UsageError(f"{other[0]} changes no count: leave it out of random:{arch}.")

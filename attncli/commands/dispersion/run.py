@@ -47,7 +47,7 @@ def prepare_dispersion(
     points = parse_lengths(lengths)
     metrics = choose_head_metrics(names)
     refuse_gates_on_unmeasured_metrics(conditions, metric_definitions(metrics))
-    options, requested = model.to_load(seed), inputs.to_read(None, seed)
+    options, requested = model.build_load_options(seed), inputs.build_requested_input(None, seed)
     stop_here_in_dry_run()
     checkpoint = load_model(source, options)
     most = max_positions(checkpoint.model)
@@ -75,8 +75,8 @@ def parse_lengths(text: str) -> list[int]:
 def choose_head_metrics(names: Sequence[str]) -> MetricSelection:
     """Metrics of heads that any text shows."""
     metrics = replace(choose_metrics(names or DEFAULT), states=(), roles=False)
-    if not metrics.heads or metrics.on_repeats:
-        wrong = metrics.on_repeats[0] if metrics.on_repeats else names[0]
+    if not metrics.heads or metrics.repeated_token_metrics:
+        wrong = metrics.repeated_token_metrics[0] if metrics.repeated_token_metrics else names[0]
         raise UsageError(
             f"`metric={wrong!r}` is no number of a head on a text of any length: leave it out.",
             about=["metric"],

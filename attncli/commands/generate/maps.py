@@ -36,9 +36,9 @@ def generate_maps(
     import numpy as np
 
     from attncli.io.tensor_file_endings import require_tensor_file
-    from attncli.io.tensor_files import save_tensors
+    from attncli.io.tensor_files import save_safetensors_and_report
     from attncli.maps import MAPS
-    from attncli.registry import call_from_text
+    from attncli.registry import call_entry_from_text
     from attncli.resource_limits import require_memory
 
     if tokens < 1 or heads < 1:
@@ -49,8 +49,8 @@ def generate_maps(
     layers = {}
     for layer, text in enumerate(map):
         rng = np.random.default_rng([validate_seed(seed), layer])
-        draws = [call_from_text(MAPS, text, tokens=tokens, rng=rng) for _ in range(heads)]
+        draws = [call_entry_from_text(MAPS, text, tokens=tokens, rng=rng) for _ in range(heads)]
         layers[f"layers.{layer}.attention"] = np.stack(draws)
     described = {"format": "attn-maps", "version": "1", "seed": str(seed), "maps": " ".join(map)}
-    save_tensors(output, layers, described, how.say)
+    save_safetensors_and_report(output, layers, described, how.say)
     return output

@@ -43,16 +43,18 @@ def generate_network(
     """
     from attncli.analysis.synthetic_networks import build_network_spec
     from attncli.io.tensor_file_endings import require_tensor_file
-    from attncli.io.tensor_files import save_tensors
+    from attncli.io.tensor_files import save_safetensors_and_report
     from attncli.networks.network_files import network_metadata, network_tensors
     from attncli.networks.weights import GeneratedNetwork
     from attncli.resource_limits import require_memory
 
     source = GeneratedNetwork(build_network_spec(network), validate_seed(seed))
-    variant = next(iter(switches.chosen())) if switches.any_set else "paper"
+    variant = next(iter(switches.chosen())) if switches.is_any_switch_set else "paper"
     require_tensor_file(output)
     spec = source.spec
     size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width
     require_memory(2 * size, "Writing this network", "lower `layers`, `tokens` or `width`")
-    save_tensors(output, network_tensors(source), network_metadata(source, variant), how.say)
+    save_safetensors_and_report(
+        output, network_tensors(source), network_metadata(source, variant), how.say
+    )
     return output

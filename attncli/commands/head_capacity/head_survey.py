@@ -63,7 +63,7 @@ class MapMeasurements:
     def changed(self, what: str, site: AttentionSite, head: int) -> list[float]:
         return [float(each[head]) for each in self.changes.get((what, site.name), [])]
 
-    def own_of(self, site: AttentionSite, head: int) -> MapRequirements | str:
+    def map_of_head(self, site: AttentionSite, head: int) -> MapRequirements | str:
         if site in self.windows:
             return f"n/a: attends within {self.windows[site]} windows, so it has no one map"
         return self.own[site][head]
@@ -95,7 +95,7 @@ def measure_head_capacities(
             if isinstance(shown, str):
                 reasons[shown] = None
             nulls = {name: seen.changed(name, site, head) for name in (SHUFFLED, RANDOM)}
-            own, moved = seen.own_of(site, head), seen.changed(OWN, site, head)
+            own, moved = seen.map_of_head(site, head), seen.changed(OWN, site, head)
             rows += HeadCapacity(site.layer, head, keys, own, shown, moved, nulls).rows()
             progress(done := done + 1, total, "heads")
     identity = checkpoint.identity

@@ -42,7 +42,7 @@ def load_model_for_token_inputs(model: str, head: Head, files: CheckpointOptions
         seeds: Sequence[int],
         progress: Progress,
     ) -> Report:
-        checkpoint = load_model(model, replace(files.to_load(seeds[0]), dtype="float64"))
+        checkpoint = load_model(model, replace(files.build_load_options(seeds[0]), dtype="float64"))
         subject = prepare_softmax_heads(checkpoint.body)
         return add_token_inputs(
             report,

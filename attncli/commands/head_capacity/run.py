@@ -26,7 +26,7 @@ from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
 )
 from attncli.commands.head_capacity.real_tokens import AddTokenInputs, load_model_for_token_inputs
 from attncli.commands.head_capacity.survey_rows import SURVEY_METRICS
-from attncli.errors import AttnError, InputError, UsageError, unknown_name
+from attncli.errors import AttnError, InputError, UsageError, make_unknown_name_error
 from attncli.fits import FitRequest
 from attncli.gates import Condition
 from attncli.head_weights.head import (
@@ -67,15 +67,18 @@ def prepare_survey(
     seeds = run.all_seeds()
     longest = patterns.length or LONGEST
     check_options_before_loading(source, files, inputs, longest, seeds[0])
-    requested = default_to_two_texts(inputs.to_read(longest, seeds[0]))
+    requested = default_to_two_texts(inputs.build_requested_input(longest, seeds[0]))
     checkpoint = load_in_dtype(
-        source, files.to_load(seeds[0]), FLOAT64_IF_IT_FITS, make_check_before_weights(requested)
+        source,
+        files.build_load_options(seeds[0]),
+        FLOAT64_IF_IT_FITS,
+        make_check_before_weights(requested),
     )
     texts = cut_to_shortest(checkpoint, requested)
     require_memory_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")
     plan = HeadCapacityPlan(request, search.methods, search.widest, seeds)
 
-    fetching = files.to_fetch()
+    fetching = files.build_fetch_settings()
 
     @cache
     def open_reader() -> Reader | AttnError:
@@ -121,16 +124,16 @@ def find_inputs_of_one_head(
     source = resolve_source(model, "head_capacity(head=...)")
     trained = load_head(str(source), head, files, how)
     add_real_tokens = load_model_for_token_inputs(str(source), trained, files) if real else None
-    idle = () if real else files.set_for_runs()
+    idle = () if real else files.list_set_options_for_runs()
     chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0], idle)
     report = build_head_inputs_report(trained, chosen, search, request, run, how, add_real_tokens)
-    return chosen.add_sources(report.with_verdicts(()) if search.allow_unmet else report)
+    return chosen.add_pattern_sources(report.with_verdicts(()) if search.allow_unmet else report)
 
 
 def load_head(model: str, place: str, files: CheckpointOptions, how: RunContext) -> Head:
     """Load the trained head; refuse before the work one that the requested file or plot cannot
     represent."""
-    head = read_head(model, place, files.to_fetch())
+    head = read_head(model, place, files.build_fetch_settings())
     if how.pictures or how.save_module is not None:
         refuse_rotary_head(head)
     return head
@@ -168,7 +171,7 @@ def build_head_inputs_report(
 def refuse_options_without_head(inputs: str, head: str | None, save: Path | None) -> None:
     """Refuse options that need --head."""
     if inputs not in ("free", "embeddings"):
-        raise unknown_name("inputs", inputs, ("free", "embeddings"))
+        raise make_unknown_name_error("inputs", inputs, ("free", "embeddings"))
     if save is not None and head is None:
         raise UsageError("`save_module` goes with `head`: a survey makes no module to write.")
 
@@ -178,7 +181,7 @@ def refuse_gates_on_other_metrics(conditions: Sequence[Condition]) -> None:
     known = {*SURVEY_METRICS, *FIT_METRICS, *HEAD_METRICS, *REAL_METRICS}
     for condition in conditions:
         if condition.metric not in known:
-            raise unknown_name("metric in the gate", condition.metric, known)
+            raise make_unknown_name_error("metric in the gate", condition.metric, known)
 
 
 def default_to_two_texts(requested: RequestedInput) -> RequestedInput:

@@ -64,7 +64,7 @@ class HeadCapacity:
 
     def rows(self) -> Iterator[Row]:
         yield from self.map_rows()
-        yield from self.shown_rows()
+        yield from self.reachable_share_rows()
         controls = {name: fmean(values) for name, values in self.nulls.items() if values}
         found = list(self.changes)
         keys = {**self.keys, **(controls if found else {})}
@@ -84,7 +84,7 @@ class HeadCapacity:
             value = self.own.values[metric]
             yield self.row(metric, value, self.own.reasons[metric] if value is None else None)
 
-    def shown_rows(self) -> Iterator[Row]:
+    def reachable_share_rows(self) -> Iterator[Row]:
         """The head's width, and how many random patterns it shows."""
         if isinstance(self.shown, str):
             yield self.row("d", None, self.shown)

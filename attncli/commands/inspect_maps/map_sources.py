@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attncli.errors import InputError
 from attncli.io.numpy_files import NPY, open_numpy_file
 from attncli.io.safetensors_arrays import StoredArrays
-from attncli.sources import Source, advise_reader
+from attncli.sources import Source, suggest_command_for_source
 
 if TYPE_CHECKING:
     from attncli.capture.saved_maps.map_files import MapFile
@@ -29,7 +29,9 @@ def open_map_file(source: Source, batch: int | None, labels: Sequence[str] | Non
     if ours and batch is None:
         return MapFile(path, labels=labels)
     own = ExternalMaps(
-        arrays, batch, advise_reader(source) if source.kind in ("weights", "pickle") else ""
+        arrays,
+        batch,
+        suggest_command_for_source(source) if source.kind in ("weights", "pickle") else "",
     )
     return MapFile(path, own, labels)
 

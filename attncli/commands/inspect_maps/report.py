@@ -51,29 +51,29 @@ def inspect_maps(
     plan: HeadPlan,
     progress: Progress = ignore_progress,
     small: Thumbnails | None = None,
-    also: Look | None = None,
+    on_strip: Look | None = None,
 ) -> Report:
-    """Measure the maps of a file; `small` and `also` receive their strips too."""
-    beyond = read_metadata(file)
+    """Measure the maps of a file; `small` and `on_strip` receive their strips too."""
+    metadata = read_metadata(file)
     maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
-    saved_metrics = {row.metric for row in beyond.rows}
+    saved_metrics = {row.metric for row in metadata.rows}
     shown = tuple(name for name in plan.metrics.heads if name not in saved_metrics)
     full_row = (FULL_ROW if file.own is None else SAVED_ROW_SUM).of()
     request = PassRequest(shown, pairs=plan.metrics.pairs, full_row=full_row)
-    looks = [*([small.take] if small else []), *([also] if also else [])]
+    looks = [*([small.take] if small else []), *([on_strip] if on_strip else [])]
     seen = observe_maps(file, maps, request, progress, looks)
     own = HeadObservations([seen], numbers={saved.site: saved.heads for saved in maps})
-    rows = list(build_rows(own, plan, beyond, {saved.site: saved.name for saved in maps}))
-    drawn = plan.metrics.on_repeats if beyond.roles_on == ON_RANDOM else ()
+    rows = list(build_rows(own, plan, metadata, {saved.site: saved.name for saved in maps}))
+    drawn = plan.metrics.repeated_token_metrics if metadata.roles_on == ON_RANDOM else ()
     heads = classify_heads(rows, drawn) if plan.metrics.roles else []
-    unseen = "" if beyond.layers is None else beyond.layers.describe_unseen()
+    unseen = "" if metadata.layers is None else metadata.layers.describe_unmeasured()
     headline = (
         build_findings(rows, heads, [file.labels], unseen, seen.tokens)
         if plan.metrics.roles
         else ()
     )
-    keys = collect_site_keys(own, beyond, {saved.site: saved.name for saved in maps})
-    pairs = build_pair_rows(own, [read_token_names(file)], keys, plan.keeps, plan.metrics.pairs)
+    keys = collect_site_keys(own, metadata, {saved.site: saved.name for saved in maps})
+    pairs = build_pair_rows(own, [read_token_names(file)], keys, plan.selects, plan.metrics.pairs)
     rows = [*build_role_rows(heads), *rows, *pairs]
     identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
     identity |= {} if file.own is None else {"read": file.own.describe()}
@@ -87,19 +87,19 @@ def inspect_maps(
             own,
             heads,
             about,
-            select_heads(file, plan, beyond),
-            beyond.layers,
+            select_heads(file, plan, metadata),
+            metadata.layers,
             describe_maps(rows, heads),
         ),
         rows=tuple(kept_rows),
         metrics=plan.metrics.definitions(),
         source={**identity, "attention": describe_layers(own)}
-        | ({} if beyond.layers is None else {"layers": beyond.layers.describe()}),
-        input={"tokens": seen.tokens, "roles_on": beyond.roles_on or "these maps"},
+        | ({} if metadata.layers is None else {"layers": metadata.layers.describe()}),
+        input={"tokens": seen.tokens, "roles_on": metadata.roles_on or "these maps"},
         views=tuple(build_views(rows, plan.metrics, plan.ranking, 1)),
         findings=headline,
         warnings=(
-            *build_warnings(plan, beyond),
+            *build_warnings(plan, metadata),
             *warn_about_unusual_maps(file),
             *warn_unconverged_spectra([seen]),
             *warn_silent_heads([seen]),
@@ -117,20 +117,20 @@ def build_thumbnails(file: MapFile, plan: HeadPlan) -> Thumbnails | None:
         if plan.layers is not None and site.layer not in plan.layers:
             return []
         own = enumerate(numbers[site])
-        return [place for place, number in own if plan.keeps(site.layer, number)]
+        return [place for place, number in own if plan.selects(site.layer, number)]
 
     side = thumbnail_size(shapes, choose_heads, True, plan.ranking.top if plan.ranking else None)
     return None if side is None else Thumbnails(side, choose_heads)
 
 
-def select_heads(file: MapFile, plan: HeadPlan, beyond: MapMetadata) -> HeadSelection:
+def select_heads(file: MapFile, plan: HeadPlan, metadata: MapMetadata) -> HeadSelection:
     """The measured heads out of all heads of the model, where the file states how many there are."""
     found = HeadSelection.of(
-        {saved.site: saved.heads for saved in file.maps}, plan.layers, plan.keeps
+        {saved.site: saved.heads for saved in file.maps}, plan.layers, plan.selects
     )
-    if beyond.of_heads is None or beyond.of_layers is None:
+    if metadata.of_heads is None or metadata.of_layers is None:
         return found
-    return replace(found, of_layers=beyond.of_layers, of_heads=beyond.of_heads)
+    return replace(found, of_layers=metadata.of_layers, of_heads=metadata.of_heads)
 
 
 def refuse_metrics_not_in_file(file: MapFile, plan: HeadPlan) -> None:
@@ -157,8 +157,8 @@ def read_metadata(file: MapFile) -> MapMetadata:
         raise InputError(f"{file.path}: {error}") from None
 
 
-def build_warnings(plan: HeadPlan, beyond: MapMetadata) -> Iterator[str]:
-    if plan.metrics.roles and not beyond.roles_on:
+def build_warnings(plan: HeadPlan, metadata: MapMetadata) -> Iterator[str]:
+    if plan.metrics.roles and not metadata.roles_on:
         yield (
             "these roles come from the saved maps; a model's come from random tokens repeated twice, and may differ."
         )
@@ -193,13 +193,13 @@ def observe_maps(
     maps: list[SavedMap],
     request: PassRequest,
     progress: Progress,
-    also: Sequence[Look] = (),
+    on_strip: Sequence[Look] = (),
 ) -> PassResult:
     """Show every map in strips to the observers; maps that need another round are read again."""
     observer = HeadObserver(request, UniformAttentionControl(), str(file.path), lambda share: None)
 
     def observe_strip(site: AttentionSite, strip: Strip) -> bool:
-        for look in also:
+        for look in on_strip:
             look(site, strip)
         return observer.strip(site, strip)
 
@@ -215,27 +215,27 @@ def observe_maps(
 
 
 def build_rows(
-    own: HeadObservations, plan: HeadPlan, beyond: MapMetadata, names: Mapping[AttentionSite, str]
+    own: HeadObservations, plan: HeadPlan, metadata: MapMetadata, names: Mapping[AttentionSite, str]
 ) -> Iterator[Row]:
     """Rows in the order of the metrics; saved rows of the run come first, else the maps are
     measured."""
-    keys = collect_site_keys(own, beyond, names)
-    saved_metrics = {row.metric for row in beyond.rows}
+    keys = collect_site_keys(own, metadata, names)
+    saved_metrics = {row.metric for row in metadata.rows}
     for metric in plan.metrics.heads:
         if metric in saved_metrics:
-            yield from beyond.of(metric, plan.layers, plan.keeps)
+            yield from metadata.of(metric, plan.layers, plan.selects)
         else:
-            yield from build_head_rows((metric,), own, {}, keys, plan.keeps)
+            yield from build_head_rows((metric,), own, {}, keys, plan.selects)
     for metric in plan.metrics.states:
-        yield from beyond.of(metric, plan.layers, plan.keeps)
+        yield from metadata.of(metric, plan.layers, plan.selects)
 
 
 def collect_site_keys(
-    own: HeadObservations, beyond: MapMetadata, names: Mapping[AttentionSite, str]
+    own: HeadObservations, metadata: MapMetadata, names: Mapping[AttentionSite, str]
 ) -> dict[AttentionSite, dict[str, Scalar]]:
     """Keys that distinguish the heads of each attention: those that the run saved, else from the
     file."""
     return {
-        site: dict(beyond.keys.get(names[site], found))
+        site: dict(metadata.keys.get(names[site], found))
         for site, found in site_keys(own.sites, ()).items()
     }

@@ -105,7 +105,7 @@ def resolve_token_labels(labels: Sequence[str] | None) -> Sequence[str] | None:
 
 def collect_chosen_maps(file: MapFile, plan: HeadPlan) -> CollectedMaps:
     return CollectedMaps(
-        plan.layers, plan.keeps, numbers={saved.site: saved.heads for saved in file.maps}
+        plan.layers, plan.selects, numbers={saved.site: saved.heads for saved in file.maps}
     )
 
 

@@ -17,7 +17,7 @@ from attncli.capture import AttentionSite, Strip
 from attncli.commands.inspect_model.request import InspectionRequest
 from attncli.errors import UsageError
 from attncli.io.atomic_files import write_atomically
-from attncli.io.tensor_files import write_tensors
+from attncli.io.tensor_files import write_safetensors
 from attncli.models.inputs.model_input import ModelInput
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def add_maps(
         raise UsageError(
             "`save_maps` and pictures are of softmax heads, and the model has none: maps of linear layers are not kept."
         )
-    collected = CollectedMaps(plan.layers, plan.keeps, for_file=request.save_maps is not None)
+    collected = CollectedMaps(plan.layers, plan.selects, for_file=request.save_maps is not None)
     check_map_size(
-        collected, subject.shapes_on(text.tokens), request.save_maps, say, subject.itemsize
+        collected, subject.shapes_at_length(text.tokens), request.save_maps, say, subject.itemsize
     )
     metadata: dict[str, str] = {}
     names = TokenNames.of_text(text)
@@ -53,12 +53,12 @@ def add_maps(
 
     def with_maps(progress: Progress) -> "Report":
         metadata_of = add_metadata if request.save_maps is not None else None
-        report = study(also=collected.take, progress=progress, beyond=metadata_of)
+        report = study(on_strip=collected.take, progress=progress, take_metadata=metadata_of)
         if request.save_maps is not None:
             metadata.update(collected.metadata(identity, names))
             write_atomically(
                 request.save_maps,
-                lambda path: write_tensors(path, collected.named_tensors(), metadata),
+                lambda path: write_safetensors(path, collected.named_tensors(), metadata),
             )
         pictures = collected.build_plots(names) if request.draws_maps else ()
         return replace(report, pictures=tuple(pictures))
@@ -70,22 +70,25 @@ def add_thumbnails(
     study: Inspection, subject: PreparedModel, plan: HeadPlan, text: ModelInput, requested: bool
 ) -> Inspection:
     """Return the same study, with thumbnails of its heads in the report where they fit."""
-    shapes = subject.shapes_on(text.tokens)
-    chosen = select_heads(plan.layers, plan.keeps, shapes)
+    shapes = subject.shapes_at_length(text.tokens)
+    chosen = select_heads(plan.layers, plan.selects, shapes)
     side = thumbnail_size(shapes, chosen, requested, plan.ranking.top if plan.ranking else None)
     if side is None:
         return study
     small, names = Thumbnails(side, chosen), TokenNames.of_text(text)
 
     def with_small_maps(
-        *, progress: Progress, also: Look | None = None, beyond: TakesMetadata | None = None
+        *,
+        progress: Progress,
+        on_strip: Look | None = None,
+        take_metadata: TakesMetadata | None = None,
     ) -> "Report":
         def observe_strip(site: AttentionSite, strip: Strip) -> None:
             small.take(site, strip)
-            if also is not None:
-                also(site, strip)
+            if on_strip is not None:
+                on_strip(site, strip)
 
-        report = study(progress=progress, also=observe_strip, beyond=beyond)
+        report = study(progress=progress, on_strip=observe_strip, take_metadata=take_metadata)
         keys = site_keys(small.sites, subject.stacks)
         return replace(report, tiles=tuple(small.tiles(names, keys, {}, report.rows)))
 

@@ -56,14 +56,17 @@ def prepare_inspection(
 ) -> Study:
     """Choose, load and verify everything before the first text is read."""
     plan = request.plan(heads)
-    options, requested = model.to_load(request.seed), inputs.to_read(request.tokens, request.seed)
+    options, requested = (
+        model.build_load_options(request.seed),
+        inputs.build_requested_input(request.tokens, request.seed),
+    )
     stop_here_in_dry_run()
     checkpoint = load_model(request.source, options, make_layer_and_text_check(plan, requested))
     texts = make_inputs(checkpoint, requested)
     subject = prepare_heads(checkpoint.body, texts[0])
     refuse_nonexistent_heads(available_heads(subject), plan)
     if subject.linear.found and not request.metric:
-        plan = replace(plan, metrics=plan.metrics.with_linear())
+        plan = replace(plan, metrics=plan.metrics.with_linear_metrics())
     longest = max(text.tokens for text in texts)
     report_estimated_duration(subject, plan, longest, say)
     advice = "cut it with `tokens`, or lower `strip_memory`"
@@ -74,7 +77,7 @@ def prepare_inspection(
         from attncli.commands.inspect_model.map_export import add_maps, add_thumbnails
 
         if request.for_page:
-            named = bool(heads.set_names() or request.save_maps)
+            named = bool(heads.list_set_options() or request.save_maps)
             study = add_thumbnails(study, subject, plan, texts[0], named)
         if request.save_maps is not None or request.draws_maps:
             return add_maps(study, request, checkpoint.identity, subject, plan, texts[0], say)
@@ -164,6 +167,6 @@ def estimate_seconds(subject: PreparedModel, plan: HeadPlan) -> float:
         lambda share: None,
         strip_memory=plan.strip_memory,
         linear=linear,
-        apart=subject.apart,
+        apart=subject.uncapturable_paths,
     )
     return perf_counter() - start

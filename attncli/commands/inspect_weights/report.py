@@ -14,7 +14,7 @@ from attncli.analysis.heads.head_selection import format_count_of_total
 from attncli.analysis.statistics import summarize_values
 from attncli.analysis.weight_sources import OpenedWeights, open_weights
 from attncli.commands.inspect_weights.findings import build_findings, format_headline
-from attncli.errors import Unresolved, UsageError, unknown_name
+from attncli.errors import BelowResolution, UsageError, make_unknown_name_error
 from attncli.head_weights.attention_kind_counts import AttentionLayerCounts, count_attention
 from attncli.head_weights.qk_ov_products import NORMALISED, HeadProducts, iter_head_products
 from attncli.maths.matrices.low_rank_product import LowRankProduct
@@ -85,7 +85,7 @@ def validate_metrics(metrics: Sequence[str]) -> list[str]:
     """Known names, once each."""
     for name in metrics:
         if name not in WEIGHTS.names():
-            raise unknown_name(WEIGHTS.kind, name, WEIGHTS.names())
+            raise make_unknown_name_error(WEIGHTS.kind, name, WEIGHTS.names())
     return list(dict.fromkeys(metrics)) or WEIGHTS.names()
 
 
@@ -118,7 +118,7 @@ def measure_metric(name: str, product: LowRankProduct | None) -> tuple[float | N
         return None, NOT_APPLICABLE + NORMALISED
     try:
         return WEIGHTS[name](product), None
-    except Unresolved as error:
+    except BelowResolution as error:
         return None, NOT_APPLICABLE + str(error)
 
 

@@ -34,7 +34,7 @@ def prepare_weights(
         [name for name in metric if name != GROUP],
         parse_numbers_and_ranges("layers", heads.layers) or None,
         parse_numbers_and_ranges("heads", heads.heads) or None,
-        how=files.to_fetch(),
+        how=files.build_fetch_settings(),
         seed=validate_seed(seed),
     )
 

@@ -52,7 +52,7 @@ def paths(
     """
 
     conditions = how.conditions
-    asked.refuse_impossible()
+    asked.refuse_invalid_values()
     from attncli.analysis.source_arguments import resolve_source
 
     subject = resolve_source(source, "paths", how.output)
@@ -74,7 +74,7 @@ def prepare_network_paths(
     """Prepare a study of synthetic networks, generated or from a file."""
     from attncli.commands.paths import run_network as path_runs
 
-    if options.of_single_paths:
+    if options.selects_single_paths:
         return path_runs.prepare_single_paths(source, options, network, run)
     return path_runs.prepare_path_lengths(source, options, network, run, conditions)
 
@@ -95,9 +95,9 @@ def prepare_model_paths(
 
     where = (model, inputs, network.tokens, run.seed or 0)
     check_options_before_loading(source, *where)
-    model.refuse_half()
-    options.kinds_of_step()
-    if options.of_single_paths:
+    model.refuse_half_precision()
+    options.step_kinds()
+    if options.selects_single_paths:
         from attncli.commands.paths import run_model as path_models
 
         refuse_gates_on_unmeasured_metrics(conditions, path_models.list_measured_metrics(options))

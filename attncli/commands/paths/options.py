@@ -5,7 +5,7 @@ from typing import Annotated
 
 from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, Applies
 from attncli.declare.options import Option, number_rows_to_texts
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.options.completion import complete_metric
 from attncli.options.model import OF_MODELS, StackOption
 from attncli.options.shared import split_names
@@ -103,20 +103,20 @@ class PathOptions:
     stack: StackOption = None
 
     @property
-    def of_single_paths(self) -> bool:
+    def selects_single_paths(self) -> bool:
         """Rather than of all paths of a length."""
         return bool(self.path) or self.sample is not None or self.by is not None
 
-    def kinds_of_step(self) -> tuple[str, ...]:
+    def step_kinds(self) -> tuple[str, ...]:
         names = tuple(dict.fromkeys(split_names(self.steps or [KINDS_OF_STEP[0]])))
         for name in names:
             if name not in KINDS_OF_STEP:
-                raise unknown_name("kind of step", name, KINDS_OF_STEP)
+                raise make_unknown_name_error("kind of step", name, KINDS_OF_STEP)
         return names
 
-    def refuse_impossible(self) -> None:
+    def refuse_invalid_values(self) -> None:
         """Values that there are not."""
         if self.by is not None and self.by not in WAYS:
-            raise unknown_name("way to take the output apart, `by`", self.by, WAYS)
+            raise make_unknown_name_error("way to take the output apart, `by`", self.by, WAYS)
         if self.sample is not None and not 1 <= self.sample <= MOST_SAMPLES:
             raise UsageError(f"`sample` must be from 1 to {MOST_SAMPLES:,}, not {self.sample}.")

@@ -44,7 +44,7 @@ def prepare_model_paths(
     seed: int,
 ) -> Study:
     """Load and verify everything before the first text is read."""
-    kinds = options.kinds_of_step()
+    kinds = options.step_kinds()
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
     if options.loss:
         require_next_token_model(subject.checkpoint, texts)

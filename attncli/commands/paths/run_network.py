@@ -11,7 +11,7 @@ from attncli.commands.paths.options import PathOptions
 from attncli.commands.paths.synthetic.head_shares import measure_head_shares
 from attncli.commands.paths.synthetic.network_paths import measure_network_paths
 from attncli.commands.paths.synthetic.single_paths import measure_named_paths, measure_sampled_paths
-from attncli.errors import unknown_name
+from attncli.errors import make_unknown_name_error
 from attncli.gates import Condition
 from attncli.metrics import METRICS
 from attncli.networks.weights import Network
@@ -59,10 +59,10 @@ def collect_metrics(
     gated = [one.metric for one in conditions if one.metric not in own]
     for name in names:
         if name not in known:
-            raise unknown_name("metric", name, known)
+            raise make_unknown_name_error("metric", name, known)
     for name in gated:
         if name not in known:
-            raise unknown_name("metric in the gate", name, [*known, *own])
+            raise make_unknown_name_error("metric in the gate", name, [*known, *own])
     return list(dict.fromkeys([*names, *gated]))
 
 

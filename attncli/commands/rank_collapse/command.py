@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.analysis import MetricStudy, Progress
 from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
 from attncli.declare.options import Option
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.gates import Condition
 from attncli.networks.spec import KINDS
 from attncli.networks.variants import AblationSwitches
@@ -31,7 +31,7 @@ from attncli.options.network import (
 from attncli.options.shared import RunOptions, split_names
 from attncli.python.question_decorator import MEASURING, RunContext, question
 from attncli.records import Report
-from attncli.registry import list_entries
+from attncli.registry import list_entry_names
 
 if TYPE_CHECKING:
     from attncli.networks.weights import Network
@@ -50,7 +50,7 @@ attn rank-collapse net.safetensors --fail-if 'log10_residual[SAN+skip, layer=-1]
 """
 
 
-TWO_STATES = tuple(f"metric:{name}" for name in list_entries("attncli.metrics.steps"))
+TWO_STATES = tuple(f"metric:{name}" for name in list_entry_names("attncli.metrics.steps"))
 OF_TWO_STATES = (
     "`blocks` goes with metrics that compare two states of one run: add `metric='angular_distance'`, block_influence "
     "or update_ratio, and leave `sweep` out."
@@ -275,7 +275,7 @@ def refuse_gates_on_absent_variants(
 def resolve_arithmetic_option(arithmetic: str | None, exact: bool) -> str:
     """By either of the two options."""
     if arithmetic is not None and arithmetic not in ARITHMETICS:
-        raise unknown_name("arithmetic", arithmetic, ARITHMETICS)
+        raise make_unknown_name_error("arithmetic", arithmetic, ARITHMETICS)
     return EXACTLY if exact else arithmetic or AUTO
 
 
@@ -291,11 +291,11 @@ def collect_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> li
     names = split_names(given)
     for name in names:
         if name not in known:
-            raise unknown_name("metric", name, known)
+            raise make_unknown_name_error("metric", name, known)
     gated = [condition.metric for condition in conditions]
     for name in gated:
         if name not in (*known, *own):
-            raise unknown_name("metric in the gate", name, [*known, *own])
+            raise make_unknown_name_error("metric in the gate", name, [*known, *own])
     return list(dict.fromkeys([*names, *(name for name in gated if name not in own)]))
 
 

@@ -64,15 +64,15 @@ def explain_inexact_variant(
     exact_subject = replace(subject, exact=True, why_plain=None)
     run = VariantRun(exact_subject, text, switches, [RESIDUAL], sub_blocks=False, where=text.name)
     try:
-        exact = run.run_exactly()
+        exact = run.run_in_exact_arithmetic()
     except InputError as error:
         return remove_advice(error)
     alone = replace(run, subject=replace(subject, exact=False))
     unchanged = switches == AblationSwitches() and not subject.eager_alone
-    first = alone.first_plain_pass(plain if unchanged else None)
+    first = alone.run_first_plain_pass(plain if unchanged else None)
     if are_curves_equal(exact, first.values):
         return ""
-    return describe_disagreement(exact, alone.in_plain_numbers("", first))
+    return describe_disagreement(exact, alone.run_in_plain_numbers("", first))
 
 
 def are_curves_equal(exact: Curves, plain: Lines) -> bool:

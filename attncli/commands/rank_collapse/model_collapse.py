@@ -40,7 +40,7 @@ from attncli.maths.curve_fits.decay_laws import FEWEST_POINTS
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.networks.variants import AblationSwitches
-from attncli.processes.work_sharing import rank_share
+from attncli.processes.work_sharing import indices_of_rank
 from attncli.records import ARITHMETIC, UNCERTAINTY, Finding, Report, Row, Scalar, View
 
 
@@ -106,7 +106,7 @@ def run_variants_on_texts(
     progress: Progress,
 ) -> dict[StateLocation, Ensemble]:
     """Run all variants on all texts: for each state location and variant, one trajectory per text."""
-    total, done = len(subjects) * len(rank_share(texts)) * len(variants), 0
+    total, done = len(subjects) * len(indices_of_rank(texts)) * len(variants), 0
 
     def count_pass() -> None:
         nonlocal done

@@ -39,7 +39,7 @@ def prepare_collapse(
     """Load, verify and examine the model before the first curve is measured."""
     check_options_before_loading(source, model, inputs, tokens, seed)
     refuse_contradictory_arithmetics(model, arithmetic)
-    requested = inputs.to_read(tokens, seed)
+    requested = inputs.build_requested_input(tokens, seed)
     stop_here_in_dry_run()
     from attncli.analysis import prepare
     from attncli.analysis.states.headlines import RANDOM_SUFFIX
@@ -47,7 +47,7 @@ def prepare_collapse(
     from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
     from attncli.models.loading.base_model import remove_model_head
 
-    options = model.to_load(seed)
+    options = model.build_load_options(seed)
     ahead = make_check_before_weights(requested)
     checkpoint = prepare.load_in_dtype(source, options, prepare.FLOAT64_IF_IT_FITS, ahead)
     texts = make_inputs(checkpoint, requested)
@@ -56,7 +56,7 @@ def prepare_collapse(
     first = prepare.prepare_model(checkpoint.body, texts[0], prepare.Requirement.ANATOMY)
     cheap = is_input_shorter_than_texts(first.short.kwargs, texts)
     subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
-    require_enough_memory(first, texts, subjects[""].in_plain_numbers(variants))
+    require_enough_memory(first, texts, subjects[""].runs_in_plain_numbers(variants))
     if with_random_init:
         from attncli.models.loading.random_init import make_random_init_model
 

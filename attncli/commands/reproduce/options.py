@@ -39,7 +39,7 @@ class SavedTrainingOptions:
         ),
     ] = None
 
-    def set_names(self) -> list[str]:
+    def list_set_options(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value is not None]
 
 

@@ -79,7 +79,7 @@ class SavedTraining:
         if not self.path.exists():
             return
         try:
-            self.refuse_another(read_header(self.path).metadata, plan)
+            self.refuse_different_training(read_header(self.path).metadata, plan)
             load_state(state, load(self.path.read_bytes()))
         except (InputError, SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
             reason = str(error).rstrip(".")
@@ -87,7 +87,7 @@ class SavedTraining:
                 f"{self.path} cannot be read as a saved training ({reason}): remove it to begin anew."
             ) from error
 
-    def refuse_another(self, metadata: dict[str, str], plan: TrainingPlan) -> None:
+    def refuse_different_training(self, metadata: dict[str, str], plan: TrainingPlan) -> None:
         """Another training's file is never gone on from, and never overwritten."""
         if metadata.get("format") != FORMAT:
             raise UsageError(

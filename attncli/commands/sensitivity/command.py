@@ -59,7 +59,7 @@ def sensitivity(
 
     subject = resolve_source(source, "sensitivity", how.output)
     check_options_before_loading(subject, model, inputs, tokens, seed)
-    model.refuse_half()
+    model.refuse_half_precision()
     refuse_gates_on_unmeasured_metrics(how.conditions, METRICS)
     from attncli.commands.sensitivity.run import prepare_sensitivity
 

@@ -7,7 +7,7 @@ from attncli.analysis.fits.fit_rows import FIT_METRICS
 from attncli.analysis.fits.pictures import add_pictures
 from attncli.analysis.source_arguments import refuse_files_of_wrong_kind
 from attncli.commands.verify_fit.report import verify_fit_file
-from attncli.errors import unknown_name
+from attncli.errors import make_unknown_name_error
 from attncli.fits._fit_files import read_fits
 from attncli.gates import Condition
 from attncli.python.question_decorator import RunContext
@@ -25,4 +25,4 @@ def refuse_gates_on_other_metrics(conditions: Sequence[Condition]) -> None:
     """Refuse a gate on a number that no fit has, before the work."""
     for condition in conditions:
         if condition.metric not in FIT_METRICS:
-            raise unknown_name("metric in the gate", condition.metric, FIT_METRICS)
+            raise make_unknown_name_error("metric in the gate", condition.metric, FIT_METRICS)

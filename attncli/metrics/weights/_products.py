@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attncli.errors import Unresolved
+from attncli.errors import BelowResolution
 from attncli.maths.matrices.low_rank_product import LowRankProduct
 
 ZERO = "the product is zero"
@@ -28,10 +28,10 @@ def effective_rank(product: LowRankProduct) -> float:
 def compute_positive_eigenvalue_share(product: LowRankProduct) -> float:
     values = product.eigenvalues
     if not values.size:
-        raise Unresolved("all eigenvalues are zero to rounding")
+        raise BelowResolution("all eigenvalues are zero to rounding")
     return float((values.real > 0.0).mean())
 
 
 def refuse_zero_product(product: LowRankProduct) -> None:
     if product.is_zero:
-        raise Unresolved(ZERO)
+        raise BelowResolution(ZERO)

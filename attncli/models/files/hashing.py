@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attncli.errors import InputError
 from attncli.io.safetensors_arrays import read_bytes
-from attncli.io.safetensors_headers import TensorPlace
+from attncli.io.safetensors_headers import TensorOffset
 
 CHUNK = 1 << 22
 """Bytes read at a time; a multiple of every width."""
@@ -78,13 +78,13 @@ def refuse_non_finite(weight: WeightBytes, chunk: NDArray[np.uint8], start: int)
     )
 
 
-def iter_stored_weights(places: Mapping[str, TensorPlace]) -> Iterator[WeightBytes]:
+def iter_stored_weights(places: Mapping[str, TensorOffset]) -> Iterator[WeightBytes]:
     """Iterate over the tensors of safetensors files; none is read whole or mapped into memory."""
     for name, place in sorted(places.items()):
         yield WeightBytes(str(place.path), name, place.dtype, place.shape, read_chunks(place))
 
 
-def read_chunks(place: TensorPlace) -> Iterator[NDArray[np.uint8]]:
+def read_chunks(place: TensorOffset) -> Iterator[NDArray[np.uint8]]:
     """Read a tensor's bytes in chunks; each chunk overwrites the one before."""
     room = np.empty(min(CHUNK, place.size), np.uint8)
     for start in range(0, place.size, CHUNK):

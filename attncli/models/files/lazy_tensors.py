@@ -17,9 +17,9 @@ from safetensors import safe_open
 
 from attncli.errors import InputError
 from attncli.io.safetensors_arrays import read_bytes
-from attncli.io.safetensors_headers import TensorPlace
+from attncli.io.safetensors_headers import TensorOffset
 from attncli.models.files.state_hashing import STORED_AS
-from attncli.resource_limits import fits_memory
+from attncli.resource_limits import is_within_memory
 
 TYPES = {name: dtype for dtype, name in STORED_AS.items()} | {
     "U64": torch.uint64,
@@ -31,7 +31,7 @@ TYPES = {name: dtype for dtype, name in STORED_AS.items()} | {
 class LazyTensor:
     """Has the methods of safetensors' slices that transformers calls."""
 
-    def __init__(self, place: TensorPlace) -> None:
+    def __init__(self, place: TensorOffset) -> None:
         self.place = place
 
     def __getitem__(self, index: Any) -> torch.Tensor:
@@ -46,7 +46,7 @@ class LazyTensor:
         return self.place.dtype
 
 
-def read_tensors_lazily(places: Mapping[str, TensorPlace]) -> dict[str, Any]:
+def read_tensors_lazily(places: Mapping[str, TensorOffset]) -> dict[str, Any]:
     return {name: LazyTensor(place) for name, place in places.items()}
 
 
@@ -61,7 +61,7 @@ def memory_map_tensors(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
 
 def do_files_fit_in_memory(files: Sequence[Path]) -> bool:
     """Whether the files would fit in memory."""
-    return fits_memory(sum(path.stat().st_size for path in files))
+    return is_within_memory(sum(path.stat().st_size for path in files))
 
 
 GUARD: list[Any] = []

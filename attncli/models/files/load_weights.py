@@ -16,8 +16,8 @@ from zipfile import is_zipfile
 import torch
 
 from attncli.errors import InputError
-from attncli.io.file_stamps import refuse_changed, take_stamps
-from attncli.io.in_memory_arrays import refuse_partial_tensor
+from attncli.io.file_stamps import record_file_versions, refuse_changed_files
+from attncli.io.in_memory_arrays import require_dense_tensor_in_memory
 from attncli.io.safetensors_headers import WIDTHS
 from attncli.models.files.hashing import (
     FLOATS,
@@ -74,7 +74,7 @@ def read_weights(folder: Path, allow_pickle: bool) -> LoadedWeights:
 
 def read_safetensors_weights(folder: Path) -> LoadedWeights:
     files = find_weight_files(folder)
-    before = take_stamps(files)
+    before = record_file_versions(files)
     places = read_headers(files)
     dtypes = {name: place.dtype for name, place in places.items()}
     refuse_unsupported_dtypes(folder, dtypes)
@@ -86,7 +86,7 @@ def read_safetensors_weights(folder: Path) -> LoadedWeights:
         else:
             with memory_map_tensors(files) as state:
                 yield state
-        refuse_changed(before)
+        refuse_changed_files(before)
 
     shapes = {name: place.shape for name, place in places.items()}
     sha256 = cache(lambda: hash_weights(iter_stored_weights(places)))
@@ -133,7 +133,7 @@ def require_tensors(path: Path, loaded: object) -> None:
     ):
         raise make_not_tensors_error(path)
     for name, tensor in loaded.items():
-        refuse_partial_tensor(tensor, f"{path}: {name}")
+        require_dense_tensor_in_memory(tensor, f"{path}: {name}")
 
 
 def make_not_tensors_error(path: Path) -> InputError:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import InputError, UsageError
-from attncli.sources import SAVED_MODELS, Source, nearest_folder, parse_source, require_kind
+from attncli.sources import SAVED_MODELS, Source, nearest_folder, parse_source, require_source_kind
 
 
 class LocalModel(NamedTuple):
@@ -46,7 +46,7 @@ def find_local_folder(source: Source | str, how: FetchSettings = NOTHING_TRUSTED
     """Find the folder that SOURCE names; a hub model, or its config alone, comes from the cache or is fetched."""
     source = parse_source(source) if isinstance(source, str) else source
     revision = choose_revision(source, how.revision)
-    require_kind(source, SAVED_MODELS, "reading weights")
+    require_source_kind(source, SAVED_MODELS, "reading weights")
     if source.kind == "folder":
         if not source.path.is_dir():
             near = nearest_folder(source.path)

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from attncli.errors import InputError, with_article
+from attncli.errors import InputError, add_article
 from attncli.models.files.hashing import WeightBytes, hash_weights, split_into_chunks
 
 STORED_AS = {
@@ -37,7 +37,7 @@ def hash_state_dict(where: str, state: Mapping[str, Any]) -> str:
     for name, value in tensors.items():
         if not isinstance(value, torch.Tensor):
             raise InputError(
-                f"{where} holds {name} as {with_article(type(value).__name__)}, not as a tensor: quantised weights are not read, so "
+                f"{where} holds {name} as {add_article(type(value).__name__)}, not as a tensor: quantised weights are not read, so "
                 "give the model as it was before."
             )
     return hash_weights(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.io.file_stamps import refuse_changed, take_stamps
+from attncli.io.file_stamps import record_file_versions, refuse_changed_files
 from attncli.io.safetensors_arrays import FLOATS, StoredArrays
 from attncli.io.safetensors_headers import Header
 from attncli.models.files.hashing import hash_weights, iter_stored_weights
@@ -26,7 +26,7 @@ class TensorReader:
     def __init__(self, folder: Path, files: Sequence[Path] = ()) -> None:
         self.folder = folder
         self.files = files or find_weight_files(folder)
-        self.before = take_stamps(self.files)
+        self.before = record_file_versions(self.files)
         self.places = read_headers(self.files)
         self.read_from: set[str] = set()
         """Names of the tensors that were read, wholly or in part."""
@@ -59,7 +59,7 @@ class TensorReader:
         found = hash_weights(
             iter_stored_weights({name: self.places[name] for name in self.read_from})
         )
-        refuse_changed(self.before)
+        refuse_changed_files(self.before)
         return found
 
     def read(self, name: str, part: tuple[slice, ...]) -> Array:

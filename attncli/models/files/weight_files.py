@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from attncli.errors import InputError, list_first_names
 from attncli.io.json_files import read_json
-from attncli.io.safetensors_headers import TensorPlace, read_tensor_places
+from attncli.io.safetensors_headers import TensorOffset, read_tensor_offsets
 
 ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
@@ -105,11 +105,11 @@ def read_weight_map(index: Path) -> Mapping[str, str]:
     return weight_map
 
 
-def read_headers(files: Sequence[Path]) -> dict[str, TensorPlace]:
+def read_headers(files: Sequence[Path]) -> dict[str, TensorOffset]:
     """Read all tensors' headers by name; refuse one in two shards, or in another shard than the index says."""
-    places: dict[str, TensorPlace] = {}
+    places: dict[str, TensorOffset] = {}
     for path in files:
-        found = read_tensor_places(path)
+        found = read_tensor_offsets(path)
         for name in places.keys() & found.keys():
             raise InputError(f"{path} and {places[name].path.name} both hold a tensor {name}.")
         places |= found
@@ -119,7 +119,7 @@ def read_headers(files: Sequence[Path]) -> dict[str, TensorPlace]:
     return places
 
 
-def refuse_mismatched_index(index: Path, places: Mapping[str, TensorPlace]) -> None:
+def refuse_mismatched_index(index: Path, places: Mapping[str, TensorOffset]) -> None:
     """Refuse an index and shards that disagree about a tensor."""
     weight_map = read_weight_map(index)
     for name in sorted(weight_map.keys() | places.keys()):

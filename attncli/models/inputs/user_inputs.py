@@ -13,7 +13,7 @@ from attncli.capture.input_token_counts import count_positions
 from attncli.capture.model_errors import run_model_or_refuse
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.undetected_attention import explain_uncaptured_attention
-from attncli.errors import InputError, UsageError, join_parameters, quote_parameter, with_article
+from attncli.errors import InputError, UsageError, add_article, join_parameters, quote_parameter
 from attncli.forward_types import Args, Inputs
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.extra_inputs import WORDS
@@ -89,7 +89,7 @@ def bind_arguments(module: nn.Module, text: Any, called: str = "inputs") -> dict
     wrong = next((each for each in (*args, *named.values()) if not isinstance(each, PLAIN)), None)
     if wrong is not None or not any(isinstance(each, Tensor) for each in (*args, *named.values())):
         raise UsageError(
-            f"{quote_parameter(called)} holds {with_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}."
+            f"{quote_parameter(called)} holds {add_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}."
         )
     try:
         bound = find_signature(module, args).bind(*args, **named)

@@ -10,7 +10,7 @@ import transformers
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig, PreTrainedModel
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
-from attncli.errors import InputError, unknown_name
+from attncli.errors import InputError, make_unknown_name_error
 from attncli.models.library_errors import translate_library_errors
 from attncli.models.model_classes import body_class, find_model_classes, iter_configs
 
@@ -91,7 +91,7 @@ def refuse_unknown_type(folder: Path, config: Mapping[str, Any]) -> None:
             "unasked: read it, then give `trust_remote_code=True`."
         )
     raise InputError(
-        f"{folder}/config.json for transformers {transformers.__version__}: {unknown_name('model type', kind, CONFIG_MAPPING)}"
+        f"{folder}/config.json for transformers {transformers.__version__}: {make_unknown_name_error('model type', kind, CONFIG_MAPPING)}"
     )
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from attncli.errors import unknown_name
+from attncli.errors import make_unknown_name_error
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 """The dtypes that a model can run in."""
@@ -32,6 +32,6 @@ class LoadOptions:
 
     def __post_init__(self) -> None:
         if self.dtype is not None and self.dtype not in DTYPES:
-            raise unknown_name("dtype", self.dtype, DTYPES)
+            raise make_unknown_name_error("dtype", self.dtype, DTYPES)
         if self.device_map is not None and self.device_map not in MAPS:
-            raise unknown_name("device map", self.device_map, MAPS)
+            raise make_unknown_name_error("device map", self.device_map, MAPS)

@@ -33,7 +33,7 @@ def tensor_parallel_arguments(blank: PreTrainedModel) -> dict[str, Any]:
     refuse_plan_splitting_heads(text_config(blank.config), kind, size)
     if not WORK.together:
         WORK.together = True
-        LINE.work_together()
+        LINE.use_short_timeout()
     return {"distributed_config": DistributedConfig(tp_plan="auto")}
 
 

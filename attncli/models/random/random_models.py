@@ -19,7 +19,7 @@ from attncli.errors import (
     LimitError,
     UsageError,
     is_memory_error,
-    unknown_name,
+    make_unknown_name_error,
 )
 from attncli.models.casting import cast_model
 from attncli.models.files.config_checks import refuse_oversized_values
@@ -67,7 +67,7 @@ def make_random_model(
 ) -> RandomModel:
     """Make a model in eval mode without gradients; the same seed gives the same weights, rounded to the dtype."""
     if arch not in CONFIG_MAPPING:
-        raise unknown_name("model type", arch, CONFIG_MAPPING.keys())
+        raise make_unknown_name_error("model type", arch, CONFIG_MAPPING.keys())
     refuse_many_layers(arch, sizes)
     with translate_build_errors(arch, sizes), silence_libraries():
         config, tiny, note = make_config(arch, sizes)

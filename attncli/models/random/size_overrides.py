@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.models.layer_configs import config_value
 
 Given = Mapping[str, Any]
@@ -72,7 +72,7 @@ def resolve_sizes(config: PreTrainedConfig, sizes: Mapping[str, Any]) -> dict[st
         paths = match_attributes(config, own, name)
         if not paths:
             known = {*(word for word in WORDS if match_attributes(config, own, word)), *own, "tiny"}
-            raise unknown_name(f"size of model type '{config.model_type}'", name, known)
+            raise make_unknown_name_error(f"size of model type '{config.model_type}'", name, known)
         resolved |= {path: convert_size(name, value, own[path]) for path in paths}
     return resolved
 

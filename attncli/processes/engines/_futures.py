@@ -17,7 +17,7 @@ def outcome_of_lost_job(error: BaseException | None) -> ProcessRun:
     return ProcessRun(LimitError.exit_code, f"its worker was lost ({why})")
 
 
-def scheduler_lost_error(what: str) -> LimitError:
+def make_scheduler_lost_error(what: str) -> LimitError:
     """The error for a lost scheduler; reports of finished jobs remain in the folder."""
     return LimitError(f"{what} was lost: finished items are kept, run the same command again.")
 

@@ -46,7 +46,7 @@ def run_jobs(where: str, options: dict[str, Any]) -> Iterator[tuple[int, Process
     task = ray.remote(**{"num_cpus": 1, **options, "max_retries": 0})(run_job)
     places = {task.remote(job): job.place for job in read_jobs()}
     waiting = list(places)
-    threading.Thread(target=exit_with_stdin, args=(waiting,), daemon=True).start()
+    threading.Thread(target=exit_when_stdin_closes, args=(waiting,), daemon=True).start()
     while waiting:
         (done, *_), _ = ray.wait(waiting, num_returns=1)
         waiting.remove(done)
@@ -59,7 +59,7 @@ def read_jobs() -> Iterator[Job]:
         yield Job(place, tuple(words), *rest)
 
 
-def exit_with_stdin(waiting: list[Any]) -> None:
+def exit_when_stdin_closes(waiting: list[Any]) -> None:
     """Exit when stdin closes, and cancel the remaining jobs."""
     sys.stdin.read()
     for left in list(waiting):

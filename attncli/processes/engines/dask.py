@@ -14,8 +14,8 @@ from attncli.processes.engines import (
     refuse_options,
 )
 from attncli.processes.engines._futures import (
+    make_scheduler_lost_error,
     outcome_of_lost_job,
-    scheduler_lost_error,
     silence_loggers,
 )
 from attncli.processes.jobs import Job, run_job
@@ -79,7 +79,7 @@ def read_outcome(future: Any) -> ProcessRun:
         error = future.exception() if future.status != "finished" else None
         found: ProcessRun = future.result() if error is None else outcome_of_lost_job(error)
     except (CancelledError, OSError):
-        raise scheduler_lost_error("the scheduler of dask") from None
+        raise make_scheduler_lost_error("the scheduler of dask") from None
     return found
 
 

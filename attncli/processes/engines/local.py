@@ -91,7 +91,7 @@ class LocalWorkerPool:
     """Several workers; one that dies is replaced when the next job comes."""
 
     def __init__(self, count: int) -> None:
-        self.environment = divide_resources(count)
+        self.environment = divide_cores_and_memory(count)
         self.count = count
         self.busy: list[LocalWorker] = []
         self.free: list[LocalWorker] = []
@@ -133,7 +133,7 @@ class LocalWorkerPool:
             worker.stop()
 
 
-def divide_resources(count: int) -> dict[str, str]:
+def divide_cores_and_memory(count: int) -> dict[str, str]:
     """The environment of each worker: its part of the cores, and of the memory that is free now."""
     environment = environment_without_launch(os.environ)
     if count > 1:

@@ -14,7 +14,7 @@ from attncli.processes.engines import (
     no_library_error,
     refuse_options,
 )
-from attncli.processes.engines._futures import scheduler_lost_error
+from attncli.processes.engines._futures import make_scheduler_lost_error
 from attncli.processes.jobs import Job
 
 DRIVER = "attncli.processes.engines._ray_driver"
@@ -65,7 +65,7 @@ def read_outcomes(driver: subprocess.Popen[str], references: Sequence[object]) -
     for _ in references[1:]:
         line = driver.stdout.readline()
         if not line:
-            raise scheduler_lost_error("ray's cluster")
+            raise make_scheduler_lost_error("ray's cluster")
         place, found = json.loads(line)
         if place == REFUSED:
             raise UsageError(f"`engine='ray'`: {found}.")

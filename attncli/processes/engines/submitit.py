@@ -53,7 +53,7 @@ def submitit(where: str, options: EngineOptions) -> Engine:
             **{
                 "name": "attn-sweep",
                 "timeout_min": default_timeout(executor),
-                **spell_options(options),
+                **convert_to_slurm_options(options),
             }
         )
     except (NameError, ValueError, TypeError, AssertionError, RuntimeError) as error:
@@ -66,7 +66,7 @@ def default_timeout(executor: Any) -> int:
     return A_WEEK if executor.cluster == "local" else A_DAY
 
 
-def spell_options(options: EngineOptions) -> Mapping[str, Any]:
+def convert_to_slurm_options(options: EngineOptions) -> Mapping[str, Any]:
     return {
         name if name in COMMON or name.startswith("slurm_") else f"slurm_{name}": value
         for name, value in options.items()
@@ -95,7 +95,7 @@ class SlurmQueue:
         self.missed: dict[str, float] = {}
         """Since when a job is unknown."""
 
-    def has_lost(self, job: str) -> bool:
+    def has_lost_job(self, job: str) -> bool:
         """Whether the job has been unknown for a while; False while Slurm does not answer."""
         now = time.monotonic()
         if now - self.asked >= ASKED:
@@ -165,7 +165,9 @@ def read_outcome(job: Any, queue: SlurmQueue | None) -> ProcessRun | None:
     """The outcome of a job; None while it may still come."""
     there = job.done() if queue is None else has_result(job)
     if not there:
-        return describe_lost_job(job) if queue is not None and queue.has_lost(job.job_id) else None
+        return (
+            describe_lost_job(job) if queue is not None and queue.has_lost_job(job.job_id) else None
+        )
     try:
         found: ProcessRun = job.result()
     except Exception as error:

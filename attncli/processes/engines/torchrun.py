@@ -3,7 +3,7 @@ from pathlib import Path
 
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
-from attncli.processes.command_runs import run_to_file
+from attncli.processes.command_runs import run_command_to_report_file
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
 from attncli.processes.jobs import Job
 
@@ -21,4 +21,4 @@ def torchrun(where: str, options: EngineOptions) -> Engine:
 def run_jobs(jobs: Iterable[Job], total: int) -> Outcomes:
     """Run this process's jobs one after the other."""
     for job in jobs:
-        yield job.place, run_to_file(job.words, Path(job.report))
+        yield job.place, run_command_to_report_file(job.words, Path(job.report))

@@ -10,7 +10,7 @@ from attncli.render.html_page.packed_columns import PackedColumn
 from attncli.sanitize import sanitize_value
 
 
-class ByteStore:
+class ColumnStore:
     """Concatenates bytes and returns their offsets."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from attncli.maths.number_format import format_number
 from attncli.records import FOUND_KEYS, Report, Row, View
-from attncli.render._cells import NOTHING, Grid
+from attncli.render._cells import NOTHING, TableGrid
 
 OLD, NEW = "old", "new"
 BOTH = View("Both reports: the new one drawn through, the old one dashed", "layer", (OLD, NEW))
@@ -21,7 +21,7 @@ def build_comparisons(report: Report) -> Iterator[dict[str, Any]]:
     curves."""
     found: dict[tuple[str, str], dict[str, Curve]] = {}
     for row in report.rows:
-        place = locate_number(row)
+        place = find_axis_of_number(row)
         if place is None or row.metric not in (OLD, NEW) or row.value is None:
             continue
         axis, x = place
@@ -33,7 +33,7 @@ def build_comparisons(report: Report) -> Iterator[dict[str, Any]]:
             yield {"metric": metric, "axis": axis, **sides}
 
 
-def locate_number(row: Row) -> tuple[str, float] | None:
+def find_axis_of_number(row: Row) -> tuple[str, float] | None:
     """The single axis of the number besides its variant; None where it has none, or several."""
     if "measured" not in row.keys or row.head is not None:
         return None
@@ -52,7 +52,7 @@ def name_curves(curves: Curve, suffix: str = "") -> list[dict[str, Any]]:
     ]
 
 
-def build_grid(comparison: dict[str, Any]) -> Grid:
+def build_grid(comparison: dict[str, Any]) -> TableGrid:
     """The numbers of one metric as a table."""
     lines = [*name_curves(comparison[NEW], ", new"), *name_curves(comparison[OLD], ", old")]
     at = [dict(line["points"]) for line in lines]
@@ -61,4 +61,4 @@ def build_grid(comparison: dict[str, Any]) -> Grid:
         for x in sorted({x for points in at for x in points})
     ]
     header = (comparison["axis"], *(line["name"] for line in lines))
-    return Grid(f"{comparison['metric']}: {BOTH.title}", header, tuple(cells))
+    return TableGrid(f"{comparison['metric']}: {BOTH.title}", header, tuple(cells))

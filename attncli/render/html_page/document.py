@@ -13,9 +13,9 @@ from attncli.records import FOUND_KEYS, NULLS, Report, View
 from attncli.render._cells import build_grids
 from attncli.render.html_page import pictures, prose
 from attncli.render.html_page.assets import load_script, load_style
-from attncli.render.html_page.byte_store import ByteStore
+from attncli.render.html_page.byte_store import ColumnStore
 from attncli.render.html_page.comparison import BOTH, build_comparisons, build_grid
-from attncli.render.html_page.head_map_thumbnails import count_left_out, pack_maps
+from attncli.render.html_page.head_map_thumbnails import count_omitted_maps, pack_maps
 from attncli.render.html_page.packed_columns import pack_columns
 from attncli.render.html_page.tables import escape_text, format_table, html_tag
 
@@ -101,7 +101,7 @@ def build_section(index: int, table: str) -> str:
 
 def pack_data(report: Report) -> str:
     """Pack the data of the script."""
-    store = ByteStore()
+    store = ColumnStore()
     header = {
         "study": report.study,
         "count": len(report.rows),
@@ -114,13 +114,13 @@ def pack_data(report: Report) -> str:
         ],
         "views": [describe_view(report, view) for view in pictures.list_views(report)],
         "maps": pack_maps(report, store),
-        "left_out": count_left_out(report),
+        "left_out": count_omitted_maps(report),
     }
     return store.text(header)
 
 
 def describe_view(report: Report, view: View) -> dict[str, Any]:
-    kind = pictures.picture_kind(report, view)
+    kind = pictures.choose_plot_kind(report, view)
     found: dict[str, Any] = {
         "kind": kind,
         "title": prose.capitalize(view.title),
@@ -131,5 +131,5 @@ def describe_view(report: Report, view: View) -> dict[str, Any]:
     if kind == pictures.CURVES:
         found["panels"] = list(map(dataclasses.asdict, pictures.build_panels(report, view)))
     if kind == pictures.BOXES:
-        found["boxes"] = pictures.build_boxes(report, view)
+        found["boxes"] = pictures.build_box_plots(report, view)
     return found

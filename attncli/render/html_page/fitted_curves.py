@@ -12,7 +12,9 @@ OF = "d_min"
 POINTS = 48
 
 
-def build_law_lines(report: Report, metric: str, lengths: list[float]) -> Iterator[dict[str, Any]]:
+def build_fitted_curves(
+    report: Report, metric: str, lengths: list[float]
+) -> Iterator[dict[str, Any]]:
     """Curves of the fitted laws over the range of the lengths, each with the name of its series."""
     if metric != OF or len(lengths) < 2:
         return
@@ -24,7 +26,8 @@ def build_law_lines(report: Report, metric: str, lengths: list[float]) -> Iterat
             continue
         fit, law = str(row.keys["fit"]), str(row.keys["law"])
         start, rate = (
-            find_number(report, name, fit, law) for name in ("law_at_one_token", RATES.get(law, ""))
+            find_law_constant(report, name, fit, law)
+            for name in ("law_at_one_token", RATES.get(law, ""))
         )
         if start is not None and (rate is not None or law == CONSTANT):
             points = [[n, evaluate_law(law, start, rate or 0.0, n)] for n in places]
@@ -32,7 +35,7 @@ def build_law_lines(report: Report, metric: str, lengths: list[float]) -> Iterat
             yield {"of": fit, "kind": "law", "name": name, "points": points}
 
 
-def find_number(report: Report, metric: str, fit: str, law: str) -> float | None:
+def find_law_constant(report: Report, metric: str, fit: str, law: str) -> float | None:
     for row in report.rows:
         if row.metric == metric and row.keys.get("fit") == fit and row.keys.get("law") == law:
             return row.value

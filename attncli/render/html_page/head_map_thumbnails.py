@@ -4,27 +4,27 @@ from array import array
 from collections.abc import Iterator
 from typing import Any
 
-from attncli.records import Picture, Report, Tile
-from attncli.render.html_page.byte_store import ByteStore
+from attncli.records import MapPicture, MapThumbnail, Report
+from attncli.render.html_page.byte_store import ColumnStore
 from attncli.render.html_page.packed_columns import PackedColumn
-from attncli.render.plots.maps import panel_scales
+from attncli.render.plots.maps import color_scale_of_panels
 
 STEPS = 255
 MOST_PICTURES = 24
 """Most plots of a study of many patterns; the page says how many are left out."""
 
 
-def pack_maps(report: Report, store: ByteStore) -> list[dict[str, Any]]:
+def pack_maps(report: Report, store: ColumnStore) -> list[dict[str, Any]]:
     """Pack maps: pictures of several side by side, then the maps of heads."""
     pictures = (pack_picture(each, store) for each in report.pictures[:MOST_PICTURES])
-    return [*pictures, *(pack_head(each, store) for each in report.tiles)]
+    return [*pictures, *(pack_map_of_head(each, store) for each in report.tiles)]
 
 
-def count_left_out(report: Report) -> int:
+def count_omitted_maps(report: Report) -> int:
     return max(0, len(report.pictures) - MOST_PICTURES)
 
 
-def pack_picture(picture: Picture, store: ByteStore) -> dict[str, Any]:
+def pack_picture(picture: MapPicture, store: ColumnStore) -> dict[str, Any]:
     return {
         "head": None,
         "title": picture.title,
@@ -35,8 +35,8 @@ def pack_picture(picture: Picture, store: ByteStore) -> dict[str, Any]:
     }
 
 
-def pack_panels(picture: Picture, store: ByteStore) -> Iterator[dict[str, Any]]:
-    scales = panel_scales(picture)
+def pack_panels(picture: MapPicture, store: ColumnStore) -> Iterator[dict[str, Any]]:
+    scales = color_scale_of_panels(picture)
     for name, cells in picture.panels.items():
         full = scales[name]
         scale = STEPS / full if full > 0.0 else 0.0
@@ -44,7 +44,7 @@ def pack_panels(picture: Picture, store: ByteStore) -> Iterator[dict[str, Any]]:
         yield pack_panel(name, len(cells), len(cells[0]), full, array("B", steps).tobytes(), store)
 
 
-def pack_head(tile: Tile, store: ByteStore) -> dict[str, Any]:
+def pack_map_of_head(tile: MapThumbnail, store: ColumnStore) -> dict[str, Any]:
     return {
         "head": tile.head,
         "title": "",
@@ -56,7 +56,7 @@ def pack_head(tile: Tile, store: ByteStore) -> dict[str, Any]:
 
 
 def pack_panel(
-    name: str, rows: int, columns: int, full: float, data: bytes, store: ByteStore
+    name: str, rows: int, columns: int, full: float, data: bytes, store: ColumnStore
 ) -> dict[str, Any]:
     described = {"name": name, "rows": rows, "columns": columns, "full": full}
     return store.add(PackedColumn(described, data))

@@ -44,7 +44,7 @@ def pack_column(name: str, cells: Sequence[Cell], numbers: bool = False) -> Iter
     if numbers or is_numeric(cells):
         yield pack_numbers(name, [math.nan if cell is None else to_float(cell) for cell in cells])
     else:
-        yield pack_codes(name, cells)
+        yield pack_category_codes(name, cells)
 
 
 def is_numeric(cells: Sequence[Cell]) -> bool:
@@ -73,7 +73,7 @@ def pack_numbers(name: str, cells: list[float]) -> PackedColumn:
     return PackedColumn(described, split_byte_planes(array("d" if wide else "f", cells)))
 
 
-def pack_codes(name: str, cells: Sequence[Cell]) -> PackedColumn:
+def pack_category_codes(name: str, cells: Sequence[Cell]) -> PackedColumn:
     """Pack values as codes; 1 and 1.0 are the same number, in a page as in Python."""
     codes: dict[Cell, int] = {}
     found = [codes.setdefault(cell, len(codes)) for cell in cells]

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attncli.records import UNCERTAINTY, Report, Row, Scalar, View
-from attncli.render._cells import is_shown, unique_values
+from attncli.render._cells import is_row_in_view, unique_values
 from attncli.render.html_page.comparison import BOTH, NEW, OLD, build_comparisons, name_curves
-from attncli.render.html_page.fitted_curves import build_law_lines
+from attncli.render.html_page.fitted_curves import build_fitted_curves
 from attncli.render.plots.boxes import ACROSS, collect_boxes
 
 HEADS, CURVES, BOXES, WORDS, TABLE, SAID = "heads", "curves", "boxes", "words", "table", "said"
@@ -55,9 +55,9 @@ def layer_views(report: Report) -> Iterator[View]:
         yield View(AFTER_LAYERS, "layer", tuple(untold))
 
 
-def picture_kind(report: Report, view: View) -> str:
+def choose_plot_kind(report: Report, view: View) -> str:
     """Choose the plot from the view and its rows."""
-    rows = [row for row in report.rows if is_shown(row, view)]
+    rows = [row for row in report.rows if is_row_in_view(row, view)]
     if view.findings:
         return SAID
     if view is BOTH:
@@ -95,7 +95,7 @@ def build_panels(report: Report, view: View) -> list[Panel]:
 
 
 def metrics_with_same_axes(report: Report, view: View) -> list[str]:
-    axes = {frozenset(row.coordinates) for row in report.rows if is_shown(row, view)}
+    axes = {frozenset(row.coordinates) for row in report.rows if is_row_in_view(row, view)}
     found = (row.metric for row in report.rows if frozenset(row.coordinates) in axes)
     names = list(dict.fromkeys(found))
     return [name for name in names if name not in view.metrics]
@@ -115,8 +115,8 @@ def build_panel(report: Report, view: View, metric: str) -> Panel:
             if row.lost:
                 gaps.setdefault(x, row.note or "")
             continue
-        series.setdefault(curve_name(row, view, several), []).append(build_point(x, row))
-    laws = build_law_lines(
+        series.setdefault(curve_name(row, view, several), []).append(build_curve_point(x, row))
+    laws = build_fitted_curves(
         report, metric, [point[0] for points in series.values() for point in points]
     )
     return Panel(
@@ -128,7 +128,7 @@ def build_panel(report: Report, view: View, metric: str) -> Panel:
             {"name": name, "points": sorted(points, key=lambda each: float(each[0]))}
             for name, points in series.items()
         ],
-        list(build_levels(report, own)),
+        list(build_reference_lines(report, own)),
         sorted([x, note] for x, note in gaps.items()),
         beside=list(laws),
     )
@@ -142,7 +142,7 @@ def build_comparison_panel(report: Report, comparison: dict[str, Any]) -> Panel:
 
 
 def select_rows(report: Report, view: View) -> list[Row]:
-    return [row for row in report.rows if is_shown(row, view)]
+    return [row for row in report.rows if is_row_in_view(row, view)]
 
 
 def curve_name(row: Row, view: View, several: bool) -> str:
@@ -151,7 +151,7 @@ def curve_name(row: Row, view: View, several: bool) -> str:
     return str(row.variant) if several else row.metric
 
 
-def build_point(x: Scalar, row: Row) -> list[Any]:
+def build_curve_point(x: Scalar, row: Row) -> list[Any]:
     """A point of a curve; trailing missing values are omitted."""
     found = [x, row.value, row.spread, row.keys.get(UNCERTAINTY), row.note or None]
     while found[-1] is None:
@@ -167,13 +167,13 @@ def highest_layer_rows(rows: Sequence[Row], view: View) -> list[Row]:
     return [row for row in rows if row.layer in (None, last)]
 
 
-def build_levels(report: Report, view: View) -> Iterator[dict[str, Any]]:
+def build_reference_lines(report: Report, view: View) -> Iterator[dict[str, Any]]:
     for row in report.rows:
         alone = set(row.coordinates) == {view.across}
         if view.across and alone and row.metric in view.metrics and row.value is not None:
             yield {"name": str(row.axis(view.across)), "value": row.value}
 
 
-def build_boxes(report: Report, view: View) -> list[dict[str, Any]]:
+def build_box_plots(report: Report, view: View) -> list[dict[str, Any]]:
     """Position and five quantiles, where all five are known."""
     return [box._asdict() for box in collect_boxes(report, view)]

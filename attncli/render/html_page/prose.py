@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from attncli.records import Finding, Report
-from attncli.render.html_page.tables import escape_text, format_facts, html_tag
+from attncli.render.html_page.tables import escape_text, format_nested_facts, html_tag
 
 UNNAMED = "What stands out"
 
@@ -54,7 +54,9 @@ def format_verdicts(report: Report) -> str:
 def format_findings(report: Report) -> str:
     """Findings under the names that their views give them; the script makes links of the heads they name."""
     sentences = [
-        place for place, each in enumerate(report.findings) if not repeats_headline(report, each)
+        place
+        for place, each in enumerate(report.findings)
+        if not is_repetition_of_headline(report, each)
     ]
     if not sentences:
         return ""
@@ -72,7 +74,7 @@ def format_findings(report: Report) -> str:
     )
 
 
-def repeats_headline(report: Report, finding: Finding) -> bool:
+def is_repetition_of_headline(report: Report, finding: Finding) -> bool:
     """Whether the finding only repeats the headline."""
     command, headline = (text.rstrip(".").casefold() for text in (finding.text, report.headline))
     return command == headline
@@ -110,7 +112,7 @@ def format_command_and_inputs(report: Report) -> Iterator[str]:
         )
     for name in ("source", "input", "environment"):
         if facts := getattr(report, name):
-            yield html_tag("h3", capitalize(name)) + format_facts(facts)
+            yield html_tag("h3", capitalize(name)) + format_nested_facts(facts)
     if report.seeds:
         yield html_tag("h3", "Seeds") + html_tag(
             "p", escape_text(", ".join(map(str, report.seeds)))

@@ -5,8 +5,8 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from attncli.render._cells import Grid
-from attncli.sanitize import make_characters_visible
+from attncli.render._cells import TableGrid
+from attncli.sanitize import escape_invisible_characters
 
 MOST_CELLS = 6_000
 """Of a table that is written out; the rest of a longer one is among all numbers at the page's end."""
@@ -14,7 +14,7 @@ MOST_CELLS = 6_000
 
 def escape_text(text: Any) -> str:
     """Escape text from any source, so that it is inert in HTML."""
-    return escape(make_characters_visible(str(text)))
+    return escape(escape_invisible_characters(str(text)))
 
 
 def html_tag(name: str, inside: str = "", **attributes: Any) -> str:
@@ -27,14 +27,14 @@ def html_tag(name: str, inside: str = "", **attributes: Any) -> str:
     return f"<{name}{given}>{inside}</{name}>"
 
 
-def shorten_grid(grid: Grid) -> tuple[Grid, int]:
+def limit_table_rows(grid: TableGrid) -> tuple[TableGrid, int]:
     """The first lines of a grid, and the number of lines left out."""
     most = max(1, MOST_CELLS // max(1, len(grid.header)))
     return replace(grid, lines=grid.lines[:most]), max(0, len(grid.lines) - most)
 
 
-def format_table(grid: Grid) -> str:
-    shortened, left_out = shorten_grid(grid)
+def format_table(grid: TableGrid) -> str:
+    shortened, left_out = limit_table_rows(grid)
     head = html_tag(
         "tr", "".join(html_tag("th", escape_text(name), scope="col") for name in shortened.header)
     )
@@ -56,12 +56,12 @@ def format_line(cells: Sequence[str], words: bool) -> str:
     )
 
 
-def format_facts(facts: Mapping[str, Any]) -> str:
+def format_nested_facts(facts: Mapping[str, Any]) -> str:
     """Nested facts as nested lists of terms."""
-    return html_tag("dl", "".join(format_fact_items(facts)))
+    return html_tag("dl", "".join(format_definition_list(facts)))
 
 
-def format_fact_items(facts: Mapping[str, Any]) -> Iterator[str]:
+def format_definition_list(facts: Mapping[str, Any]) -> Iterator[str]:
     for name, value in facts.items():
         yield html_tag("dt", escape_text(name))
         yield html_tag("dd", format_value(value))
@@ -69,7 +69,7 @@ def format_fact_items(facts: Mapping[str, Any]) -> Iterator[str]:
 
 def format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return format_facts(value)
+        return format_nested_facts(value)
     if isinstance(value, list | tuple):
         if any(isinstance(each, Mapping) for each in value):
             return "".join(map(format_value, value))

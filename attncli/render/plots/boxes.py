@@ -14,7 +14,7 @@ ACROSS = "quantile"
 WIDEST, MARGIN = 72, 12
 
 
-class Box(NamedTuple):
+class BoxQuantiles(NamedTuple):
     """The quantiles of a distribution."""
 
     x: float
@@ -31,7 +31,7 @@ class BoxPlot(NamedTuple):
     title: str
     metric: str
     x_label: str
-    boxes: list[Box]
+    boxes: list[BoxQuantiles]
 
 
 def collect_box_plots(report: Report) -> list[BoxPlot]:
@@ -44,7 +44,7 @@ def collect_box_plots(report: Report) -> list[BoxPlot]:
     return [each for each in found if each.boxes]
 
 
-def collect_boxes(report: Report, view: View) -> Iterator[Box]:
+def collect_boxes(report: Report, view: View) -> Iterator[BoxQuantiles]:
     """Collect the boxes where all five quantiles are known."""
     quantiles: dict[float, list[tuple[float, float]]] = {}
     for row in report.rows:
@@ -53,8 +53,8 @@ def collect_boxes(report: Report, view: View) -> Iterator[Box]:
             quantiles.setdefault(float(x or 0.0), []).append((float(quantile or 0.0), row.value))
     for x, found in quantiles.items():
         values = [value for _, value in sorted(found)]
-        if len(values) == len(Box._fields) - 1:
-            yield Box(x, *values)
+        if len(values) == len(BoxQuantiles._fields) - 1:
+            yield BoxQuantiles(x, *values)
 
 
 def draw_box_lines(drawn: BoxPlot, width: int) -> Iterator[Text]:

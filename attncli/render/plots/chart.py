@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from attncli.records import UNCERTAINTY, Report, Row, View
 from attncli.render._cells import has_coordinate
 from attncli.render.plots.boxes import ACROSS
-from attncli.render.plots.fitted_curves import LawCurve, find_best_law
+from attncli.render.plots.fitted_curves import FittedCurve, find_best_law
 from attncli.render.plots.labels import format_label
 
 NO_CURVES = ("head", ACROSS)
@@ -39,7 +39,7 @@ class Chart:
     """Positions where a number is missing and no curve has one."""
     bounds: Mapping[str, list[ChartPoint]] = field(default_factory=dict)
     """The theorem's bound for each series."""
-    laws: Mapping[str, LawCurve] = field(default_factory=dict)
+    laws: Mapping[str, FittedCurve] = field(default_factory=dict)
     """The law fitted to each series."""
     lost: Mapping[str, float] = field(default_factory=dict)
     """The position from which on a series has no numbers."""
@@ -79,11 +79,11 @@ def build_chart(report: Report, view: View) -> Chart | None:
     for row in report.rows:
         x = row.axis(view.down)
         early = view.last_layer_only and row.layer != last
-        if row.value is None or early or not is_drawn(view, row):
+        if row.value is None or early or not is_row_plotted(view, row):
             continue
         name = str(row.axis(view.across or "variant"))
         if isinstance(x, int | float):
-            point = ChartPoint(float(x), row.value, row.spread or 0.0, is_uncertain(row))
+            point = ChartPoint(float(x), row.value, row.spread or 0.0, is_value_uncertain(row))
             series.setdefault(name, []).append(point)
         elif set(row.coordinates) == {view.across}:
             levels[name] = row.value
@@ -97,7 +97,7 @@ def build_chart(report: Report, view: View) -> Chart | None:
         view.down,
         series,
         levels,
-        gaps=find_gaps(report, view, series),
+        gaps=find_positions_without_numbers(report, view, series),
         bounds=collect_bounds(report, view) if view.metrics[0] in BOUNDS else {},
         laws=collect_laws(report, view, series),
         lost=find_series_ends(report, view, series),
@@ -112,7 +112,7 @@ NOT_SMALL = 0.02
 """Rounding that moves a point by more than this part of a unit is seen."""
 
 
-def is_uncertain(row: Row) -> bool:
+def is_value_uncertain(row: Row) -> bool:
     by = row.keys.get(UNCERTAINTY)
     return row.note is not None or (isinstance(by, float) and by > NOT_SMALL)
 
@@ -128,7 +128,7 @@ def collect_bounds(report: Report, view: View) -> dict[str, list[ChartPoint]]:
     return found
 
 
-def collect_laws(report: Report, view: View, series: Iterable[str]) -> dict[str, LawCurve]:
+def collect_laws(report: Report, view: View, series: Iterable[str]) -> dict[str, FittedCurve]:
     """Collect the laws in the view that shows the fitted numbers."""
     if view.metrics[0] not in FITTED or view.across is None:
         return {}
@@ -142,11 +142,11 @@ LINEAR = ("residual",)
 """Metrics that are there for a linear axis."""
 
 
-def find_gaps(
+def find_positions_without_numbers(
     report: Report, view: View, series: Mapping[str, Sequence[ChartPoint]]
 ) -> tuple[float, ...]:
     known = {point.x for points in series.values() for point in points}
-    lost = [row.axis(view.down) for row in report.rows if row.lost and is_drawn(view, row)]
+    lost = [row.axis(view.down) for row in report.rows if row.lost and is_row_plotted(view, row)]
     places = {float(x) for x in lost if isinstance(x, int | float)}
     return tuple(sorted(places - known))
 
@@ -160,13 +160,13 @@ def find_series_ends(
     ends = {name: max(point.x for point in points) for name, points in series.items()}
     for row in report.rows:
         x, name = row.axis(view.down), str(row.axis(view.across or "variant"))
-        missing = row.lost and is_drawn(view, row) and isinstance(x, int | float)
+        missing = row.lost and is_row_plotted(view, row) and isinstance(x, int | float)
         if missing and x in known and x > ends.get(name, math.inf):
             found[name] = min(found.get(name, math.inf), float(x))
     return found
 
 
-def is_drawn(view: View, row: Row) -> bool:
+def is_row_plotted(view: View, row: Row) -> bool:
     """Whether the view's plot has this row, if it has a number."""
     metrics = view.metrics if view.across else view.metrics[:1]
     lowest = -math.inf if view.lowest_drawn is None else view.lowest_drawn
@@ -195,7 +195,7 @@ def needs_symlog(chart: Chart) -> bool:
     return min(values) <= 0.0 and max(map(abs, values)) > 100.0
 
 
-def is_magnitude(chart: Chart) -> bool:
+def is_log_axis_suitable(chart: Chart) -> bool:
     """Whether all numbers are positive and span orders of magnitude, so that a log axis suits them."""
     values = [*(point.y for point in chart.points), *chart.levels.values()]
     return (
@@ -211,7 +211,7 @@ EVEN_STEPS = 1.3
 """Largest ratio between factors of neighbouring positions that counts as geometric."""
 
 
-def is_geometric(chart: Chart) -> bool:
+def is_geometric_sequence(chart: Chart) -> bool:
     """Whether positions grow by factors, as 64, 128, 256."""
     places = sorted({point.x for point in chart.points})
     if len(places) < 3 or places[0] <= 0.0:

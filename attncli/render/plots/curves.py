@@ -10,8 +10,8 @@ from attncli.render.plots.chart import (
     Chart,
     ChartPoint,
     collect_charts,
-    is_geometric,
-    is_magnitude,
+    is_geometric_sequence,
+    is_log_axis_suitable,
     needs_symlog,
 )
 from attncli.render.plots.labels import format_label
@@ -178,7 +178,7 @@ def set_scales(axes: Any, drawn: Chart) -> None:
     """Use log axes where a sweep doubles and where numbers span orders of magnitude."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
-    if is_geometric(drawn):
+    if is_geometric_sequence(drawn):
         places = sorted({point.x for point in drawn.points})
         axes.set_xscale("log", base=2)
         axes.set_xticks(places, [f"{place:g}" for place in places])
@@ -194,7 +194,7 @@ def set_scales(axes: Any, drawn: Chart) -> None:
                 )
             )
         )
-    elif is_magnitude(drawn):
+    elif is_log_axis_suitable(drawn):
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())

@@ -15,8 +15,8 @@ from attncli.render.plots.chart import collect_charts
 from attncli.render.plots.curves import draw_curve_figure
 from attncli.render.plots.heads import collect_head_grids, draw_head_figure
 from attncli.render.plots.labels import format_caption
-from attncli.render.plots.maps import panel_scales
-from attncli.render.plots.point_trajectories import draw_track_figure
+from attncli.render.plots.maps import color_scale_of_panels
+from attncli.render.plots.point_trajectories import draw_point_track_figure
 from attncli.sanitize import sanitize_value
 
 MOST_PICTURES = 6
@@ -67,19 +67,19 @@ def save_figure(report: Report, path: Path, size: Size | None = None, dots: int 
     `size`: inches, width and height; else what the panels need. `dots`: of an inch, in PNG.
     """
     report = sanitize_value(report)
-    with use_matplotlib() as matplotlib, matplotlib.rc_context(STYLE):
-        canvas = draw_captioned(report, size)
+    with import_matplotlib_headless() as matplotlib, matplotlib.rc_context(STYLE):
+        canvas = draw_figure_with_caption(report, size)
         metadata = {**METADATA[path.suffix.lower()], "Title": report.headline}
         canvas.savefig(path, dpi=dots, metadata=metadata)
 
 
 def build_figure(report: Report, size: Size | None = None) -> Any:
     """The same as a matplotlib figure without a window: for a notebook, or for further drawing."""
-    with use_matplotlib() as matplotlib, matplotlib.rc_context(STYLE):
-        return draw_captioned(sanitize_value(report), size)
+    with import_matplotlib_headless() as matplotlib, matplotlib.rc_context(STYLE):
+        return draw_figure_with_caption(sanitize_value(report), size)
 
 
-def draw_captioned(report: Report, size: Size | None) -> Any:
+def draw_figure_with_caption(report: Report, size: Size | None) -> Any:
     """Draw the figure with its caption."""
     canvas = draw_report(report)
     if size is not None:
@@ -89,7 +89,7 @@ def draw_captioned(report: Report, size: Size | None) -> Any:
 
 
 @contextmanager
-def use_matplotlib() -> Iterator[Any]:
+def import_matplotlib_headless() -> Iterator[Any]:
     """Import matplotlib without its display settings, since no window opens, and with a writable
     cache folder."""
     log = logging.getLogger("matplotlib")
@@ -119,7 +119,7 @@ def draw_report(report: Report) -> Any:
     if report.pictures:
         return draw_map_figure(report)
     if report.tracks:
-        return draw_track_figure(report)
+        return draw_point_track_figure(report)
     if boxes := collect_box_plots(report):
         return draw_box_figure(boxes)
     return draw_curve_figure(report)
@@ -141,7 +141,7 @@ def draw_map_figure(report: Report) -> Any:
     canvas = Figure(figsize=(2.5 * across, 2.3 * len(pictures) + 0.4), layout="constrained")
     grid = canvas.subplots(len(pictures), across, squeeze=False)
     for line, picture in zip(grid, pictures, strict=True):
-        scales = panel_scales(picture)
+        scales = color_scale_of_panels(picture)
         for axes, (name, cells) in zip(line, picture.panels.items(), strict=True):
             colours = "magma_r" if name == list(picture.panels)[-1] else "Blues"
             top = scales[name] or 1.0

@@ -13,11 +13,11 @@ def require_figure(path: Path, called: str) -> None:
     """Refuse a file that no figure can be written to, before any work; `called`: the file as the caller has named it."""
     if path.suffix.lower() not in FIGURES:
         raise UsageError(f"{called}: the file must end in .png, .svg or .pdf.")
-    require_drawing(called)
+    require_matplotlib(called)
     require_writable(path)
 
 
-def require_drawing(called: str) -> None:
+def require_matplotlib(called: str) -> None:
     """Require the plotting library; `called`: the option that needs it."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError(f"{called} needs matplotlib: pip install 'attncli[plot]'.")

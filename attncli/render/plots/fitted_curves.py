@@ -13,7 +13,7 @@ BEHIND, AT_ONE = "aic_above_best", "law_at_one_token"
 """How far a law is behind the best, and its value at n = 1."""
 
 
-class LawCurve(NamedTuple):
+class FittedCurve(NamedTuple):
     """One law."""
 
     kind: str
@@ -39,7 +39,7 @@ class LawCurve(NamedTuple):
             yield x, self.value(x)
 
 
-def find_best_law(report: Report, axis: str, place: str) -> LawCurve | None:
+def find_best_law(report: Report, axis: str, place: str) -> FittedCurve | None:
     """The law that fits the points of this series best, where all its parameters are reported."""
     own = [row for row in report.rows if "law" in row.keys and str(row.axis(axis)) == place]
     kinds = [str(row.keys["law"]) for row in own if row.metric == BEHIND and row.value == 0.0]
@@ -47,4 +47,4 @@ def find_best_law(report: Report, axis: str, place: str) -> LawCurve | None:
     start, rate = values.get(AT_ONE), values.get(RATES.get(kinds[0], "")) if kinds else None
     if start is None or (rate is None and kinds[0] != CONSTANT):
         return None
-    return LawCurve(kinds[0], start, rate or 0.0)
+    return FittedCurve(kinds[0], start, rate or 0.0)

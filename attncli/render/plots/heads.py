@@ -4,8 +4,8 @@ import math
 import textwrap
 from typing import Any, NamedTuple
 
-from attncli.records import Picture, Report, View
-from attncli.render._cells import is_shown
+from attncli.records import MapPicture, Report, View
+from attncli.render._cells import is_row_in_view
 
 MOST_MAPS = 6
 WIDTH, LARGEST_MAP = 7.2, 5.0
@@ -39,7 +39,7 @@ def build_head_grid(report: Report, view: View) -> HeadGrid:
     rows = {
         (row.layer, row.head): row
         for row in report.rows
-        if is_shown(row, view) and row.layer is not None and row.head is not None
+        if is_row_in_view(row, view) and row.layer is not None and row.head is not None
     }
     layers = sorted({layer for layer, _ in rows if layer is not None})
     heads = sorted({head for _, head in rows if head is not None})
@@ -75,14 +75,14 @@ def draw_head_figure(report: Report, grids: list[HeadGrid]) -> Any:
     canvas = Figure(figsize=(WIDTH, sum(heights) + 0.4), layout="constrained")
     parts = canvas.add_gridspec(len(heights), across, height_ratios=heights)
     for line, grid in enumerate(grids):
-        draw_grid(canvas, canvas.add_subplot(parts[line, :]), grid)
+        draw_head_grid(canvas, canvas.add_subplot(parts[line, :]), grid)
     for index, picture in enumerate(pictures):
         line, column = divmod(index, across)
         draw_map(canvas, canvas.add_subplot(parts[len(grids) + line, column]), picture, side)
     return canvas
 
 
-def draw_grid(canvas: Any, axes: Any, grid: HeadGrid) -> None:
+def draw_head_grid(canvas: Any, axes: Any, grid: HeadGrid) -> None:
     image = axes.imshow(grid.cells, cmap="viridis", aspect="auto", interpolation="nearest")
     canvas.colorbar(image, ax=axes, shrink=0.9).ax.tick_params(labelsize=6)
     axes.set_title(textwrap.fill(grid.title, 110), fontsize=7, loc="left")
@@ -97,7 +97,7 @@ def draw_grid(canvas: Any, axes: Any, grid: HeadGrid) -> None:
             axes.text(column, line, mark, ha="center", va="center", fontsize=7, color=color)
 
 
-def draw_map(canvas: Any, axes: Any, picture: Picture, side: float) -> None:
+def draw_map(canvas: Any, axes: Any, picture: MapPicture, side: float) -> None:
     """Draw a map, queries down and keys across, with token names where there are few enough to read."""
     (cells,) = picture.panels.values()
     image = axes.imshow(cells, vmin=0.0, cmap="Blues", interpolation="nearest")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from attncli.maths.number_format import format_number
-from attncli.records import Picture
+from attncli.records import MapPicture
 
 SHADES = " ░▒▓█"
 LARGEST, SMALLEST, GAP = 48, 8, 2
@@ -20,7 +20,7 @@ NAMED = 24
 Cells = tuple[tuple[float, ...], ...]
 
 
-def shade_map(picture: Picture, width: int, height: int = TALLEST) -> Iterator[Text]:
+def shade_map(picture: MapPicture, width: int, height: int = TALLEST) -> Iterator[Text]:
     """Title, names and panels, as large as the screen allows; a single map has its tokens on both sides."""
     yield Text(f"\n{picture.title}", style="italic")
     cells = next(iter(picture.panels.values()))
@@ -31,7 +31,7 @@ def shade_map(picture: Picture, width: int, height: int = TALLEST) -> Iterator[T
     largest_side = LARGEST if count > 1 else WIDEST
     room = (width - GAP * (count - 1)) // count
     side = max(SMALLEST, min(largest_side, 2 * height, room, size))
-    scales = panel_scales(picture)
+    scales = color_scale_of_panels(picture)
     pad = " " * GAP
     names = [f"{name} (█ = {format_number(scales[name])})" for name in picture.panels]
     column = max(side, min(max(map(len, names)), room if count > 1 else NAMED))
@@ -57,8 +57,8 @@ def add_token_names(
     lines = max(SMALLEST, min(len(words), height - LETTERS))
     wide = 2 if 2 * len(words) <= room else 1
     columns = min(len(words), room // wide)
-    full = max_cell(cells)
-    rows, across = split_range(len(words), lines), split_range(len(words), columns)
+    full = find_largest_cell(cells)
+    rows, across = split_into_ranges(len(words), lines), split_into_ranges(len(words), columns)
     heads = [name_tokens(words, *each)[:LETTERS] for each in across]
     pad = " " * (gutter + 2)
     yield Text(f"{pad}█ = {format_number(full)}; a row is a query, a column a key", style="dim")
@@ -81,32 +81,32 @@ def name_tokens(words: list[str], start: int, stop: int) -> str:
     return words[start] if stop - start == 1 else f"{words[start]}…"
 
 
-def panel_scales(picture: Picture) -> dict[str, float]:
+def color_scale_of_panels(picture: MapPicture) -> dict[str, float]:
     """The full shade of each panel: one for all maps, a separate one for the error."""
     if len(picture.panels) == 1:
-        return {name: max_cell(cells) for name, cells in picture.panels.items()}
+        return {name: find_largest_cell(cells) for name, cells in picture.panels.items()}
     *maps, error = picture.panels
-    common = max(max_cell(picture.panels[name]) for name in maps)
-    return dict.fromkeys(maps, common) | {error: max_cell(picture.panels[error])}
+    common = max(find_largest_cell(picture.panels[name]) for name in maps)
+    return dict.fromkeys(maps, common) | {error: find_largest_cell(picture.panels[error])}
 
 
-def max_cell(cells: Cells) -> float:
+def find_largest_cell(cells: Cells) -> float:
     return max(map(max, cells))
 
 
 def max_pool(cells: Cells, rows: int, columns: int) -> list[list[float]]:
     """Pool cells: fewer, coarser ones, each the largest of those it covers."""
-    bands = [cells[start:stop] for start, stop in split_range(len(cells), rows)]
+    bands = [cells[start:stop] for start, stop in split_into_ranges(len(cells), rows)]
     return [
         [
             max(max(row[start:stop]) for row in band)
-            for start, stop in split_range(len(cells), columns)
+            for start, stop in split_into_ranges(len(cells), columns)
         ]
         for band in bands
     ]
 
 
-def split_range(length: int, count: int) -> list[tuple[int, int]]:
+def split_into_ranges(length: int, count: int) -> list[tuple[int, int]]:
     """Split 0 … length into `count` ranges, none empty."""
     edges = [length * index // count for index in range(count + 1)]
     return [(start, max(stop, start + 1)) for start, stop in itertools.pairwise(edges)]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attncli.records import Report, Track
+from attncli.records import PointTrack, Report
 from attncli.render.plots.line_styles import COLOURS
 
 SIDE = 2.0
@@ -13,7 +13,7 @@ FURTHEST = 4.0
 TAUGHT = "0.75"
 
 
-def draw_track_figure(report: Report) -> Any:
+def draw_point_track_figure(report: Report) -> Any:
     """A line of panels for every row of tracks; in each the taught arcs in grey, a colour for each point."""
     from matplotlib.figure import Figure
 
@@ -24,7 +24,7 @@ def draw_track_figure(report: Report) -> Any:
     grid = canvas.subplots(len(rows), len(columns), squeeze=False)
     for track in report.tracks:
         axes = grid[rows.index(track.row)][columns.index(track.column)]
-        draw_track(axes, track)
+        draw_point_track(axes, track)
         if track.row == rows[0]:
             axes.set_title(track.column)
         if track.column == columns[0]:
@@ -33,7 +33,7 @@ def draw_track_figure(report: Report) -> Any:
     return canvas
 
 
-def draw_track(axes: Any, track: Track) -> None:
+def draw_point_track(axes: Any, track: PointTrack) -> None:
     """Draw both points from their first position to their last."""
     for way in track.taught:
         axes.plot(*zip(*way, strict=True), color=TAUGHT, linewidth=2.5, solid_capstyle="butt")

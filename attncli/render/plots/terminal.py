@@ -7,7 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from attncli.maths.number_format import format_number
-from attncli.records import Picture, Report
+from attncli.records import MapPicture, Report
 from attncli.render.plots.boxes import BoxPlot, collect_box_plots, draw_box_lines
 from attncli.render.plots.chart import Chart, collect_charts, inverse_symlog, needs_symlog, symlog
 from attncli.render.plots.maps import shade_map
@@ -37,7 +37,7 @@ class TerminalPlot:
     """Charts, boxes and maps that fit themselves to the console."""
 
     def __init__(
-        self, drawn: Sequence[Chart], pictures: Sequence[Picture], boxes: Sequence[BoxPlot]
+        self, drawn: Sequence[Chart], pictures: Sequence[MapPicture], boxes: Sequence[BoxPlot]
     ) -> None:
         self.charts = drawn
         self.pictures = pictures

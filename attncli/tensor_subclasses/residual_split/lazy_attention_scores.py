@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from attncli.capture.strips.masks import materialise_mask
-from attncli.errors import NoRule
+from attncli.errors import NoExactRule
 from attncli.forward_types import Args, Function, Kwargs
 from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.tensor_subclasses.dispatch import (
@@ -65,7 +65,7 @@ class DeferredTensor(StreamTensor):
         raise NotImplementedError
 
     @classmethod
-    def refusal(cls, what: str) -> NoRule:
+    def refusal(cls, what: str) -> NoExactRule:
         return make_no_rule_error(f"{what} of attention scores")
 
     @classmethod

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.errors import Unresolved
+from attncli.errors import BelowResolution
 from attncli.maths.residuals.logit_deviation import Logits
 from attncli.maths.residuals.scaled_arrays import (
     Array,
@@ -80,7 +80,7 @@ def attend_by_content_only(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     )
     varying, resolved = softmax_deviation(logits, v)
     if not resolved:
-        raise Unresolved("tokens that share the attention coincide to the last bit.")
+        raise BelowResolution("tokens that share the attention coincide to the last bit.")
     offset = compute_reference_offset(logits)
     mean = make_scaled_array(v.mantissa.mean(axis=1, keepdims=True), v.exponent)
     shared = add_scaled_arrays(
@@ -151,7 +151,7 @@ def mix_values(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:
     result = centre_varying_part(common, varying, varying.mantissa.ndim - 2)
     resolved = result.varying.exponent >= largest.exponent - RESOLVED_BITS
     if not largest.is_zero() and (result.varying.is_zero() or not resolved):
-        raise Unresolved("the rows of the attention coincide to the last bit.")
+        raise BelowResolution("the rows of the attention coincide to the last bit.")
     return result
 
 

@@ -20,7 +20,13 @@ from attncli.capture.model_structure.residual_stream_arguments import (
     replace_argument,
     replace_output,
 )
-from attncli.errors import InputError, NoRule, Unresolved, first_line_of_error, is_memory_error
+from attncli.errors import (
+    BelowResolution,
+    InputError,
+    NoExactRule,
+    first_line_of_error,
+    is_memory_error,
+)
 from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.softmax import RESOLVED_BITS
@@ -73,10 +79,10 @@ def run_with_split_tensors(
     their own, if they take nothing of it: what is made from a collapsed state in plain numbers is made from rounding.
     """
     passage = SplitTensorRun(stacks, stacks, observe, move)
-    why: NoRule | None = None
+    why: NoExactRule | None = None
     try:
         run_one_forward(model, inputs, passage)
-    except NoRule as error:
+    except NoExactRule as error:
         why = error
         if len(stacks) == 1:
             raise
@@ -97,7 +103,7 @@ def run_one_forward(model: nn.Module, inputs: Inputs, passage: "SplitTensorRun")
     try:
         with torch.no_grad(), wrap_forwards(unique_blocks(passage.stacks), passage.wrap_forward):
             model(**inputs)
-    except (StopAfterLastBlock, Unresolved):
+    except (StopAfterLastBlock, BelowResolution):
         return
     except FAILURES as error:
         if is_memory_error(error):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.errors import NoRule, Unresolved
+from attncli.errors import BelowResolution, NoExactRule
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts, SplitState
 from attncli.maths.residuals.scaled_arrays import ScaledArray, add_scaled_arrays, make_scaled_array
 from attncli.maths.residuals.softmax import RESOLVED_BITS
@@ -31,9 +31,9 @@ WHAT_TO_DO = (
 )
 
 
-def make_no_rule_error(what: str, where: str = "") -> NoRule:
+def make_no_rule_error(what: str, where: str = "") -> NoExactRule:
     """The error of this package for a function without a rule: its name, the line of the model, and what to do instead."""
-    return NoRule(
+    return NoExactRule(
         f"exact residuals have no rule for {what} ({where or find_calling_line()}): {WHAT_TO_DO}."
     )
 
@@ -116,7 +116,7 @@ class SplitTensor(StreamTensor):
         return self.numbers.parts.find().varying
 
     @classmethod
-    def refusal(cls, what: str) -> NoRule:
+    def refusal(cls, what: str) -> NoExactRule:
         return make_no_rule_error(f"{what} of the stream")
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
@@ -185,7 +185,7 @@ def centre_parts(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitP
     if not varying.is_zero() and (
         rest.is_zero() or rest.exponent < varying.exponent - RESOLVED_BITS
     ):
-        raise Unresolved("what all tokens share drowns what sets them apart.")
+        raise BelowResolution("what all tokens share drowns what sets them apart.")
     return SplitParts(add_scaled_arrays(common, make_scaled_array(mean, varying.exponent)), rest)
 
 

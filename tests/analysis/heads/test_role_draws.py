@@ -85,7 +85,7 @@ def test_a_batch_of_draws_is_the_draws_one_by_one(name: str) -> None:
     drawn = make_repeated_tokens(model, 0)
     assert drawn is not None
     assert len(together) == DRAWS
-    wanted = PassRequest(plan.metrics.on_repeats, period=drawn.period)
+    wanted = PassRequest(plan.metrics.repeated_token_metrics, period=drawn.period)
     for number, seen in enumerate(together):
         alone = measure_forward_pass(model, subject.stacks, drawn.select_draw(number), wanted, UniformAttentionControl(), "", lambda share: None)  # fmt: skip
         assert list(seen.heads) == list(alone.heads)

@@ -25,7 +25,7 @@ from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.model_inputs import decoder_labels
 from attncli.records import Row
-from attncli.render._cells import format_pair
+from attncli.render._cells import format_token_pair
 
 SITE = AttentionSite("h", 2, "self", "full", "h.2.attn")
 torch.set_num_threads(1)
@@ -129,7 +129,7 @@ def test_tokens_are_named_only_where_the_map_has_as_many() -> None:
     """A model that puts tokens of its own before the text would be told with the wrong words."""
     (row, _) = rows_of(observed(torch.eye(4)[None]), TokenNames("abc"))
     assert "query_token" not in row.keys
-    assert format_pair(row, ("query_token", "key_token")) == "0 ← 0 1.00 (0.25)"
+    assert format_token_pair(row, ("query_token", "key_token")) == "0 ← 0 1.00 (0.25)"
 
 
 def test_windows_have_no_place_in_the_text() -> None:

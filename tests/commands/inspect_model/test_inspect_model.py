@@ -385,7 +385,7 @@ def test_layers_and_heads_can_be_chosen() -> None:
     model = TINY["gpt2"]()[0]
     whole = report_of(model, ids, ("entropy",))
     part = report_of(
-        model, ids, ("entropy",), layers=frozenset({1}), keeps=lambda layer, head: head == 2
+        model, ids, ("entropy",), layers=frozenset({1}), selects=lambda layer, head: head == 2
     )
     assert [(row.layer, row.head) for row in part.rows] == [(1, 2)]
     assert part.rows[0] == one(whole, "entropy", 1, 2)

@@ -36,7 +36,7 @@ from attncli.commands.reproduce.circle.network_design import (
 )
 from attncli.commands.reproduce.circle.recurrence import iterate_predictions
 from attncli.commands.reproduce.training import train
-from attncli.errors import Unresolved, UsageError
+from attncli.errors import BelowResolution, UsageError
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts, SplitState
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics.log10_residual import log10_residual
@@ -156,7 +156,7 @@ def test_points_that_rounding_cannot_tell_apart_go_on_as_one(
 
     def blind(state: SplitState, *others: Any) -> SplitParts:
         if not state.residual.is_zero():
-            raise Unresolved("tokens coincide.")
+            raise BelowResolution("tokens coincide.")
         return honest(state, *others)
 
     monkeypatch.setattr(module, "apply_attention", blind)

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from attncli.errors import Unresolved
+from attncli.errors import BelowResolution
 from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS
 
@@ -107,7 +107,7 @@ def test_extreme_weights(name: str, scale: float) -> None:
 def test_a_zero_product(name: str) -> None:
     zero = LowRankProduct(np.zeros((7, 3)), np.ones((7, 3)))
     if name.partition("_")[2] in DIVIDES:
-        with pytest.raises(Unresolved, match="zero"):
+        with pytest.raises(BelowResolution, match="zero"):
             of(name, zero)
     else:
         assert of(name, zero) == 0.0

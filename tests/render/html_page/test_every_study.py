@@ -21,8 +21,8 @@ from attncli.render.html_page.pictures import (
     SAID,
     TABLE,
     WORDS,
+    choose_plot_kind,
     list_views,
-    picture_kind,
 )
 from attncli.reports.reading import read_report
 
@@ -128,7 +128,7 @@ def test_every_view_of_every_study_is_in_its_page(
         assert finding.text.casefold() in page.text.casefold()
     shown = [dict(given).get("data-view") for tag, given in page.tags if tag == "section"]
     for index, view in enumerate(list_views(report)):
-        kind = picture_kind(report, view)
+        kind = choose_plot_kind(report, view)
         assert kind in (HEADS, CURVES, BOXES, WORDS, TABLE, SAID)
         own = build_grids(replace(report, views=(view,)))
         first = [build_grid(next(build_comparisons(report)))] if view is BOTH else own

@@ -16,7 +16,7 @@ from attncli.records import Report, Row
 from attncli.render.html import html
 from attncli.render.json import json as as_json
 from attncli.reports.reading import from_json
-from attncli.sanitize import make_characters_visible
+from attncli.sanitize import escape_invisible_characters
 
 EVERY = {"heads": of_heads(), "curves": of_curves(), "words": of_words(), "gates": of_gates(), "maps": of_maps(), "tiles": of_tiles(), "hand": HAND_MADE}  # fmt: skip
 each_page = pytest.mark.parametrize("report", EVERY.values(), ids=list(EVERY))
@@ -119,7 +119,7 @@ def test_every_number_and_word_of_every_row_is_in_the_page(report: Report) -> No
     for index, row in enumerate(report.rows):
         for name, cells in columns.items():
             own = row.flat().get(name)
-            wanted = make_characters_visible(own) if isinstance(own, str) else own
+            wanted = escape_invisible_characters(own) if isinstance(own, str) else own
             if isinstance(wanted, float):
                 assert cells[index] == pytest.approx(wanted, rel=1e-7, abs=0.0)
             else:

@@ -189,7 +189,7 @@ def has_clear_role(role: Role, head: ClassifiedHead) -> bool:
 def is_role_evident(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
     """Whether these numbers, the head's or a control's, would show the role."""
     metric = role.evidence
-    return metric in numbers and role.is_clear(numbers[metric], head.uniform_numbers.get(metric))
+    return metric in numbers and role.is_clear(numbers[metric], head.uniform_values.get(metric))
 
 
 def select_heads_above(
@@ -240,7 +240,7 @@ def format_value_under_uniform_attention(
     heads: Sequence[ClassifiedHead], metric: str, form: Callable[[float], str] = format_number
 ) -> str:
     """`; uniform attention: 0.4 %`, from least to most where the heads see different keys."""
-    values = [head.uniform_numbers[metric] for head in heads if metric in head.uniform_numbers]
+    values = [head.uniform_values[metric] for head in heads if metric in head.uniform_values]
     if not values:
         return ""
     low, high = form(min(values)), form(max(values))
@@ -343,8 +343,8 @@ def find_uniform_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFindin
 def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
     """Find heads whose output is close to zero."""
     metric = "head_contribution"
-    known = [head for head in heads if metric in head.numbers and metric in head.uniform_numbers]
-    found = [head for head in known if head.numbers[metric] < IDLE * head.uniform_numbers[metric]]
+    known = [head for head in heads if metric in head.numbers and metric in head.uniform_values]
+    found = [head for head in known if head.numbers[metric] < IDLE * head.uniform_values[metric]]
     if found:
         found.sort(key=lambda head: head.numbers[metric])
         least = ", ".join(
@@ -352,7 +352,7 @@ def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
             for head in truncate_head_list(found)
         )
         more = " …" if len(found) > NAMED else ""
-        shares = sorted({format_number(head.uniform_numbers[metric]) for head in found})
+        shares = sorted({format_number(head.uniform_values[metric]) for head in found})
         yield RankedFinding(
             30.0 + 50.0 * len(found) / len(known),
             Finding(
@@ -388,7 +388,7 @@ def find_token_roles(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]
     """Who plays the roles that are about tokens."""
     for role in (INDUCTION, PREVIOUS, DUPLICATE, OWN):
         every, metric = heads_with_role(heads, role), role.evidence
-        found = [head for head in every if head.played and head.played.is_sure]
+        found = [head for head in every if head.played and head.played.is_same_in_all_samples]
         changing = [head for head in every if head not in found]
         clauses = [f"{len(found)}: {format_heads(found, metric)}"] if found else []
         clauses += [describe_heads_with_disagreeing_samples(changing, metric)] if changing else []
@@ -411,7 +411,7 @@ def describe_heads_with_disagreeing_samples(heads: Sequence[ClassifiedHead], met
 
 
 def control_has_role(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
-    played = classify_role(numbers, head.uniform_numbers)
+    played = classify_role(numbers, head.uniform_values)
     return played is not None and played.role is role
 
 

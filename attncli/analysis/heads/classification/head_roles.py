@@ -33,7 +33,7 @@ class ClassifiedHead:
     played: AssignedRole | None = None
 
     @property
-    def uniform_numbers(self) -> Mapping[str, float]:
+    def uniform_values(self) -> Mapping[str, float]:
         """The numbers of uniform attention."""
         return self.nulls[UNIFORM]
 
@@ -66,7 +66,7 @@ def classify_heads(rows: Iterable[Row], drawn: Collection[str] = ()) -> list[Cla
                 numbers[row.metric] = value
     for head in found.values():
         head.played = classify_role_from_samples(
-            head.numbers, head.uniform_numbers, collect_values_by_sample(head, drawn)
+            head.numbers, head.uniform_values, collect_values_by_sample(head, drawn)
         )
     return list(found.values())
 
@@ -97,7 +97,7 @@ def build_role_rows(heads: Iterable[ClassifiedHead]) -> Iterator[Row]:
             "1",
             layer=head.layer,
             head=head.head,
-            note=nearest if mixed else f"from {played.evidence}{played.in_draws}",
+            note=nearest if mixed else f"from {played.evidence}{played.describe_sample_agreement}",
             keys=keys,
         )
         yield row if mixed else replace(row, **role_sampling_row_keys(head, played))
@@ -106,7 +106,7 @@ def build_role_rows(heads: Iterable[ClassifiedHead]) -> Iterator[Row]:
 def role_sampling_row_keys(head: ClassifiedHead, played: AssignedRole) -> dict[str, Any]:
     """The standard deviation of a role's score, and how many texts or draws it is over."""
     if played.role is LOCAL:
-        source, even = head.rows["distance"], head.uniform_numbers["distance"]
+        source, even = head.rows["distance"], head.uniform_values["distance"]
         spread = None if source.spread is None else source.spread / even
         return {"spread": spread, "n": source.n, "each": tuple(1.0 - d / even for d in source.each)}
     source = head.rows[played.evidence]

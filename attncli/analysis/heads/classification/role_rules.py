@@ -80,22 +80,26 @@ class AssignedRole:
     shown: int = 0
 
     @property
-    def is_sure(self) -> bool:
+    def is_same_in_all_samples(self) -> bool:
         """Whether all draws agree."""
         return self.shown == self.draws
 
     @property
     def name(self) -> str:
         """`induction?` where the role changes with the draw."""
-        return self.role.name + DOUBT * (not self.is_sure)
+        return self.role.name + DOUBT * (not self.is_same_in_all_samples)
 
     @property
     def mark(self) -> str:
-        return self.role.mark + DOUBT * (not self.is_sure)
+        return self.role.mark + DOUBT * (not self.is_same_in_all_samples)
 
     @property
-    def in_draws(self) -> str:
-        return "" if self.is_sure else f", in {self.shown} of {self.draws} draws of random tokens"
+    def describe_sample_agreement(self) -> str:
+        return (
+            ""
+            if self.is_same_in_all_samples
+            else f", in {self.shown} of {self.draws} draws of random tokens"
+        )
 
 
 def classify_role_from_samples(

@@ -28,7 +28,7 @@ from attncli.metrics.attention._metric_accumulator import (
 )
 from attncli.models.inputs.model_input import ModelInput, Shapes, input_shapes
 from attncli.models.loading.memory_estimate import estimate_run_memory
-from attncli.processes.work_sharing import rank_share
+from attncli.processes.work_sharing import indices_of_rank
 from attncli.tolerances import BATCHED_TEXT
 
 BATCH_MEMORY = 2**27
@@ -61,7 +61,7 @@ class BatchObserver(HeadObserver):
         super().begin(site, strip)
         self.is_apart = self.is_apart and len(strip.weights) == len(self.each)
 
-    def numbers_of(self, site: AttentionSite, totals: MetricTotals) -> Values:
+    def values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
         found = totals.values_of_items()
         items = split_items(found)
         several = len(items) == len(self.each)  # else no metric applies to it, for the same reasons
@@ -101,7 +101,7 @@ class TextBatches:
         self.dtype = model_dtype(subject.body)
         self.most = BATCH_MEMORY // estimate_run_memory(subject.body, 1, 0)
         """Tokens of a batch."""
-        self.keys = {place: batch_key(texts[place]) for place in rank_share(texts)}
+        self.keys = {place: batch_key(texts[place]) for place in indices_of_rank(texts)}
         self.ahead: dict[int, PassResult] = {}
         """Results of texts whose turn has not come."""
         self.verified = 0
@@ -159,7 +159,9 @@ def are_texts_apart(subject: PreparedModel, request: PassRequest) -> bool:
     """Whether a batch may be tried: linear layers are measured text by text, and where the batch of another origin's module
     is, is not known; iterations for singular values go on until they have settled for all texts.
     """
-    alone = subject.linear.found or subject.settles or isinstance(subject.body, ForeignModule)
+    alone = (
+        subject.linear.found or subject.replaces_modules or isinstance(subject.body, ForeignModule)
+    )
     spectra = any(ATTENTION.spec(name).of == "spectrum" for name in request.heads)
     return not (alone or spectra or request.pairs)
 

@@ -27,7 +27,7 @@ from attncli.capture.linear.linear_heads import NO_LINEAR, LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.model_structure.blocks import BlockStack, observe_states
 from attncli.capture.strips.map_statistics import request_statistics
-from attncli.errors import InputError, NotFinite
+from attncli.errors import InputError, NonFiniteNumbers
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
@@ -129,7 +129,7 @@ class HeadObserver:
             return False
         if strip.round == 0:
             self.spans.add_strip(strip)
-            self.add_weighed(strip)
+            self.mark_heads_with_weights(strip)
             if self.wanted.pairs:
                 self.strongest.add(strip)
         if site.is_linear:
@@ -154,7 +154,7 @@ class HeadObserver:
         self.spans = VisibleSpans(strip.queries, strip.keys)
         self.strongest = StrongestPairs(strip)
 
-    def add_weighed(self, strip: Strip) -> None:
+    def mark_heads_with_weights(self, strip: Strip) -> None:
         """Mark heads with a nonzero weight, until all have one."""
         if not self.weighed.all():
             rows = strip.weights.any(dim=-1) if strip.statistics is None else strip.row_sums > 0.0
@@ -169,7 +169,7 @@ class HeadObserver:
             )
         if self.site is not None:
             totals = self.totals
-            self.seen.heads[self.site] = self.numbers_of(self.site, totals)
+            self.seen.heads[self.site] = self.values_of_attention(self.site, totals)
             if self.wanted.pairs:
                 self.seen.pairs[self.site] = self.strongest.pairs(self.wanted.pairs)
             if (short := totals.short()) is not None:
@@ -188,7 +188,7 @@ class HeadObserver:
             }
         self.site = None
 
-    def numbers_of(self, site: AttentionSite, totals: MetricTotals) -> Values:
+    def values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
         """Of an attention that has been seen whole."""
         if self.empty:
             return dict.fromkeys(self.wanted.heads, NOTHING_TAKEN)
@@ -214,7 +214,7 @@ class HeadObserver:
 
     def add_state(self, seen: PassResult, place: tuple[str, int], whole: ActivationState) -> None:
         if not whole.largest < float("inf"):
-            raise NotFinite(
+            raise NonFiniteNumbers(
                 f"{self.where}: the state after layer {place[1]} of {place[0]} is not finite."
             )
         seen.states[place] = measure_hidden_state(whole, self.wanted.states)
@@ -289,13 +289,13 @@ def measure_forward_pass(
     null: UniformAttentionControl,
     where: str,
     tick: Tick,
-    also: Look | None = None,
+    on_strip: Look | None = None,
     strip_memory: int = STRIP_MEMORY,
     proved: Mapping[AttentionSite, MapShape] | None = None,
     linear: LinearAttentionHeads = NO_LINEAR,
     apart: Collection[str] = (),
 ) -> PassResult:
-    """Run the model once; `also` receives every strip too. Only attention layers in `proved` may
+    """Run the model once; `on_strip` receives every strip too. Only attention layers in `proved` may
     occur.
 
     `apart`: other softmax layers, which are left out on purpose.
@@ -306,7 +306,7 @@ def measure_forward_pass(
         body,
         stacks,
         kwargs,
-        also,
+        on_strip,
         strip_memory=strip_memory,
         proved=proved,
         linear=linear,
@@ -319,7 +319,7 @@ def observe_forward_pass(
     body: nn.Module,
     stacks: tuple[BlockStack, ...],
     kwargs: Mapping[str, Tensor],
-    also: Look | None = None,
+    on_strip: Look | None = None,
     strip_memory: int = STRIP_MEMORY,
     proved: Mapping[AttentionSite, MapShape] | None = None,
     linear: LinearAttentionHeads = NO_LINEAR,
@@ -331,12 +331,12 @@ def observe_forward_pass(
     def observe_strip(site: AttentionSite, strip: Strip) -> bool:
         if strip.round == 0:
             take(site, strip)
-            if also is not None:
-                also(site, strip)
+            if on_strip is not None:
+                on_strip(site, strip)
         return observer.strip(site, strip)
 
     extra_names = {ATTENTION.spec(name).of for name in request.heads}
-    alone = also is None and not request.pairs
+    alone = on_strip is None and not request.pairs
     statistics = request_statistics(request.heads, request.period) if alone else None
     with (
         translate_model_errors(body, {observer.where: kwargs}),

@@ -17,7 +17,7 @@ from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.capture.saved_maps.map_names import FORMAT, map_tensor_name, visible_tensor_name
 from attncli.errors import InputError, UsageError
 from attncli.io.atomic_files import require_writable
-from attncli.records import Picture
+from attncli.records import MapPicture
 from attncli.resource_limits import require_memory
 
 MOST_CELLS = 200
@@ -29,7 +29,7 @@ class CollectedMaps:
     """Takes strips as they pass."""
 
     layers: Collection[int] | None
-    keeps: Keeps
+    selects: Keeps
     for_file: bool = False
     """Whether they are saved in a file, which has one map for each head."""
     numbers: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class CollectedMaps:
         if self.layers is not None and site.layer not in self.layers:
             return
         numbers = self.numbers.get(site, range(strip.weights.shape[1]))
-        chosen = [head for head, each in enumerate(numbers) if self.keeps(site.layer, each)]
+        chosen = [head for head, each in enumerate(numbers) if self.selects(site.layer, each)]
         if not chosen:
             return
         if self.for_file and len(strip.weights) > 1:
@@ -96,7 +96,7 @@ class CollectedMaps:
     def several(self) -> bool:
         return len({(site.stack, site.kind) for site in self.maps}) > 1
 
-    def build_plots(self, names: TokenNames) -> list[Picture]:
+    def build_plots(self, names: TokenNames) -> list[MapPicture]:
         """One plot for each square map of tokens over themselves; rows are queries."""
         found = []
         for site, weights in self.maps.items():
@@ -107,7 +107,7 @@ class CollectedMaps:
                 queries, keys = names.sides(site, *head.shape)
                 named = name_map_cells(queries, len(cells)) if queries == keys else ()
                 panels = {f"{site.layer}.{number}": tuple(map(tuple, cells.tolist()))}
-                found.append(Picture(f"head {site.layer}.{number}", panels, named))
+                found.append(MapPicture(f"head {site.layer}.{number}", panels, named))
         return found
 
 
@@ -137,7 +137,7 @@ def estimate_bytes(
     selected = [
         (
             sum(
-                chosen.keeps(site.layer, head)
+                chosen.selects(site.layer, head)
                 for head in chosen.numbers.get(site, range(shape.heads))
             ),
             shape,

@@ -14,7 +14,7 @@ from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.records import Row, Scalar
 from attncli.reports.json_records import validate_value
-from attncli.reports.reading import gather_keys
+from attncli.reports.reading import collect_row_keys
 
 ROLES_ON, ROWS, KEYS, LAYERS, WHOLE = "roles_on", "rows", "keys", "layers", "whole"
 """In a file's metadata."""
@@ -41,7 +41,7 @@ class MapMetadata:
         if ROWS not in metadata:
             return cls()
         try:
-            rows = [gather_keys(row, ROWS) for row in json.loads(metadata[ROWS])]
+            rows = [collect_row_keys(row, ROWS) for row in json.loads(metadata[ROWS])]
             return cls(
                 validate_value(LayerCounts, json.loads(metadata[LAYERS]), LAYERS),
                 metadata[ROLES_ON],
@@ -67,14 +67,14 @@ class MapMetadata:
             WHOLE: json.dumps([self.of_layers, self.of_heads]),
         }
 
-    def of(self, metric: str, layers: Collection[int] | None, keeps: Keeps) -> Sequence[Row]:
+    def of(self, metric: str, layers: Collection[int] | None, selects: Keeps) -> Sequence[Row]:
         """The saved rows of a metric, for the requested heads and layers."""
         return [
             row
             for row in self.rows
             if row.metric == metric
             and (row.head is None or layers is None or row.layer in layers)
-            and (row.head is None or row.layer is None or keeps(row.layer, row.head))
+            and (row.head is None or row.layer is None or selects(row.layer, row.head))
         ]
 
 

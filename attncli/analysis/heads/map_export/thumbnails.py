@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from attncli.analysis.heads.rows.head_rows import Keeps
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.capture import AttentionSite, MapShape, Strip
-from attncli.records import Row, Scalar, Tile
+from attncli.records import MapThumbnail, Row, Scalar
 
 ROOM = 4 * 2**20
 """Most bytes of maps on a page, if requested."""
@@ -76,7 +76,7 @@ class Thumbnails:
         keys: Mapping[AttentionSite, Mapping[str, Scalar]],
         numbers: Mapping[AttentionSite, Sequence[int]],
         rows: Iterable[Row],
-    ) -> Iterator[Tile]:
+    ) -> Iterator[MapThumbnail]:
         """Tiles of the heads that have rows; `numbers`: head numbers, where they differ from
         indices."""
         named = {format_head(row) for row in rows if row.head is not None}
@@ -90,7 +90,9 @@ class Thumbnails:
                 )
                 if name in named:
                     shape = (-(-queries // step), -(-seen // step))
-                    yield Tile(name, *shape, cells, full, step, tuple(asking), tuple(looked_at))
+                    yield MapThumbnail(
+                        name, *shape, cells, full, step, tuple(asking), tuple(looked_at)
+                    )
 
 
 def format_head(row: Row) -> str:
@@ -118,7 +120,7 @@ def quantize_cells(cells: NDArray[np.float32]) -> tuple[bytes, float]:
 
 
 def select_heads(
-    layers: Collection[int] | None, keeps: Keeps, shapes: Mapping[AttentionSite, MapShape]
+    layers: Collection[int] | None, selects: Keeps, shapes: Mapping[AttentionSite, MapShape]
 ) -> Chosen:
     """The heads that --layers and --heads select, by their indices, which in a model are their
     numbers."""
@@ -126,7 +128,7 @@ def select_heads(
     def choose_heads(site: AttentionSite) -> list[int]:
         if site not in shapes or (layers is not None and site.layer not in layers):
             return []
-        return [head for head in range(shapes[site].heads) if keeps(site.layer, head)]
+        return [head for head in range(shapes[site].heads) if selects(site.layer, head)]
 
     return choose_heads
 

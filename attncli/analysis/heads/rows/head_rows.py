@@ -46,13 +46,13 @@ class HeadObservations:
     batches_differ: bool = False
     """Whether a text has other numbers in a batch than alone, so that each was run by itself."""
 
-    def passes_of_metric(self, metric: str) -> list[PassResult]:
+    def passes_with_metric(self, metric: str) -> list[PassResult]:
         """Where a metric is taken from."""
         if ATTENTION.spec(metric).group == ON_REPEATS and self.repeated:
             return self.repeated
         return self.made.get(ATTENTION.spec(metric).text, self.texts)
 
-    def not_on_texts(
+    def metrics_not_on_texts(
         self, on_repeats: Sequence[str], on_made: Mapping[str, Sequence[str]]
     ) -> frozenset[str]:
         """The metrics that were measured on tokens drawn for them."""
@@ -63,18 +63,18 @@ class HeadObservations:
     def sites(self) -> list[AttentionSite]:
         return list(dict.fromkeys(site for seen in self.texts for site in seen.heads))
 
-    def numbers_by_text(
+    def values_by_text(
         self, site: AttentionSite, metric: str, nulls: bool = False
     ) -> "list[Tensor] | str":
         """[head, …] for each text, or the reason why there is none."""
-        kept = [seen.nulls if nulls else seen.heads for seen in self.passes_of_metric(metric)]
+        kept = [seen.nulls if nulls else seen.heads for seen in self.passes_with_metric(metric)]
         values = [of[site].get(metric, "") for of in kept if site in of]
         reason = next((value for value in values if isinstance(value, str)), None)
         return reason if reason is not None else [v for v in values if isinstance(v, Tensor)]
 
     def find_silent_heads(self, site: AttentionSite, metric: str = "") -> set[int]:
         """The heads whose map has only zero weights on some text that the metric uses."""
-        passes = self.passes_of_metric(metric) if metric else self.texts
+        passes = self.passes_with_metric(metric) if metric else self.texts
         held = [seen.silent[site].tolist() for seen in passes if site in seen.silent]
         return {head for silent in held for head, is_silent in enumerate(silent) if is_silent}
 
@@ -129,12 +129,12 @@ def build_head_rows(
     observed: HeadObservations,
     nulls: Mapping[str, HeadObservations],
     keys: Mapping[AttentionSite, dict[str, Scalar]],
-    keeps: Keeps,
+    selects: Keeps,
 ) -> Iterator[Row]:
     """Build the rows; `nulls`: observations of the controls, by the row's key for their means."""
     for metric in metrics:
         for site in observed.sites:
-            found = observed.numbers_by_text(site, metric)
+            found = observed.values_by_text(site, metric)
             if isinstance(found, str):
                 yield Row(
                     metric,
@@ -147,10 +147,10 @@ def build_head_rows(
             else:
                 extra_rows = {
                     UNIFORM: reduce_over_texts(
-                        metric, observed.numbers_by_text(site, metric, nulls=True)
+                        metric, observed.values_by_text(site, metric, nulls=True)
                     ),
                     **{
-                        name: reduce_over_texts(metric, null.numbers_by_text(site, metric))
+                        name: reduce_over_texts(metric, null.values_by_text(site, metric))
                         for name, null in nulls.items()
                     },
                 }
@@ -158,7 +158,7 @@ def build_head_rows(
                 short = observed.short(site, metric)
                 silent = observed.find_silent_heads(site, metric) if is_map_metric(metric) else ()
                 for row in build_site_rows(
-                    metric, site, found, extra_rows, keys[site], keeps, numbers
+                    metric, site, found, extra_rows, keys[site], selects, numbers
                 ):
                     sentences = (
                         explain_missing_value(row)
@@ -175,7 +175,7 @@ def build_site_rows(
     tensors: "list[Tensor]",
     extra_rows: "Mapping[str, Tensor | None]",
     keys: dict[str, Scalar],
-    keeps: Keeps,
+    selects: Keeps,
     numbers: Sequence[int],
 ) -> Iterator[Row]:
     """Rows of the heads of one attention layer; a metric with an axis of its own has a row per
@@ -186,7 +186,7 @@ def build_site_rows(
     values = values.where(values.isfinite(), math.nan)
     controls = {name: value.tolist() for name, value in extra_rows.items() if value is not None}
     for head, true_number in enumerate(numbers):
-        if not keeps(site.layer, true_number):
+        if not selects(site.layer, true_number):
             continue
         for place in places:
             nulls = {

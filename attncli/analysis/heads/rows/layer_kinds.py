@@ -90,7 +90,7 @@ class LayerCounts:
             parts.append(f"{self.idle} {'mixes' if self.idle == 1 else 'mix'} no tokens")
         return "; ".join(parts)
 
-    def describe_unseen(self, looked_at: Collection[str] = ()) -> str:
+    def describe_unmeasured(self, looked_at: Collection[str] = ()) -> str:
         """Describe what findings do not cover; `looked_at`: kinds that are measured."""
         parts = [
             f"{pluralise(kind)} in {format_layers([layer for each in found for layer in each.layers])}"

@@ -24,7 +24,7 @@ def build_pair_rows(
     observed: HeadObservations,
     names: Sequence[TokenNames],
     keys: Mapping[AttentionSite, Mapping[str, Scalar]],
-    keeps: Keeps,
+    selects: Keeps,
     most: int,
 ) -> Iterator[Row]:
     """Rows of every head's strongest pairs over all texts; `names`: the tokens of each text."""
@@ -41,10 +41,10 @@ def build_pair_rows(
         numbers = observed.numbers.get(site, range(len(own[0].weights)))
         words = [of.sides(site, *pairs.shape[1:]) for of, pairs in zip(names, own, strict=True)]
         for head, number in enumerate(numbers):
-            if keeps(site.layer, number) and head in observed.find_silent_heads(site):
+            if selects(site.layer, number) and head in observed.find_silent_heads(site):
                 ranks = {**keys[site], "rank": 1}
                 yield Row(PAIR, None, "1", layer=site.layer, head=number, note=SILENT, keys=ranks)
-            elif keeps(site.layer, number):
+            elif selects(site.layer, number):
                 for rank, found in enumerate(rank_pairs(own, words, head)[:most], start=1):
                     yield found.row(site.layer, number, {**keys[site], "rank": rank})
 

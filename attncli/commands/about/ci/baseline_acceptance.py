@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 
 from attncli.commands.about.ci.check_runs import CheckResult
 from attncli.errors import UsageError, format_count
-from attncli.io.atomic_files import require_folder, require_writable_place, write_content
-from attncli.io.remote_files import is_address
+from attncli.io.atomic_files import (
+    require_folder,
+    require_writable_file_or_address,
+    write_file_or_address,
+)
+from attncli.io.remote_files import is_remote_url
 from attncli.records import Finding, Report, Row, View
 from attncli.render import FORMATS
 from attncli.reports.differences import compare_reports
@@ -31,9 +35,9 @@ def require_baselines_to_accept(checks: "Sequence[Check]", named: Sequence[str])
         )
     for check in chosen:
         place = str(check.baseline)
-        if not is_address(place):
+        if not is_remote_url(place):
             require_folder(Path(place).parent)
-        require_writable_place(place)
+        require_writable_file_or_address(place)
     return chosen
 
 
@@ -105,4 +109,4 @@ def write_baselines(checks: "Sequence[Check]", results: Mapping[str, CheckResult
 
 def save_report(report: Report, place: str) -> None:
     """A report as the commands write it."""
-    write_content(place, FORMATS["json"](report).encode(errors="backslashreplace"))
+    write_file_or_address(place, FORMATS["json"](report).encode(errors="backslashreplace"))

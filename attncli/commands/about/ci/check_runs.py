@@ -122,11 +122,11 @@ def make_failed_run_verdict(check: "Check", error: AttnError) -> Verdict:
 
 
 def make_report(check: "Check", scratch: Path) -> Report:
-    from attncli.processes.command_runs import RunStopped, run_to_file
+    from attncli.processes.command_runs import RunStopped, run_command_to_report_file
     from attncli.reports.reading import read_report
 
     path = scratch / f"{check.name}.json"
-    run = run_to_file([*check.command, *check_gates(check)], path)
+    run = run_command_to_report_file([*check.command, *check_gates(check)], path)
     if not run.has_report:
         raise RunStopped(run.code, run.sentence)
     own = (

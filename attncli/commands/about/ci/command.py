@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.options import WRITES, Argument, Option
-from attncli.errors import AttnError, UsageError, first_capital, unknown_name
+from attncli.errors import AttnError, UsageError, capitalize_first_letter, make_unknown_name_error
 from attncli.io.atomic_files import require_folder, resolve_links
-from attncli.io.remote_files import is_address, join_address
+from attncli.io.remote_files import is_remote_url, join_path_or_url
 from attncli.options.completion import complete_names
 from attncli.options.shared import OutputOptions
 from attncli.records import Definition, Report, Row, View
@@ -98,7 +98,7 @@ def ci(
         from attncli.commands.about.ci.baseline_acceptance import require_baselines_to_accept
 
         checks = require_baselines_to_accept(checks, names or [])
-    if keep is not None and not is_address(keep):
+    if keep is not None and not is_remote_url(keep):
         require_folder(Path(keep))
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
         results = {check.name: run_check(check, Path(scratch), accept) for check in checks}
@@ -131,11 +131,11 @@ def save_check_reports(results: "dict[str, CheckResult]", folder: str, baselines
     from attncli.commands.about.ci.baseline_acceptance import save_report
 
     for name, one in results.items():
-        place = join_address(folder, f"{name}.json")
+        place = join_path_or_url(folder, f"{name}.json")
         if one.report is not None:
             save_report(
                 one.report,
-                join_address(folder, f"{name}.new.json")
+                join_path_or_url(folder, f"{name}.new.json")
                 if canonical_path(place) in baselines
                 else place,
             )
@@ -143,7 +143,7 @@ def save_check_reports(results: "dict[str, CheckResult]", folder: str, baselines
 
 def canonical_path(place: str) -> str:
     """However a file is spelled; an address has one spelling."""
-    return place if is_address(place) else str(resolve_links(Path(place)))
+    return place if is_remote_url(place) else str(resolve_links(Path(place)))
 
 
 def select_checks(checks: "list[Check]", names: list[str]) -> "list[Check]":
@@ -156,7 +156,7 @@ def select_checks(checks: "list[Check]", names: list[str]) -> "list[Check]":
     by_name = {check.name: check for check in checks}
     for name in names:
         if name not in by_name:
-            raise unknown_name("check", name, by_name)
+            raise make_unknown_name_error("check", name, by_name)
     return [by_name[name] for name in dict.fromkeys(names or by_name)]
 
 
@@ -188,4 +188,4 @@ def format_headline(codes: dict[str, int]) -> str:
         wrong = [f"all {passed} checks passed" if passed > 1 else "the check passed"]
     elif len(codes) > 1:
         wrong.insert(0, f"{passed or 'none'} of {len(codes)} checks passed")
-    return first_capital("; ".join(wrong)) + "."
+    return capitalize_first_letter("; ".join(wrong)) + "."

@@ -9,7 +9,7 @@ from typing import Any
 from attncli.cli.config.command_line_only import refuse_command_line_only_options
 from attncli.cli.config.config_file import ConfigFile
 from attncli.cli.config.settings import CHECKS
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 
 FAMILY = "family-wise"
 KEYS = ("command", "report", "fail-if", "baseline", "fail-on", FAMILY)
@@ -55,7 +55,7 @@ def parse_check(file: ConfigFile, name: str, table: Any) -> Check:
         raise UsageError(f"{where}: '{name}' names a file too: write letters, digits, - and _.")
     for key in table:
         if key not in KEYS:
-            error = unknown_name(f"key of the check '{name}'", key, KEYS)
+            error = make_unknown_name_error(f"key of the check '{name}'", key, KEYS)
             raise UsageError(f"{file.locate_key(CHECKS, name, key)}: {error}")
     values = {key: parse_texts(file, name, table, key) for key in KEYS if key != FAMILY}
     if bool(values["command"]) == bool(values["report"]):

@@ -14,7 +14,7 @@ from attncli.commands.about.list.catalogue import (
     list_catalogue_entries,
 )
 from attncli.declare.options import WRITES, Argument, Option
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.io.standard_streams import is_terminal
 from attncli.options.completion import complete_names
 
@@ -76,7 +76,7 @@ def list_registered_names(
     """List metrics, patterns, model types and whatever else has a name, one line each."""
     manner = choose_format(format, output)
     if what is not None and what not in (*LISTS, SCHEMA):
-        raise unknown_name("list", what, [*LISTS, SCHEMA])
+        raise make_unknown_name_error("list", what, [*LISTS, SCHEMA])
     if what == SCHEMA:
         if manner == "csv":
             raise UsageError("the schema is JSON: leave out --format csv.")
@@ -111,15 +111,15 @@ def wrap_entry(line: str, width: int) -> list[str]:
 
 def choose_format(format: str | None, output: Path | None) -> str:
     """Return the requested format, or the one that the file's extension implies."""
-    from attncli.io.atomic_files import needs_no_extension, require_writable
+    from attncli.io.atomic_files import is_exempt_from_extension, require_writable
 
     if format is not None and format not in MANNERS:
-        raise unknown_name("format of lists", format, MANNERS)
+        raise make_unknown_name_error("format of lists", format, MANNERS)
     if output is None:
         return format or "table"
     require_writable(output)
     ending = output.suffix.lower()
-    if format is None and ending not in ENDINGS and not needs_no_extension(output):
+    if format is None and ending not in ENDINGS and not is_exempt_from_extension(output):
         raise UsageError(
             f"--output {output} does not say in which format: end it in {', '.join(ENDINGS)}, or add --format csv."
         )

@@ -30,10 +30,10 @@ from attncli.declare.option_value_conversion import (
 )
 from attncli.declare.options import Option
 from attncli.distributed_ranks import read_launch_environment
-from attncli.errors import InputError, UsageError, unknown_name, with_article
+from attncli.errors import InputError, UsageError, add_article, make_unknown_name_error
 from attncli.gates import Condition
 from attncli.io.atomic_files import require_folder
-from attncli.io.remote_files import is_address, open_file_system
+from attncli.io.remote_files import is_remote_url, open_file_system
 from attncli.options.shared import OutputOptions
 from attncli.processes.engines import Engine, open_engine
 from attncli.python.keyword_help import add_keyword_help
@@ -137,7 +137,7 @@ def refuse_in_memory_modules(model: Any) -> None:
     for each in every:
         if hasattr(each, "state_dict"):
             raise UsageError(
-                f"a sweep runs in processes of their own and takes names, not {with_article(type(each).__name__)}: save a model in "
+                f"a sweep runs in processes of their own and takes names, not {add_article(type(each).__name__)}: save a model in "
                 "a folder and name that, or ask about it by the question's own function."
             )
 
@@ -160,7 +160,7 @@ def split_keywords(
     keywords = {usual.get(name, name): value for name, value in keywords.items()}
     for name in keywords:
         if name not in known:
-            raise unknown_name(f"keyword of {command}", name, known)
+            raise make_unknown_name_error(f"keyword of {command}", name, known)
     own = {name: convert_value(known[name], value) for name, value in keywords.items()}
     words = [word for name, value in own.items() for word in format_option(known[name], value)]
     rest = {
@@ -188,7 +188,7 @@ def format_option(parameter: Any, value: Any) -> list[str]:
 
 def require_command(command: str) -> None:
     if command not in MODEL_COMMANDS:
-        raise unknown_name("command to sweep", command, MODEL_COMMANDS)
+        raise make_unknown_name_error("command to sweep", command, MODEL_COMMANDS)
 
 
 def plan_sweep(question: SweepRequest) -> SweepPlan:
@@ -245,7 +245,7 @@ def prepare_engine_and_folder(run: EngineOptions, into: str) -> Engine:
         raise UsageError(
             f"`engine={run.engine!r}` has processes of its own: start it without torchrun."
         )
-    if is_address(into):
+    if is_remote_url(into):
         open_file_system(into)
     else:
         require_folder(Path(into))
@@ -270,7 +270,7 @@ def collect_reports(question: SweepRequest, folder: str) -> list[Judged]:
         plan = plan_sweep(question)
         names, reports = (
             list(plan.names),
-            [read_report_if_complete(plan.report_of(name)) for name in plan.names],
+            [read_report_if_complete(plan.report_path_of(name)) for name in plan.names],
         )
         return pair_items_with_exit_codes(names, plan.steps, reports)
     found = [(place, read_report_if_complete(place)) for place in list_reports(folder)]

@@ -18,11 +18,11 @@ from attncli.commands.about.sweep.swept_models import (
 )
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError
-from attncli.io.remote_files import join_address
+from attncli.io.remote_files import join_path_or_url
 from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import Engine
 from attncli.processes.jobs import Job
-from attncli.processes.work_sharing import rank_share, share_work
+from attncli.processes.work_sharing import indices_of_rank, share_work
 
 CHANGED = "its files changed while it was measured: run the same command again"
 
@@ -45,10 +45,10 @@ class SweepPlan:
     """Environment variables that set options."""
     evict: bool = False
 
-    def report_of(self, name: str) -> str:
-        return join_address(self.into, report_name(self.command, self.options, name))
+    def report_path_of(self, name: str) -> str:
+        return join_path_or_url(self.into, report_name(self.command, self.options, name))
 
-    def run_words(self, name: str) -> tuple[str, ...]:
+    def command_line_of(self, name: str) -> tuple[str, ...]:
         return (self.command, name, *self.words)
 
     @cached_property
@@ -63,13 +63,13 @@ def run_sweep_items(
     runs = SweepRuns(plan, engine, seen)
     if not read_launch_environment().is_distributed:
         return runs.run_items(range(len(plan.names)), progress)
-    share = rank_share(plan.names)
+    share = indices_of_rank(plan.names)
 
     def run_item(place: int) -> Judged:
         progress(share.index(place), len(share), "models")
         return runs.run_items([place], ignore_progress)[0]
 
-    names = [plan.report_of(name) for name in plan.names]
+    names = [plan.report_path_of(name) for name in plan.names]
     return share_work(range(len(plan.names)), run_item, names.__getitem__)
 
 
@@ -88,52 +88,52 @@ class SweepRuns:
 
     def run_items(self, places: Sequence[int], progress: Progress) -> list[Judged]:
         """Run these items, the finished ones first because they cost nothing."""
-        missing = [place for place in places if not self.is_there(place)]
+        missing = [place for place in places if not self.find_finished_report(place)]
         progress(len(places) - len(missing), len(places), "models")
         if missing:
             try:
                 with closing(self.engine(self.jobs(missing), len(missing))) as outcomes:
                     for place, run in outcomes:
-                        self.judge(place, run)
+                        self.read_outcome(place, run)
                         progress(sum(p in self.judged for p in places), len(places), "models")
             finally:
-                self.clear_up_after(missing)
+                self.remove_partial_files(missing)
         return [self.judged[place] for place in places]
 
-    def clear_up_after(self, places: Sequence[int]) -> None:
+    def remove_partial_files(self, places: Sequence[int]) -> None:
         """Remove the partial files of workers that were stopped during an item."""
         for place in places:
             if place not in self.judged:
                 remove_partial_reports(self.reports[place])
 
-    def is_there(self, place: int) -> bool:
+    def find_finished_report(self, place: int) -> bool:
         """Whether an earlier run has left its report."""
         name = self.plan.names[place]
-        self.reports[place] = self.plan.report_of(name)
+        self.reports[place] = self.plan.report_path_of(name)
         report = read_report_if_complete(self.reports[place])
         if report is None:
             return False
-        self.tell(place, SweepItem(name, self.plan.steps[place], report), 0)
+        self.record_outcome(place, SweepItem(name, self.plan.steps[place], report), 0)
         return True
 
     def jobs(self, places: Sequence[int]) -> Iterator[Job]:
         """Yield the jobs; the cache is checked again for each, since another driver may have
         finished it meanwhile."""
         for place in places:
-            if self.is_there(place):
+            if self.find_finished_report(place):
                 continue
             name = self.plan.names[place]
             if self.plan.evict:
                 remember_cached_models(name, self.fetched)
             yield Job(
                 place,
-                self.plan.run_words(name),
+                self.plan.command_line_of(name),
                 self.reports[place],
                 os.getcwd(),
                 self.plan.settings,
             )
 
-    def judge(self, place: int, run: ProcessRun) -> None:
+    def read_outcome(self, place: int, run: ProcessRun) -> None:
         """Read the report that the run has written, or describe its failure."""
         name, where = self.plan.names[place], self.reports[place]
         step = self.plan.steps[place]
@@ -143,14 +143,14 @@ class SweepRuns:
             evict_cached_model(name, self.fetched)
         if report is None:
             failed = SweepItem(name, step, None, f"exit {run.code}: {run.sentence}")
-            self.tell(place, failed, run.code or InputError.exit_code)
-        elif self.plan.report_of(name) != where:  # its name speaks of files that are no more
+            self.record_outcome(place, failed, run.code or InputError.exit_code)
+        elif self.plan.report_path_of(name) != where:  # its name speaks of files that are no more
             remove_report(where)
-            self.tell(place, SweepItem(name, step, None, CHANGED), InputError.exit_code)
+            self.record_outcome(place, SweepItem(name, step, None, CHANGED), InputError.exit_code)
         else:
-            self.tell(place, SweepItem(name, step, report), 0)
+            self.record_outcome(place, SweepItem(name, step, report), 0)
 
-    def tell(self, place: int, item: SweepItem, code: int) -> None:
+    def record_outcome(self, place: int, item: SweepItem, code: int) -> None:
         self.judged[place] = (item, code)
         self.seen(item)
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from attncli.analysis.cache_key import SOURCE, Options, compute_run_fingerprint
 from attncli.errors import InputError, UsageError
-from attncli.io.atomic_files import remove_abandoned
+from attncli.io.atomic_files import remove_abandoned_file
 from attncli.io.remote_files import (
-    files_under,
-    is_address,
-    match_addresses,
-    remove_address,
+    glob_remote_files,
+    is_remote_url,
+    list_remote_files,
+    remove_remote_file,
 )
 from attncli.records import Report
-from attncli.sources import parse_source, spell_path
+from attncli.sources import format_path_as_source, parse_source
 
 LONGEST_NAME = 80
 ENDING = ".json"
@@ -41,7 +41,7 @@ def list_models(
             raise UsageError(
                 f"`glob={pattern!r}` matches nothing: quote it, and look what lies there."
             )
-        found += map(spell_path, matches)
+        found += map(format_path_as_source, matches)
     if not found:
         raise UsageError("there is nothing to sweep: give `model`, `glob` or `models_file`.")
     return list(dict.fromkeys(found))
@@ -49,7 +49,9 @@ def list_models(
 
 def match_glob_pattern(pattern: str) -> list[str]:
     """Files and folders here, or reports at addresses."""
-    return match_addresses(pattern) if is_address(pattern) else glob.glob(pattern, recursive=True)
+    return (
+        glob_remote_files(pattern) if is_remote_url(pattern) else glob.glob(pattern, recursive=True)
+    )
 
 
 def read_names(file: str) -> list[str]:
@@ -122,25 +124,25 @@ def read_report_if_complete(place: str) -> Report | None:
 
 def remove_report(place: str) -> None:
     """The report itself, of files that are no more."""
-    if is_address(place):
-        remove_address(place)
+    if is_remote_url(place):
+        remove_remote_file(place)
     else:
         Path(place).unlink(missing_ok=True)
 
 
 def remove_partial_reports(place: str) -> None:
     """Half-written files of runs that were killed; they never had the item's name."""
-    if is_address(place):
+    if is_remote_url(place):
         return
     path = Path(place)
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*"):
-        remove_abandoned(leftover)
+        remove_abandoned_file(leftover)
 
 
 def list_reports(folder: str) -> list[str]:
     """List the reports of a folder, sorted by the numbers in their names."""
-    if is_address(folder):
-        return sorted(files_under(folder, ENDING), key=natural_sort_key)
+    if is_remote_url(folder):
+        return sorted(list_remote_files(folder, ENDING), key=natural_sort_key)
     paths = Path(folder).glob(f"*{ENDING}") if Path(folder).is_dir() else ()
     return sorted(
         (str(path) for path in paths if not path.name.startswith(".")), key=natural_sort_key

@@ -12,7 +12,7 @@ from attncli.commands.about.sweep.options import EngineOptions, ItemOptions
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.declare.options import Argument, Option
 from attncli.errors import UsageError
-from attncli.io.remote_files import is_address
+from attncli.io.remote_files import is_remote_url
 from attncli.options.completion import complete_names
 from attncli.options.shared import OutputOptions
 
@@ -107,7 +107,7 @@ def format_command_lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[s
     """One ready command line per item, for a shell or as JSON."""
     from attncli.commands.about.sweep.swept_models import read_report_if_complete
 
-    if is_address(plan.into):
+    if is_remote_url(plan.into):
         raise UsageError(
             f"--list-items writes reports with -o, which takes files: give a folder instead of --into {plan.into}."
         )
@@ -116,8 +116,8 @@ def format_command_lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[s
             f"--list-items prints command lines, or jsonl: not --format {output.format}."
         )
     for name, step in zip(plan.names, plan.steps, strict=True):
-        report = plan.report_of(name)
-        words = ["attn", *plan.run_words(name), "--format", "json", "-o", report]
+        report = plan.report_path_of(name)
+        words = ["attn", *plan.command_line_of(name), "--format", "json", "-o", report]
         facts = {
             "item": name,
             "step": step,

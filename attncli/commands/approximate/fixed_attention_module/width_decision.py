@@ -72,12 +72,12 @@ class WidthDecision:
     """The requested width."""
 
     @property
-    def line_d(self) -> int:
+    def least_width_on_line(self) -> int:
         return 2 if self.line.answer.possible is False else 1
 
     @property
     def proved_width(self) -> int:
-        return max(self.line_d, self.cut.d, self.budget_d)
+        return max(self.least_width_on_line, self.cut.d, self.budget_d)
 
     @property
     def found(self) -> int | None:
@@ -193,7 +193,7 @@ def build_rows(one: WidthDecision) -> Iterator[Row]:
         "d_found": (one.found, explain_not_found(one)),
         "logit_scale": (logits, explain_not_found(one)),
         "logits_proved": (one.logits if one.found is not None else None, explain_not_found(one)),
-        "line_d": (one.line_d, ""),
+        "line_d": (one.least_width_on_line, ""),
         "shattered_d": (one.cut.d, ""),
         "budget_d": (one.budget_d or None, NO_BUDGET),
         "face_d": (one.faces.d if one.faces else None, MASKED),
@@ -250,7 +250,7 @@ def describe_why_width_is_impossible(one: WidthDecision) -> str:
     d = one.proved_width
     if d == 1:
         return ""
-    if d == one.line_d and one.line.answer.proof is not None:
+    if d == one.least_width_on_line and one.line.answer.proof is not None:
         return f"{NARROW}{describe_proof(one.line.answer.proof)}"
     if d == one.cut.d:
         keys = ", ".join(map(str, one.cut.keys))

@@ -11,7 +11,7 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
     subtract_states,
     sum_terms,
 )
-from attncli.errors import Imprecise
+from attncli.errors import InsufficientPrecision
 from attncli.maths.matrices.norms import frobenius_norm, log10_norm
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import ScaledArray
@@ -51,7 +51,7 @@ def measure_path_terms(
     rest = subtract_states(decomposition.output, sum_terms(decomposition.terms))
     error = norm_ratio(rest, decomposition.output)
     if not error <= tolerance:
-        raise Imprecise(
+        raise InsufficientPrecision(
             f"{where}: the terms add up to the output within {error:.1g} only, above {tolerance:.1g}: "
             f"the decomposition cannot be trusted and is not reported{advice}."
         )

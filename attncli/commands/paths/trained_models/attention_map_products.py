@@ -57,7 +57,7 @@ class AttentionMapsOfStack:
     def heads(self) -> list[int]:
         return [len(maps) for maps in self.layers]
 
-    def log10_residual(self, path: Path) -> float:
+    def log10_residual_of_path(self, path: Path) -> float:
         """P(1c^T + V) = 1c^T + P V: the product's residual is computed separately and has no floor."""
         product = SplitState.of(np.eye(self.layers[0].shape[1])).to_split_form()
         for choice, maps in zip(path, self.layers, strict=True):

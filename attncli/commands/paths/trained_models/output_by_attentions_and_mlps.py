@@ -12,7 +12,7 @@ from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.commands.paths.synthetic.metrics_by_path_length import NORM_SHARE, OUTPUT_SHARE
-from attncli.errors import Imprecise
+from attncli.errors import InsufficientPrecision
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
@@ -95,7 +95,7 @@ def compute_step_shares(subject: DecomposableModel, text: ModelInput) -> StepSha
     total = terms.flatten(0, 1).double().sum(dim=0)
     error = float(torch.linalg.norm(total - plain.double()) / whole)
     if not error <= subject.tolerance:
-        raise Imprecise(
+        raise InsufficientPrecision(
             f"{text.name}: the terms add up to the output within {error:.1g} only{subject.completeness_advice}."
         )
     sizes = torch.linalg.norm(terms.double(), dim=(2, 3))

@@ -22,10 +22,10 @@ from attncli.commands.paths.synthetic.single_paths import (
     build_single_paths_report,
 )
 from attncli.commands.paths.trained_models.attention_map_products import AttentionMapsOfStack
-from attncli.errors import Imprecise, InputError
+from attncli.errors import InputError, InsufficientPrecision
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.processes.work_sharing import rank_share
+from attncli.processes.work_sharing import indices_of_rank
 from attncli.records import Definition, Report
 from attncli.tensor_subclasses.path_streams.path_forward import run_single_paths
 
@@ -105,7 +105,7 @@ def follow_paths_of_texts(
 ) -> tuple[list[list[PathMeasurements]], dict[str, Any]]:
     """Follow the paths of every text, by its index; also return the report's description of the
     model."""
-    done, steps = 0, 2 * sum(len(paths_of(place)) for place in rank_share(texts))
+    done, steps = 0, 2 * sum(len(paths_of(place)) for place in indices_of_rank(texts))
 
     def advance_progress(numbers: int) -> None:
         """Advance the progress by this many residuals or norms."""
@@ -137,11 +137,11 @@ def follow_paths(
     maps = AttentionMapsOfStack(subject, text)
     residuals = []
     for path in paths:
-        residuals.append(maps.log10_residual(path))
+        residuals.append(maps.log10_residual_of_path(path))
         advance(1)
     try:
         norms = log10_norms(subject, text, maps.heads, paths, advance)
-    except Imprecise:
+    except InsufficientPrecision:
         raise
     except InputError as refused:
         return [PathMeasurements(residual, None) for residual in residuals], str(refused)

@@ -11,7 +11,7 @@ import numpy as np
 
 from attncli.commands.reproduce.circle.arcs import compute_arc_positions
 from attncli.commands.reproduce.circle.network_design import NORM_EPSILON, NetworkDesign
-from attncli.errors import Unresolved
+from attncli.errors import BelowResolution
 from attncli.maths.residuals.common_row_plus_deviation import (
     SplitParts,
     SplitState,
@@ -49,7 +49,7 @@ def predict_next_points(states: SplitState, design: NetworkDesign, weights: Weig
     step = partial(apply_network, design=design, weights=weights)
     try:
         return run_sub_block(states, step, skip=False, spec=design.spec)
-    except Unresolved:
+    except BelowResolution:
         return run_sub_block(merge_points_at_mean(states), step, skip=False, spec=design.spec)
 
 

@@ -12,7 +12,7 @@ from attncli.commands.reproduce.options import (
     open_training_folder,
     validate_number,
 )
-from attncli.errors import unknown_name
+from attncli.errors import make_unknown_name_error
 from attncli.options.shared import RunOptions, split_names
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def collect_metrics(given: Sequence[str] | None, conditions: "Sequence[Condition
     names, known = split_names(given or [DEFAULT_METRIC]), METRICS.names()
     for name in names:
         if name not in known:
-            raise unknown_name("metric", name, known)
+            raise make_unknown_name_error("metric", name, known)
     gated = [condition.metric for condition in conditions]
     for name in gated:
         if name not in (*known, *OWN_METRICS):
-            raise unknown_name("metric in the gate", name, [*known, *OWN_METRICS])
+            raise make_unknown_name_error("metric in the gate", name, [*known, *OWN_METRICS])
     return list(dict.fromkeys([*names, *(name for name in gated if name not in OWN_METRICS)]))
 
 

@@ -41,7 +41,7 @@ from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
 from attncli.networks.variants import network_switch_values
-from attncli.records import Definition, Report, Track
+from attncli.records import Definition, PointTrack, Report
 from attncli.resource_limits import require_memory
 
 PUBLISHED = (
@@ -90,13 +90,13 @@ def train_and_measure_circle_networks(
     )
 
 
-def build_point_trajectories(runs: Runs) -> Iterator[Track]:
+def build_point_trajectories(runs: Runs) -> Iterator[PointTrack]:
     """Tracks of the first seed: a line for each width, a column for each variant, with the taught
     arcs."""
     arcs = to_trajectory_per_point(compute_arc_positions(PAIRS + 1))
     for (width, variant), (first, *_) in runs.items():
         if first.places is not None:
-            yield Track(f"width {width}", variant, to_trajectory_per_point(first.places), arcs)
+            yield PointTrack(f"width {width}", variant, to_trajectory_per_point(first.places), arcs)
 
 
 def to_trajectory_per_point(points: Array) -> tuple[tuple[tuple[float, float], ...], ...]:

@@ -12,7 +12,7 @@ from attncli.commands.reproduce.options import (
     validate_number,
 )
 from attncli.commands.reproduce.rank_heads.options import HeadRankOptions
-from attncli.errors import UsageError, quote_parameter, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error, quote_parameter
 from attncli.options.patterns import RandomDrawOptions
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def refuse_gates_on_other_metrics(conditions: "Sequence[Condition]") -> None:
 
     for condition in conditions:
         if condition.metric not in RANK_HEAD_METRICS:
-            raise unknown_name("metric in the gate", condition.metric, RANK_HEAD_METRICS)
+            raise make_unknown_name_error("metric in the gate", condition.metric, RANK_HEAD_METRICS)
 
 
 def prepare_head_rank_experiment(

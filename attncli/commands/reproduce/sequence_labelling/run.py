@@ -13,7 +13,7 @@ from attncli.commands.reproduce.options import (
     validate_number,
 )
 from attncli.commands.reproduce.sequence_labelling.options import LabellingOptions, MemoriseOptions
-from attncli.errors import UsageError, unknown_name
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.networks.spec import NetworkSpec
 from attncli.options.shared import RunOptions, split_names
 from attncli.python.question_decorator import MEASURING, RunContext
@@ -60,7 +60,7 @@ def prepare_task(
 
     for condition in conditions:
         if condition.metric not in OWN_METRICS:
-            raise unknown_name("metric in the gate", condition.metric, OWN_METRICS)
+            raise make_unknown_name_error("metric in the gate", condition.metric, OWN_METRICS)
     task = TASKS[name]() if memory is None else build_memorise_task(memory)
     watched = build_training_callback(training, name)
     known: dict[str, Any] = {
@@ -125,7 +125,7 @@ def parse_evaluation_names(texts: Sequence[str]) -> list[str]:
     names = list(dict.fromkeys(split_names(texts or EVALUATIONS)))
     for name in names:
         if name not in EVALUATIONS:
-            raise unknown_name("evaluation", name, EVALUATIONS)
+            raise make_unknown_name_error("evaluation", name, EVALUATIONS)
     return names
 
 

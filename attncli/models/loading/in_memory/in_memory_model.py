@@ -16,7 +16,7 @@ from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel
 
 from attncli.capture.model_structure.custom_modules import ForeignModule, wrap_foreign_module
-from attncli.errors import InputError, UsageError, with_article
+from attncli.errors import InputError, UsageError, add_article
 from attncli.models.files.state_hashing import hash_state_dict
 from attncli.models.loading.in_memory.restore_state import iter_tensors, restore_model_state
 from attncli.models.loading.in_memory.unwrap import unwrap_model
@@ -95,12 +95,12 @@ def wrap_in_memory_model(
     if not isinstance(inner, nn.Module) or not own:
         others = "; `inspect_model` takes any module of torch" * isinstance(inner, nn.Module)
         raise UsageError(
-            f"{with_article(name)} is no model that is understood: give a model of transformers, the name of one, or the folder of "
+            f"{add_article(name)} is no model that is understood: give a model of transformers, the name of one, or the folder of "
             f"a checkpoint{others}."
         )
     if inputs is None:
         raise UsageError(
-            f"{with_article(name)} is no model of transformers, so what it reads is not known: give `inputs`, the arguments of its "
+            f"{add_article(name)} is no model of transformers, so what it reads is not known: give `inputs`, the arguments of its "
             "forward."
         )
     return InMemoryModel(wrap_foreign_module(inner), None, inputs)

@@ -23,6 +23,7 @@ def drawn() -> list[object]:
     return seen
 
 
+@pytest.mark.slow
 def test_property_tests_are_given_the_same_whatever_has_been_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

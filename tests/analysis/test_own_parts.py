@@ -144,6 +144,7 @@ def test_a_text_alone_is_verified_on_an_example() -> None:
     assert set(short.kwargs) == {"input_ids"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["llava", "qwen2_audio"])
 def test_a_tower_that_did_not_run_is_named_in_the_first_line(kind: str) -> None:
     body, given = with_media(kind)
@@ -168,6 +169,7 @@ def test_what_another_part_computes_is_verified_too() -> None:
     assert {row.keys.get("kind") for row in report.rows} >= {"self", "cross"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["llava", "qwen2_audio"])
 def test_other_questions_take_pictures_and_sounds_too(kind: str) -> None:
     body, given = with_media(kind)

@@ -185,6 +185,7 @@ def test_eager_code_that_computes_something_else_is_noted() -> None:
 # --- forwards that change the model
 
 
+@pytest.mark.slow
 def test_angles_of_a_longer_text_are_back_after_the_preparation() -> None:
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}  # fmt: skip

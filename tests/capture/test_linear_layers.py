@@ -203,6 +203,7 @@ def test_kimi_delta_attention_by_its_recurrence() -> None:
     assert (first_map("kimi_linear", tokens) - wanted).abs().max() <= 1e-13 * wanted.abs().max()
 
 
+@pytest.mark.slow
 def test_mamba2_by_its_recurrence() -> None:
     """h_t = e^{Δ_t a} h_{t-1} + Δ_t b_t x_t, y_t = c_t h_t + d x_t."""
     tokens = 70

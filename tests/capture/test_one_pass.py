@@ -213,6 +213,7 @@ cases = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(case=cases, instructions=st.sampled_from([*INSTRUCTIONS, TILES]))
 @settings(max_examples=200, deadline=None)
 def test_whatever_is_covered_equals_float64(case: Case, instructions: str) -> None:
@@ -433,6 +434,7 @@ def test_what_is_not_finite_is_refused_alike(number: float) -> None:
     assert said[0] == said[1] == said[2]
 
 
+@pytest.mark.slow
 def test_padding_and_fully_masked_rows_are_the_same() -> None:
     model = build_model("llama", {"tiny": 1}, 0).eval()
     inputs = dict(make_example_inputs(model, 24))

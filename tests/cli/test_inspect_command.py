@@ -60,6 +60,7 @@ def test_the_default_fits_one_screen_and_says_what_the_heads_do(folder: Path) ->
     assert "uniform attention: " in outcome.out
 
 
+@pytest.mark.slow
 def test_findings_count_what_their_nulls_would_show(folder: Path) -> None:
     """With random weights no head rests on one token; on shuffled text the same do, as they look at positions."""
     out = attn("inspect-model", str(folder), *IDS, "--with-random-init", "--with-shuffled-text").out
@@ -82,6 +83,7 @@ def test_spectra_that_have_not_settled_say_so(tmp_path: Path) -> None:
     assert all("not settled" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_what_heads_write_is_the_same_beside_metrics_that_ask_for_the_maps_again(
     folder: Path,
 ) -> None:

@@ -40,6 +40,7 @@ def test_one_table_is_for_every_question_about_a_model(config: Path, line: str) 
     ]
 
 
+@pytest.mark.slow
 def test_a_question_without_a_model_leaves_the_table_out(config: Path) -> None:
     """Also a key that networks have, too."""
     config.write_text("[model]\ntokens = 6\n")

@@ -38,6 +38,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(
     assert b"Error" not in err
 
 
+@pytest.mark.slow
 def test_what_that_reader_leaves_is_more_than_a_pipe_holds() -> None:
     assert len(attn(*LONG).out) > 2**16
 

@@ -122,6 +122,7 @@ def test_chosen_heads_and_layers_are_the_same(folder: str, tmp_path: Path) -> No
     assert {(row["layer"], row["head"]) for row in part["rows"] if row["head"] is not None} == {(0, 1), (1, 0)}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_maps_of_a_float64_model_keep_their_digits(folder: str, tmp_path: Path) -> None:
     maps = tmp_path / "maps.safetensors"
     attn("inspect-model", folder, *IDS, "--dtype", "float64", "--save-maps", str(maps), "-q")

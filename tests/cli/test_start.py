@@ -105,6 +105,7 @@ MISTAKES += [
 ]
 
 
+@pytest.mark.slow
 def test_mistakes_are_told_before_torch_is_imported() -> None:
     """A wrong word is answered at once, not after the seconds that torch and transformers take."""
     program = (
@@ -117,6 +118,7 @@ def test_mistakes_are_told_before_torch_is_imported() -> None:
     assert done.stdout.splitlines() == [f"2 False {line}" for line in MISTAKES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offline", [True, False])
 def test_a_mistyped_name_costs_no_client_of_the_hub(offline: bool, tmp_path: Path) -> None:
     """Where the cache has nothing of this name, and the hub is not asked or has no address here."""

@@ -101,6 +101,7 @@ def test_what_is_being_written_goes_with_whoever_writes_it(number: int, tmp_path
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_window_that_there_is_not_is_not_needed() -> None:
     """Figures go to files, whatever MPLBACKEND says."""
     drawn = subprocess.run(

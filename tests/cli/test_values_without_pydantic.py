@@ -54,6 +54,7 @@ def test_plain_values_do_not_reach_typer() -> None:
         reader.coerce("1_2", option, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["rank-collapse --layers 2 --seeds 1", "list formats"])
 def test_a_run_imports_no_pydantic(line: str) -> None:
     program = (

@@ -47,6 +47,7 @@ def test_even_attention_needs_one_feature() -> None:
     assert found.fit.d == 1
 
 
+@pytest.mark.slow
 def test_independent_logits_need_many_features_and_a_search_may_end_before() -> None:
     weights = softmax(np.random.default_rng(0).normal(size=(40, 40)) * 4.0, False)
     assert find_narrowest_dense_fit(weights, False, LIMIT, 2) is None

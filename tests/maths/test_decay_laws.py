@@ -41,6 +41,7 @@ def all_tested(steps: CurveSteps) -> list[PiecewiseLaw]:
     return [min((one for one in known if one.constants == count), key=lambda one: one.errors) for count in counts]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_support_tested_where_it_decides_is_support_tested_everywhere() -> None:
     powers = refused = 0
     for curve in noisy_curves():

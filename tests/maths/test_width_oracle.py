@@ -102,6 +102,7 @@ def test_no_module_beats_a_bound(d: int) -> None:
     assert math.ceil(highest["spectral"] - 1e-9) == d
 
 
+@pytest.mark.slow
 def test_no_line_is_refused_that_is_there() -> None:
     """Keys on a line are never called impossible, with or without a mask, at their own logits."""
     answers = [decide_width_one(asked, budget) for asked, _, budget in modules(1, 40, seed=1)]

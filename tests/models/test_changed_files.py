@@ -96,6 +96,7 @@ def test_a_model_keeps_its_weights_whatever_becomes_of_its_file(folder: Path) ->
     assert all(torch.equal(before[name], now) for name, now in model.state_dict().items())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGBUS"), reason="the system has no such signal")
 def test_a_mapped_file_that_is_cut_off_ends_with_a_sentence(tmp_path: Path) -> None:
     """Where memory is short, files are mapped; whoever cuts one off would end the process without a word."""

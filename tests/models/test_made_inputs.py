@@ -92,6 +92,7 @@ def test_of_an_omni_model_its_thinker_is_built_and_that_is_said() -> None:
     assert found.note == "Of qwen2_5_omni, qwen2_5_omni_thinker was built."
 
 
+@pytest.mark.slow
 def test_where_the_body_reads_what_its_config_lacks_the_next_class_is_taken() -> None:
     model = build_model("musicgen", TINY, seed=0)
     assert type(model).__name__ == "MusicgenForConditionalGeneration"

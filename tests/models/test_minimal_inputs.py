@@ -133,6 +133,7 @@ def test_four_variants_of_an_image_or_a_sound_cost_few_passes(
     assert passes + shorter / (2 * tokens) <= 7
 
 
+@pytest.mark.slow
 def test_where_rounding_is_measured_there_are_two_for_each_variant(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -141,6 +142,7 @@ def test_where_rounding_is_measured_there_are_two_for_each_variant(
     assert seen[146] == (4 * 2 + 1) * 2 + BEGUN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "block"),
     [(f"bert?{SIZES}", "bert.BertLayer"), (f"gpt2?{SIZES}", "gpt2.GPT2Block")],
@@ -208,6 +210,7 @@ def test_what_is_not_understood_is_refused_behind_a_cut_too(
         collapse(f"random:{FIXED}")
 
 
+@pytest.mark.slow
 def test_a_wrong_rule_is_seen_behind_a_cut_too(monkeypatch: pytest.MonkeyPatch) -> None:
     right = RULES[torch.nn.functional.gelu]
     monkeypatch.setitem(

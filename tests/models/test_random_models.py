@@ -255,6 +255,7 @@ def test_a_word_that_is_the_configs_own_name_is_understood() -> None:
     assert build_model("kosmos_2_text_model", {"tiny": "", "layers": "3"}, 0).config.layers == 3
 
 
+@pytest.mark.slow
 def test_a_model_with_two_texts_is_fed_the_one_it_reads() -> None:
     """MusicGen's config has a text encoder and a decoder of sound, and transformers calls its text ambiguous."""
     outcome = attn("rank-collapse", "random:musicgen?tiny", "--random-tokens", "6", "--variants", "SAN", "--format", "json")  # fmt: skip

@@ -86,6 +86,7 @@ def test_whole_numbers_are_named(folder: Path) -> None:
     assert all(f"{name} holds I8" in sentence for sentence in refusals(folder))
 
 
+@pytest.mark.slow
 def test_shards_beside_a_whole_file_are_not_read_and_that_is_said(folder: Path) -> None:
     held = load_file(folder / WEIGHTS)
     before = {name: read(folder) for name, read in READERS.items()}

@@ -71,12 +71,14 @@ def test_what_reads_no_words_says_what_it_reads(kind: str, read: str) -> None:
     assert read in str(refused.value)
 
 
+@pytest.mark.slow
 def test_paths_and_collapse_say_what_was_drawn_too() -> None:
     for question in (attncli.rank_collapse, attncli.paths):
         report = question("random:clip?tiny", token_ids=IDS)
         assert any("pixel_values" in warning for warning in report.warnings)
 
 
+@pytest.mark.slow
 def test_a_text_is_not_crowded_out_by_what_stands_beside_it() -> None:
     """Given speech too, SeamlessM4T would not read the text, and its text encoder would rest."""
     assert find_extra_inputs(build_model("seamless_m4t", TINY, seed=0)).other_names == ()
@@ -84,6 +86,7 @@ def test_a_text_is_not_crowded_out_by_what_stands_beside_it() -> None:
     assert find_extra_inputs(build_model("layoutlm", TINY, seed=0)).other_names == ()
 
 
+@pytest.mark.slow
 def test_at_a_terminal() -> None:
     done = attn("inspect-model", "random:clip?tiny", "--token-ids", "5,6,7", "--metric", "entropy")
     assert (done.code, "pixel_values" in done.out + done.err) == (0, True)
@@ -112,6 +115,7 @@ def test_the_vocabulary_of_a_model_without_a_table() -> None:
         attncli.inspect_model("random:canine?tiny", token_ids="5,-1")
 
 
+@pytest.mark.slow
 def test_texts_of_our_own_are_read_by_models_of_words_alone() -> None:
     own = {"bert": True, "gpt2": True, "clip": False, "csm": True, "musicgen": False, "dia": False}
     assert {kind: is_reading_ids_alone(build_model(kind, TINY, seed=0)) for kind in own} == own
@@ -126,6 +130,7 @@ def test_everything_is_asked_of_random_tokens(kind: str) -> None:
     attncli.inspect_model(f"random:{kind}?tiny", random_tokens=6, metric="all", pairs=2, with_shuffled_text=True)  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["videoprism_text_model", "blt"])
 def test_copies_are_told_where_maps_are_of_the_tokens_themselves(kind: str) -> None:
     """More keys than tokens, or patches of them, are no places of the text that was made."""

@@ -73,6 +73,7 @@ def test_oracle_equals_the_model_with_parts_taken_out_by_surgery(name: str) -> N
         assert worst_difference(found, expected.states) < 1e-10, switches
 
 
+@pytest.mark.slow
 def test_each_switch_changes_every_model_that_has_the_part() -> None:
     """A switch that did nothing would pass wherever nothing is what it should do."""
     for name, build in TINY.items():

@@ -127,6 +127,7 @@ def saved_report(line: tuple[str, ...], path: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_what_leaves_more_than_its_result_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

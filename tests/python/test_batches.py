@@ -60,6 +60,7 @@ def test_rows_without_padding_are_texts_in_every_form() -> None:
     assert numbers(model, {"inputs_embeds": words}) == both
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", [attn.rank_collapse, attn.paths], ids=["rank_collapse", "paths"])
 def test_other_questions_read_inputs_too(ask: Any) -> None:
     model = model_of("GPT2LMHeadModel")
@@ -79,6 +80,7 @@ def test_other_questions_read_inputs_too(ask: Any) -> None:
         ask(model, inputs=IDS, token_ids="1,2")
 
 
+@pytest.mark.slow
 def test_an_encoder_and_its_decoder_are_cut_by_their_own_masks() -> None:
     model = model_of("T5ForConditionalGeneration")
     batch = padded(left=False)
@@ -88,6 +90,7 @@ def test_an_encoder_and_its_decoder_are_cut_by_their_own_masks() -> None:
     assert numbers(model, batch) == numbers(model, rows)
 
 
+@pytest.mark.slow
 def test_images_and_sounds_are_taken_apart_too() -> None:
     images = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     model = model_of("ViTModel")

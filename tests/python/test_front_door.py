@@ -167,7 +167,7 @@ ASKED = {
 """Every question that is declared once for Python and for the command line."""
 WITH_INPUTS = ("inspect_model", "rank_collapse", "paths", "dispersion", "attribute", "sensitivity")
 """Functions that take states or ids for a live module."""
-SLOW = ("what moved between models",)
+SLOW = ("what moved between models", "fit", "fits by logits", "paths of a task")
 """Questions that start processes."""
 
 

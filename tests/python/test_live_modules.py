@@ -170,6 +170,7 @@ def test_in_any_type_it_is_measured_as_its_checkpoint_is(
     assert live.rows == saved.rows
 
 
+@pytest.mark.slow
 def test_a_tokenizer_comes_beside_it(training: PreTrainedModel) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
 

@@ -149,6 +149,7 @@ def test_a_notebook_shows_the_grid_of_roles_once() -> None:
     assert "<table" not in shown
 
 
+@pytest.mark.slow
 def test_a_figure_of_very_many_heads_takes_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook_html, "MOST_DRAWN", 2**16)
     rows = tuple(
@@ -168,6 +169,7 @@ def test_a_report_read_back_is_saved_alike(tmp_path: Path) -> None:
     assert json.loads(attn.read(path).text("json")) == json.loads(path.read_text())
 
 
+@pytest.mark.slow
 def test_without_a_path_plot_gives_the_figure_itself(tmp_path: Path) -> None:
     """The same picture as in a file, in the size that is asked for."""
     report = attn.rank_collapse(layers=4, tokens=4, width=8, heads=2, seeds=1)

@@ -65,6 +65,7 @@ FAST = [("inspect_model", "autocast"), ("paths", "inference mode")]
 EVERY = [pytest.param(name, around, marks=() if (name, around) in FAST else pytest.mark.slow) for name in ASKED for around in WITHIN]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "around"), EVERY)
 def test_a_model_is_asked_in_its_own_precision(name: str, around: str) -> None:
     """One of the caller's, and one that is built for the question."""
@@ -91,6 +92,7 @@ def test_maps_and_trainings_too(around: str) -> None:
         assert asked() == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASKED)
 def test_weights_made_in_inference_mode_are_measured_and_left(name: str) -> None:
     """Tied ones too, which stay tied."""
@@ -277,6 +279,7 @@ def test_asking_again_from_within_an_answer_is_refused_in_one_sentence(inner: st
     assert not TURNS.lock.locked()
 
 
+@pytest.mark.slow
 def test_an_error_ends_the_turn() -> None:
     with pytest.raises(UsageError):
         attn.inspect_model(model_of("GPT2LMHeadModel"), random_tokens=8, layers="9")

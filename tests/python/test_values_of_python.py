@@ -71,6 +71,7 @@ def test_matrices_stand_among_names() -> None:
     assert names.input["patterns"] == ["window:3"]
 
 
+@pytest.mark.slow
 def test_a_matrix_is_decided_as_its_file_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +141,7 @@ def test_a_list_of_ids_is_one_text(given: Any) -> None:
     assert (own.rows, own.input) == (said.rows, said.input)
 
 
+@pytest.mark.slow
 def test_rows_of_ids_are_texts_and_rows_of_steps_are_paths() -> None:
     source = "random:gpt2?layers=2&tiny"
     two = attn.inspect_model(source, token_ids=np.array([[1, 2, 3], [4, 5, 6]]), metric="sink")

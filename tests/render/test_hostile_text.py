@@ -155,6 +155,7 @@ KNOWN = (HAND_MADE, of_heads(), of_curves(), of_words(), of_gates(), of_maps(), 
 """With tables of every kind, and rows that no table shows."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [name for name in WAYS if name not in ("json", "jsonl", "html")])
 @settings(max_examples=60)
 @given(text=texts, report=st.sampled_from(KNOWN), data=st.data())

@@ -120,6 +120,7 @@ def test_squeezing_can_be_undone(value: float) -> None:
     assert inverse_symlog(symlog(value)) == pytest.approx(value, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_figures_have_the_same_bytes_every_time(suffix: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")

@@ -182,6 +182,7 @@ def test_position_ids_alone_separate_nothing() -> None:
     monitor.close()
 
 
+@pytest.mark.slow
 def test_a_probe_of_ones_own_is_not_needed() -> None:
     """Random tokens where there is no tokenizer, no more than the model has positions for."""
     monitor = attn.Monitor(llama())

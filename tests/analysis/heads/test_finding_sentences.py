@@ -238,6 +238,7 @@ def choices() -> Iterator[tuple[str, ...]]:
     return chain.from_iterable(combinations(every, size) for size in range(len(every) + 1))
 
 
+@pytest.mark.slow
 def test_every_sentence_is_that_of_its_rows() -> None:
     told: Counter[str] = Counter()
     for seed, metrics in enumerate(choices()):
@@ -263,6 +264,7 @@ def test_the_first_line_counts_each_head_once() -> None:
         assert sum(map(int, counts)) == LAYERS * HEADS + 2
 
 
+@pytest.mark.slow
 def test_what_is_sampled_says_how_far_it_may_be_off() -> None:
     """Every number that is a mean over texts or draws has its standard deviation and how many they are; roles too."""
     texts = ["3,4,5,6,7,8,9,10", "12,9,7,5,3,4,6,8", "5,5,6,7,3,3,2,9"]

@@ -249,6 +249,7 @@ def test_frontier_falls_with_the_width() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_first_line_of_a_frontier_says_what_is_impossible() -> None:
     """Width 1 for pairs of far keys; a width at which nothing was found is not one that is enough."""
     target = build_pattern("random:k=2", 16, np.random.default_rng(0))
@@ -261,6 +262,7 @@ def test_the_first_line_of_a_frontier_says_what_is_impossible() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_first_line_of_a_sweep_has_both_ends() -> None:
     request = FitRequest(d=1, dtype="float64")
     report = measure_width_growth(

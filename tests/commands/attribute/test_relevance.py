@@ -148,6 +148,7 @@ def refused(folder: str, *arguments: str) -> str:
     return outcome.err.strip().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_explained_is_refused(folders: dict[str, str]) -> None:
     on = ("--token", "-1", "--relevance")
     assert "missing option" in refused(folders["gpt2"], "--relevance", "top")
@@ -176,6 +177,7 @@ def test_what_is_not_there_to_be_explained_is_refused_before_any_text_is_run(
     assert said in outcome.err
 
 
+@pytest.mark.slow
 def test_a_class_may_be_named_and_the_top_is_the_largest(folders: dict[str, str]) -> None:
     by_name = asked(folders["bert"], "bert", "LABEL_1")
     assert told(by_name, "relevance") == told(asked(folders["bert"], "bert"), "relevance")

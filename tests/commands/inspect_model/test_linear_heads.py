@@ -190,6 +190,7 @@ def test_softmax_heads_are_what_they_were(
     assert alone
 
 
+@pytest.mark.slow
 def test_layers_and_heads_choose_linear_ones() -> None:
     report = reported(layers=[1], heads=[2], metric=["sink"])
     assert [(row.layer, row.head) for row in rows_of(report, "sink")] == [(1, 2)]
@@ -198,6 +199,7 @@ def test_layers_and_heads_choose_linear_ones() -> None:
         reported(layers=[9])
 
 
+@pytest.mark.slow
 def test_roles_of_both_kinds() -> None:
     report = attn.inspect_model(HYBRID, random_tokens=TOKENS)
     assert "3 are gated delta nets" in report.headline
@@ -210,6 +212,7 @@ def test_roles_of_both_kinds() -> None:
     assert len(roles) == 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "said"), [("mamba2", "2 are mamba2 mixers"), ("rwkv", "2 are rwkv blocks")]
 )
@@ -276,6 +279,7 @@ def test_what_has_no_map_is_named() -> None:
     assert any("short conv" in finding.text for finding in report.findings)
 
 
+@pytest.mark.slow
 def test_in_half_precision_a_scan_inside_a_forward_is_not_vouched_for() -> None:
     report = attn.inspect_model("random:minimax?layers=2&tiny", random_tokens=12, dtype="bfloat16")
     assert "choose `dtype` float32" in report.source["not_linear"]["lightning attention"]

@@ -131,6 +131,7 @@ def rows_of(report: Report) -> list[tuple[object, ...]]:
     return [(row.metric, row.value, row.spread, str(row.keys)) for row in report.rows]
 
 
+@pytest.mark.slow
 def test_a_kept_training_gives_the_same_numbers(tmp_path: Path) -> None:
     plain = attn.reproduce.rank_heads(**QUICK)
     kept = [attn.reproduce.rank_heads(save_training=tmp_path, **QUICK) for _ in range(2)]
@@ -141,6 +142,7 @@ def test_a_kept_training_gives_the_same_numbers(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_rows_and_closed_form() -> None:
     report = attn.reproduce.rank_heads(length=3, **QUICK)
     values = {(row.metric, row.keys["rank"], row.keys["heads"]): row for row in report.rows}

@@ -67,6 +67,7 @@ def column(report: Any, metric: str) -> list[float]:
     return [row.value for row in report.rows if row.metric == metric]
 
 
+@pytest.mark.slow
 def test_sensitivities_are_those_of_finite_differences(model: Any, exact: Any) -> None:
     step, n = 1e-5, IDS.shape[1]
     expected = []

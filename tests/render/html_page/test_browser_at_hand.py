@@ -21,6 +21,7 @@ def outcome(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return raised
 
 
+@pytest.mark.slow
 def test_no_browser_fails_only_where_one_is_required(
     outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -29,6 +30,7 @@ def test_no_browser_fails_only_where_one_is_required(
         pass
 
 
+@pytest.mark.slow
 def test_a_stub_that_does_not_start_is_no_browser(
     outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:

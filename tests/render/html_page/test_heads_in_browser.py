@@ -4,12 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from browser import Opened
 from page_reports import HOSTILE, of_gates, of_heads, of_tiles, share, strongest
 
 from attncli.records import Report, Row
 from attncli.render.html import html
 from attncli.reports.differences import compare_reports
+
+pytestmark = pytest.mark.slow
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "minilm.html"
 GRID = "#heads table.grid"

@@ -14,6 +14,8 @@ from attncli.records import Report, Row, View
 from attncli.render.html import html
 from attncli.reports.differences import compare_reports
 
+pytestmark = pytest.mark.slow
+
 CHART = "section.view .chart svg"
 
 

@@ -352,7 +352,7 @@ def test_what_cannot_be_written_to_stdout_says_so(line: tuple[str, ...]) -> None
         (("rank-collapse", "--layers", "0"), 2),
         (("rank-collapse", "--layers", "x"), 2),
         (("rank-collapse", "./nothing"), 3),
-        (("approximate", "--length", "200000"), 4),
+        (("approximate", "--length", "1000000"), 4),
         (("check", "report.json", "--baseline", "none.json", "--fail-on", "order:1"), 5),
     ],
 )

@@ -42,14 +42,15 @@ def register_app_builder(build: Callable[[], Any]) -> None:
     ENROLLED[:] = [build]
 
 
+@cache
 def root_command() -> Any:
-    """The group of all commands, to be read."""
+    """The group of all commands, to be read; built once per process."""
     return ENROLLED[0]()
 
 
 @cache
 def runnable_command() -> Any:
-    """The same command for running, built once per process.
+    """The same command for running, built once per process too.
 
     It is separate because a command caches its first context: without its parent it has no `-h`.
     """

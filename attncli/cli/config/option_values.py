@@ -1,25 +1,21 @@
 """Resolve a command line: every option of its command with its value."""
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 from attncli.cli.command_tree import add_default_plot_target, root_command
 from attncli.cli.config.settings import build_default_map, collect_settings
 
 
-@cache
-def find_command_group() -> Any:
-    """The group of all commands without its parent, built once for all the lines of a sweep."""
-    return root_command()
-
-
 def resolve_options(words: Sequence[str]) -> dict[str, Any]:
     """Values from the line, from the environment or a file, or the defaults."""
-    whole = find_command_group()
+    whole = root_command()
     name, *rest = words
     defaults = build_default_map(collect_settings(whole)).get(name, {})
     context = whole.commands[name].make_context(
-        f"attn {name}", add_default_plot_target(rest), default_map=defaults
+        f"attn {name}",
+        add_default_plot_target(rest),
+        default_map=defaults,
+        **whole.context_settings,
     )
     return dict(context.params)

@@ -179,9 +179,9 @@ def multiply_rollout_maps(subject: DecomposableModel, text: ModelInput) -> Rollo
         rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
         keys = slice(strip.first_key, strip.first_key + strip.weights.shape[3])
         mean, even = means[site]
-        mean[rows, keys] = strip.weights[0].mean(dim=0).float().cpu()
+        mean[rows, keys] = strip.weights[0].mean(dim=0).to(mean)
         seen = strip.visible
-        even[rows, keys] = 1.0 if seen is None else seen[0, 0].float().cpu()
+        even[rows, keys] = 1.0 if seen is None else seen[0, 0].to(even)
 
     with torch.no_grad(), capture_attention(subject.body, add_strip):
         subject.body(**text.kwargs)

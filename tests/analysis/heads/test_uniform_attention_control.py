@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import attncli as attn
 from attncli.analysis.heads.forward_passes import uniform_attention_control
 from attncli.analysis.heads.forward_passes.uniform_attention_control import (
     SCATTERED,
@@ -73,3 +74,17 @@ def test_attention_over_other_tokens_has_a_null_of_its_own() -> None:
     null = UniformAttentionControl()
     assert isinstance(null_of(window(N)[None], null)["distance"], Tensor)
     assert null_of(window(N)[None], null, same=False)["distance"] == "n/a: queries and keys are not the same tokens"  # fmt: skip
+
+
+def test_in_float64_it_is_exact() -> None:
+    """However the observer of a forward pass is shielded from the mode that keeps a model in float64."""
+    report = attn.inspect_model(
+        "random:gpt2?layers=2&width=8&heads=1",
+        dtype="float64",
+        random_tokens=7,
+        metric=["entropy_normalised"],
+    )
+    (control,) = {
+        dict(row.keys)["uniform"] for row in report.rows if row.metric == "entropy_normalised"
+    }
+    assert control == pytest.approx(1.0, abs=1e-13, rel=0)

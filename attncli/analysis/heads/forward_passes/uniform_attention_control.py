@@ -80,6 +80,6 @@ def iterate_uniform_strips(
         low, high = int(first.min()), int(last.max())
         key = torch.arange(low, high)
         visible = (key >= first) & (key < last)
-        weights = visible.float() * total / (last - first)
+        weights = visible.to(torch.get_default_dtype()) * total / (last - first)
         place = (start, low, queries, keys)
         yield MapStripRows(weights[None, None], *place, visible[None, None], period, ids=ids)

@@ -43,7 +43,7 @@ class Applies:
     """Who may set the option; `why` then says what it does, of which only they decide."""
     why: str = ""
     """The message, where the default one does not fit: {name} is the option, {setting} the same
-    with its value, {other} the option that it excludes, {source} what SOURCE names."""
+    with its value, {other} and {other_setting} the one that it excludes, {source} what SOURCE names."""
 
     def applies_to_value(self, value: Any) -> bool:
         named = not self.only or any(is_matching_value(value, text) for text in self.only)

@@ -178,7 +178,9 @@ def explain_exclusion(
             if not excluded or not rule.applies_to_value(own.value):
                 continue
             if rule.why:
-                return format_rule_reason(rule, own, other=quote_parameter(its.name), source=source)
+                setting = f"`{its.name}={its.value!r}`"
+                others = {"other": quote_parameter(its.name), "other_setting": setting}
+                return format_rule_reason(rule, own, **others, source=source)
             both = join_parameters(
                 sorted((own.name, its.name), key=[*rules, own.name, its.name].index), " and "
             )

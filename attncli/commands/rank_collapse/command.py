@@ -70,6 +70,13 @@ OF_LAYERS = Applies(
 )
 
 
+OF_ONE_TYPE = Applies(
+    only=(PLAIN,),
+    excludes=("dtype:float32", "dtype:bfloat16", "dtype:float16"),
+    why="{setting} and {other_setting} exclude each other: {other_setting} alone runs in that type.",
+)
+
+
 Choose = Callable[..., dict[str, AblationSwitches]]
 """Chooses the variants from the default of the network's source."""
 
@@ -115,7 +122,7 @@ def rank_collapse(
         str | None,
         Option(
             metavar="|".join(ARITHMETICS),
-            applies=OF_MODELS,
+            applies=(OF_MODELS, OF_ONE_TYPE),
             help=(
                 "How a model's residual is computed: exactly, with common vector and residual tracked separately, or "
                 "in plain numbers, with the lost digits measured. [default: auto, exact wherever there are rules]"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.analysis.model_argument_checks import check_options_before_loading
 from attncli.declare.dry_run import stop_here_in_dry_run
-from attncli.errors import InputError, UsageError
+from attncli.errors import InputError
 from attncli.networks.variants import AblationSwitches
 from attncli.options.model import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
 from attncli.sources import Source
@@ -38,7 +38,6 @@ def prepare_collapse(
 ) -> "MetricStudy":
     """Load, verify and examine the model before the first curve is measured."""
     check_options_before_loading(source, model, inputs, tokens, seed)
-    refuse_contradictory_arithmetics(model, arithmetic)
     requested = inputs.build_requested_input(tokens, seed)
     stop_here_in_dry_run()
     from attncli.analysis import prepare
@@ -92,15 +91,6 @@ def with_theorem(
         return add_theorem_rows(report, checkpoint, texts, progress)
 
     return study_with_theorem
-
-
-def refuse_contradictory_arithmetics(model: ModelOptions, arithmetic: str) -> None:
-    """Options that contradict each other."""
-    if arithmetic == PLAIN and model.dtype not in (None, PLAIN):
-        raise UsageError(
-            f"`arithmetic={PLAIN!r}` and `dtype={model.dtype!r}` exclude each other: "
-            f"`dtype={model.dtype!r}` alone runs in that type."
-        )
 
 
 def explain_why_no_variant_is_exact(

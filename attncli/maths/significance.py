@@ -25,8 +25,9 @@ def standard_deviation(numbers: Sequence[float], mean: float) -> float | None:
     """Standard deviation with n - 1; None for a single number."""
     if len(numbers) < 2:
         return None
-    scale = max(abs(number - mean) for number in numbers) or 1.0
-    square = math.fsum(((number - mean) / scale) ** 2 for number in numbers)
+    distances = [number - mean for number in numbers]
+    scale = max(map(abs, distances)) or 1.0
+    square = math.fsum([(distance / scale) ** 2 for distance in distances])
     return scale * math.sqrt(square / (len(numbers) - 1))
 
 

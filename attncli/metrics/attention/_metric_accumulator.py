@@ -325,13 +325,12 @@ def explain_linear_map_without_metric(spec: MetricSpec) -> str:
 
 def split_items(found: Values) -> list[dict[str, "Tensor | str"]]:
     """The metrics [item, head, …] of each batch item by itself; what is the same for all may be there once."""
-    sizes = [len(value) for value in found.values() if not isinstance(value, str)]
+    items = {
+        name: [value] if isinstance(value, str) else value.unbind() for name, value in found.items()
+    }
     return [
-        {
-            name: value if isinstance(value, str) else value[item if len(value) > 1 else 0]
-            for name, value in found.items()
-        }
-        for item in range(max(sizes, default=1))
+        {name: own[item] if len(own) > 1 else own[0] for name, own in items.items()}
+        for item in range(max(map(len, items.values()), default=1))
     ]
 
 

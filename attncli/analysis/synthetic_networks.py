@@ -20,7 +20,7 @@ SYNTHETIC: Mapping[str, Any] = {"kind": "synthetic"}
 
 def build_network_spec(options: NetworkOptions) -> NetworkSpec:
     """The network that the options describe."""
-    sizes: dict[str, Any] = options.set_values()
+    sizes: dict[str, Any] = options.collect_set_values()
     return NetworkSpec(**sizes)
 
 

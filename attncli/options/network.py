@@ -142,7 +142,7 @@ class NetworkOptions:
         ),
     ] = None
 
-    def set_values(self) -> dict[str, int | float | str | bool]:
+    def collect_set_values(self) -> dict[str, int | float | str | bool]:
         """The options that are set."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 

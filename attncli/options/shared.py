@@ -53,7 +53,7 @@ class RunOptions:
         ),
     ] = None
 
-    def set_values(self) -> dict[str, int]:
+    def collect_set_values(self) -> dict[str, int]:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def all_seeds(self) -> list[int]:

@@ -12,7 +12,7 @@ engines       run many jobs at a time, one engine per file
 
 Every rank runs the same command on the same files. Only the first one prints and writes.
 
-    >>> from attncli.processes.work_sharing import rank_share
-    >>> rank_share(["a", "b", "c"])
+    >>> from attncli.processes.work_sharing import indices_of_rank
+    >>> indices_of_rank(["a", "b", "c"])
     range(0, 3)
 """

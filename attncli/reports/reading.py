@@ -30,7 +30,7 @@ OWN_COLUMNS = (*ROW_COLUMNS, "each")
 def pause_garbage_collection() -> Iterator[None]:
     """Make many records without the garbage collector, which would look through all of them again and again.
 
-    None refers back to another, so that it finds nothing. It is left as it was. Also a decorator, `@paused_collection()`.
+    None refers back to another, so that it finds nothing. It is left as it was. Also a decorator, `@pause_garbage_collection()`.
     """
     running = gc.isenabled()
     gc.disable()

@@ -174,7 +174,7 @@ def find_previous_states(
     if place.after:
         yield place, before.state_before_sub_block(stack, index)
         return
-    yield place, before.block(stack, index)
+    yield place, before.state_before_block(stack, index)
     if before.has_state_before(stack, index):
         yield (
             StateLocation(stack, before.last_name(stack)),
@@ -186,7 +186,7 @@ def store_state(before: PreviousStates[T], place: StateLocation, index: int, sta
     if place.after:
         before.add_sub_block_state(place.stack, index, state, place.after)
     else:
-        before.passed(place.stack, index, state)
+        before.add_block_state(place.stack, index, state)
 
 
 class FirstPassRecorder(StateRecorder):

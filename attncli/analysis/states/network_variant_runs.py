@@ -52,7 +52,7 @@ def run_variants(
     states: dict[str, SplitState | None] = dict.fromkeys(variants, start)
     before = {name: PreviousStates[SplitState](over) for name in variants}
     for each in before.values():
-        each.passed("", 0, start)
+        each.add_block_state("", 0, start)
     first = meters.state(start) | meters.step(None, start)
     result = {
         name: Trajectory({metric: [value] for metric, value in first.items()}, [])
@@ -68,8 +68,8 @@ def run_variants(
             found = dict.fromkeys(meters.names, math.nan)
             if state is not None:
                 found = meters.state(state)
-                found |= meters.step(before[name].block("", index + 1), state)
-                before[name].passed("", index + 1, state)
+                found |= meters.step(before[name].state_before_block("", index + 1), state)
+                before[name].add_block_state("", index + 1, state)
             for metric, value in found.items():
                 result[name].measured[metric].append(value)
             tick()

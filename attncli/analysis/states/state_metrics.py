@@ -81,7 +81,7 @@ class PreviousStates(Generic[T]):
         self.names: dict[str, list[str]] = {}
         """Of the states inside the present block, in their order."""
 
-    def passed(self, stack: str, index: int, state: T) -> None:
+    def add_block_state(self, stack: str, index: int, state: T) -> None:
         """The state after a block."""
         self.whole.setdefault(stack, deque(maxlen=self.over)).append((index, state))
 
@@ -92,7 +92,7 @@ class PreviousStates(Generic[T]):
         self.names[stack].append(after)
         self.inner[stack] = index, state
 
-    def block(self, stack: str, index: int) -> T | None:
+    def state_before_block(self, stack: str, index: int) -> T | None:
         """The input of the blocks up to this index."""
         for earlier, state in self.whole.get(stack, ()):
             if earlier == index - self.over:

@@ -96,13 +96,13 @@ class ChosenToken(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.named(self.position)
+        return self.format_token(self.position)
 
-    def named(self, place: int) -> str:
+    def format_token(self, place: int) -> str:
         return f"token {place} {self.words.get(place, '')}".rstrip()
 
-    def called(self, place: int) -> str:
-        return "itself" if place == self.position else self.named(place)
+    def format_token_or_itself(self, place: int) -> str:
+        return "itself" if place == self.position else self.format_token(place)
 
 
 def build_token_rows(chosen: ChosenToken, texts: Sequence[AttributedText]) -> Iterator[Row]:
@@ -179,7 +179,7 @@ def format_relevant_token(chosen: ChosenToken, row: Row) -> str:
     place = int(row.keys["position"])
     if row.metric == OF_SOURCE:
         return f"encoder {place} {row.keys.get('word', '')}".rstrip()
-    return chosen.called(place)
+    return chosen.format_token_or_itself(place)
 
 
 def format_headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
@@ -187,14 +187,14 @@ def format_headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> st
     shares = {row.keys.get("position"): row.value or 0.0 for row in rows if row.metric == SHARE}
     (constants,) = [row.value or 0.0 for row in rows if row.metric == OF_CONSTANTS]
     parts = [
-        f"{format_percent(shares[place])} from {chosen.called(int(place))}"
+        f"{format_percent(shares[place])} from {chosen.format_token_or_itself(int(place))}"
         for place in sort_positions_by_share(rows)[:NAMED]
     ]
     lift = max((row for row in rows if row.metric == LIFT), key=lambda row: row.value or 0.0)
     heading = f"T{chosen.name[1:]} after {blocks} blocks: {', '.join(parts)}, {format_percent(constants)} from biases"
     if (lift.value or 0.0) < WORTH_TELLING:
         return f"{heading}."
-    where = chosen.called(int(lift.keys["position"]))
+    where = chosen.format_token_or_itself(int(lift.keys["position"]))
     return f"{heading}; rollout is furthest above uniform attention at {where}, {lift.value:.2g} times."
 
 

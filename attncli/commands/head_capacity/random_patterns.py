@@ -46,7 +46,9 @@ class RandomPatterns:
             yield k
             k *= 2
 
-    def made(self, d: int, causal: bool, k: int, seed: int) -> tuple[csr_array, FitAttempt]:
+    def fit_random_pattern(
+        self, d: int, causal: bool, k: int, seed: int
+    ) -> tuple[csr_array, FitAttempt]:
         """A pattern and its queries and keys at width d."""
         place = d, causal, k, seed
         if place not in self.found:
@@ -64,7 +66,7 @@ class RandomPatterns:
         for k in self.per_row():
             shown = 0
             for seed in self.seeds:
-                target, attempt = self.made(head.d, head.causal, k, seed)
+                target, attempt = self.fit_random_pattern(head.d, head.causal, k, seed)
                 if not attempt.met or attempt.fit is None:
                     continue
                 queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)

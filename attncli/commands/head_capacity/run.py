@@ -67,7 +67,7 @@ def prepare_survey(
     seeds = run.all_seeds()
     longest = patterns.length or LONGEST
     check_options_before_loading(source, files, inputs, longest, seeds[0])
-    requested = default_to_two_texts(inputs.build_requested_input(longest, seeds[0]))
+    requested = take_two_texts_by_default(inputs.build_requested_input(longest, seeds[0]))
     checkpoint = load_in_dtype(
         source,
         files.build_load_options(seeds[0]),
@@ -184,7 +184,7 @@ def refuse_gates_on_other_metrics(conditions: Sequence[Condition]) -> None:
             raise make_unknown_name_error("metric in the gate", condition.metric, known)
 
 
-def default_to_two_texts(requested: RequestedInput) -> RequestedInput:
+def take_two_texts_by_default(requested: RequestedInput) -> RequestedInput:
     """Default to two texts, since input dependence needs two."""
     has_texts = requested.texts or requested.text_file is not None or requested.token_ids
     return (

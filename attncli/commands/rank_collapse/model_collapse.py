@@ -235,12 +235,12 @@ def describe_source(
         **checkpoint.identity,
         "variants": {name: asdict(switches) for name, switches in variants.items()},
         "random_twin": RANDOM_SUFFIX in subjects,
-        "residual": "; ".join(map(describe_arithmetic, ways)),
+        "residual": "; ".join(map(describe_how_states_are_computed, ways)),
         "arithmetic": dict(arithmetics),
     }
 
 
-def describe_arithmetic(arithmetic: str) -> str:
+def describe_how_states_are_computed(arithmetic: str) -> str:
     if arithmetic == EXACT:
         return "common row and residual carried apart"
     return f"by subtraction in {arithmetic}, twice: what rounding changes is told"

@@ -15,5 +15,5 @@ handwritten_norms      the layer and RMS norms that models write out by hand
 rounding_samples       a second sample of the rounding
 split_forward          the context that runs a stack of blocks with split tensors
 
-Functions without a rule are refused by name (`errors.NoRule`), so no architecture is computed that is not understood.
+Functions without a rule are refused by name (`errors.NoExactRule`), so no architecture is computed that is not understood.
 """

@@ -26,7 +26,7 @@ from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
     build_findings,
     build_rows,
-    describe_rate,
+    describe_collapse_rate,
     format_headline,
     select_shown_steps,
 )
@@ -228,7 +228,7 @@ def test_a_law_is_named_only_where_most_runs_show_it(
 ) -> None:
     given = iter(orders)
     monkeypatch.setattr(CircleRun, "collapse_order", property(lambda run: next(given)))
-    assert describe_rate([made(4, None) for _ in orders]) == words
+    assert describe_collapse_rate([made(4, None) for _ in orders]) == words
 
 
 SMALL = Experiment(seeds=[0, 1], training_steps=5, steps=12)

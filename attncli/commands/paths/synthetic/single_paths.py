@@ -237,7 +237,7 @@ class Median(NamedTuple):
     value: float
     error: float
 
-    def is_above(self, other: "Median") -> bool:
+    def is_clearly_above(self, other: "Median") -> bool:
         return self.value - other.value > SURE * math.hypot(self.error, other.error)
 
     def in_words(self) -> str:
@@ -274,9 +274,9 @@ def describe_decay(rows: Sequence[Row]) -> str:
 def describe_trend(medians: Sequence[Median]) -> str:
     """From the order of all pairs of lengths, of which two thirds must agree, each by more than its error."""
     pairs = list(combinations(medians, 2))
-    if 3 * sum(before.is_above(after) for before, after in pairs) > 2 * len(pairs):
+    if 3 * sum(before.is_clearly_above(after) for before, after in pairs) > 2 * len(pairs):
         return "Longer paths are closer to rank 1"
-    if 3 * sum(after.is_above(before) for before, after in pairs) > 2 * len(pairs):
+    if 3 * sum(after.is_clearly_above(before) for before, after in pairs) > 2 * len(pairs):
         return "Longer paths are farther from rank 1"
     return "The distance to rank 1 has no clear trend with the length"
 

@@ -172,13 +172,13 @@ def build_findings(runs: Runs) -> Iterator[Finding]:
 def describe_recurrence_behaviour(group: Sequence[CircleRun]) -> str:
     """`the points become one in 14 of 15 runs, at step 4.1 ± 0.8 (3 to 5), …`"""
     return (
-        f"the points become one in {format_count_and_step(group, 'collapse_step')}{describe_rate(group)}; "
+        f"the points become one in {format_count_and_step(group, 'collapse_step')}{describe_collapse_rate(group)}; "
         f"they stop in {format_count_and_step(group, 'stop_step')}; "
         f"median of the steps on their arcs: {median(collect_values(group, 'steps_on_arc')):g}"
     )
 
 
-def describe_rate(group: Sequence[CircleRun]) -> str:
+def describe_collapse_rate(group: Sequence[CircleRun]) -> str:
     """How fast those that collapse do, where most of them have an order."""
     orders = collect_values(group, "collapse_order")
     if not orders or 2 * len(orders) < len(collect_values(group, "collapse_step")):

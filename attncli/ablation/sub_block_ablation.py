@@ -36,7 +36,8 @@ def ablate(
 ) -> Iterator[None]:
     """Within, forwards of `model` run without the parts that `switches` leaves out.
 
-    A branch that is dropped is still computed. A block that takes another path than when it was examined is refused.
+    A branch that is dropped still runs; split tensors compute none of its numbers. A block that takes another path than
+    when it was examined is refused.
     """
     require_known_switches(switches, KNOWN, "a model's block")
     if switches.remove_outlier:

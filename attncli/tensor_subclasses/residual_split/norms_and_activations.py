@@ -324,7 +324,7 @@ def normalise_heads(
         )
     if bias is not None:
         common = add_scaled_arrays(common, make_scaled_array(to_float64_array(bias)))
-    return centre_parts(common, varying, axis)
+    return SplitParts(common, varying)  # which is centred as the norm left it
 
 
 def iter_heads(parts: SplitParts, axis: int) -> Iterator[tuple[ScaledArray, ScaledArray]]:

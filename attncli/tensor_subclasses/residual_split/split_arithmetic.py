@@ -29,6 +29,7 @@ from attncli.tensor_subclasses.residual_split.split_attention import mix_values_
 from attncli.tensor_subclasses.residual_split.split_shapes import apply_in_slices, copy_split
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
+    centre_parts,
     centre_varying_part,
     defer,
     make_no_rule_error,
@@ -157,19 +158,18 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
 
 
 def combine(
-    function: Callable[[SplitParts, SplitParts], SplitParts], x: SplitTensor, y: SplitTensor
+    function: Callable[[int, SplitParts, SplitParts], SplitParts], x: SplitTensor, y: SplitTensor
 ) -> SplitTensor:
-    """A function of two split tensors entry by entry."""
+    """A function of two split tensors entry by entry, given their token axis."""
     if x.axis != y.axis or x.dim() != y.dim():
         raise SplitTensor.refusal(f"a combination of shapes {tuple(x.shape)} and {tuple(y.shape)}")
     axis, shape = x.axis, np.broadcast_shapes(x.shape, y.shape)
-    return defer(partial(apply_in_slices, function, axis), shape, axis, x, y)
+    return defer(partial(function, axis), shape, axis, x, y)
 
 
-def add_parts(x: SplitParts, y: SplitParts) -> SplitParts:
-    return SplitParts(
-        add_scaled_arrays(x.common, y.common), add_scaled_arrays(x.varying, y.varying)
-    )
+def add_parts(axis: int, x: SplitParts, y: SplitParts) -> SplitParts:
+    common, varying = (add_scaled_arrays(*sides) for sides in zip(x, y, strict=True))
+    return centre_parts(common, varying, axis)
 
 
 def multiply_parts(x: SplitParts, y: SplitParts) -> SplitParts:
@@ -204,7 +204,7 @@ def negative(x: SplitTensor) -> SplitTensor:
 @rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
 def multiply(x: Any, y: Any) -> SplitTensor:
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
-        return combine(multiply_parts, x, y)
+        return combine(partial(apply_in_slices, multiply_parts), x, y)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
     factor = align_plain_tensor(other, split)
     if factor.shape[split.axis] != 1:

@@ -16,6 +16,7 @@ from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.capture import STRIP_MEMORY, AttentionSite, Strip
 from attncli.capture.eager_interface import EAGER
 from attncli.capture.forward_wrappers import install_hooks
+from attncli.capture.one_pass.kernel_attention import OnePass
 from attncli.capture.passive_capture import SDPA, attention_implementations, observe_attention
 from attncli.capture.strips.attention_interface import (
     EagerCall,
@@ -25,6 +26,7 @@ from attncli.capture.strips.attention_interface import (
 )
 from attncli.capture.strips.attention_sites import SiteNamer
 from attncli.capture.strips.differential_attention import is_differential
+from attncli.capture.strips.map_statistics import request_statistics
 from attncli.errors import InputError, NonFiniteNumbers, UsageError
 from attncli.forward_types import Args, Kwargs
 from attncli.metrics.attention import ATTENTION, is_map_metric
@@ -127,6 +129,7 @@ class StepCapture(BatchCapture):
         self.rows = find_unpadded_spans(inputs)
         self.borders = split_packed_rows(inputs, self.rows)
         self.groups: dict[tuple[int, int], SamePositionTexts] | None = None
+        self.one_pass = OnePass(request_statistics(self.runs.metrics.heads, None))
         self.around = ExitStack()
         self.running = True
         self.around.enter_context(self.sites.count_runs())
@@ -157,8 +160,12 @@ class StepCapture(BatchCapture):
             self.groups = group_texts_by_position(self.runs, self.borders if packed else self.rows)
         for (start, stop), group in self.groups.items():
             own = slice_attention_call(call, [piece.item for piece in group.pieces], start, stop)
-            rows = rows_per_strip(STRIP_MEMORY, own.row)
-            emit_maps_only(find_unpatched_eager(call.module), own, rows, group.observe(site))
+            eager, observe = find_unpatched_eager(call.module), group.observe(site)
+            whole = self.one_pass.attend(eager, own.once_more())
+            if whole is not None:
+                observe(whole)
+            else:
+                emit_maps_only(eager, own, rows_per_strip(STRIP_MEMORY, own.row), observe)
 
 
 class SamePositionTexts(HeadObserver):
@@ -201,7 +208,7 @@ def group_texts_by_position(
 
 
 def refuse_nan(site: AttentionSite, strip: Strip) -> None:
-    if bool(strip.weights.sum().isnan()):
+    if bool(strip.row_sums.isnan().any()):
         raise NonFiniteNumbers(
             f"layer {site.layer} ({site.name}): the attention of the batch has NaN; the weights or the states before it are "
             "not finite."

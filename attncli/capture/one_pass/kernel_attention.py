@@ -59,6 +59,9 @@ from attncli.tolerances import ONE_PASS_ROW
 FEWEST_CELLS = 2**16
 """Batches whose maps have fewer cost next to nothing, and are computed by the model's own function."""
 
+MASKS = 4
+"""Masks that are kept with what they show: models have few kinds of them, though some make a new one for each layer."""
+
 JUDGED_ROWS = 8
 """Rows, at either end of a map, that the model's own function computes too."""
 
@@ -99,12 +102,16 @@ class OnePass:
 
     def __init__(self, request: StatisticsRequest | None) -> None:
         """`request`: None where an observer reads weights one by one."""
-        self.library = find_library()
         self.request = request
         self.workspace = Workspace()
         self.uncovered: dict[nn.Module, str] = {}
         """Attentions that were tried, and why the model's own function computes them."""
         self.restart()
+
+    @property
+    def library(self) -> Library | NoLibrary:
+        """Not kept here: a model that is watched may be copied and pickled, with its hooks, and a library may not."""
+        return find_library()
 
     def restart(self) -> None:
         """Start a new forward pass, with masks of its own."""
@@ -162,6 +169,8 @@ class OnePass:
         known = self.spans.get(place)
         if known is None or known[0] is not mask or known[1] != version:
             known = mask, version, find_visible_spans(mask, call.queries, call.keys)
+            if len(self.spans) == MASKS:
+                self.spans.clear()
             self.spans[place] = known
         return known[2]
 

@@ -45,7 +45,7 @@ class OutputGates(OutputProjections):
         self.found_gate = observe
         self.sigmoids: deque[Tensor] = deque(maxlen=KEPT)
 
-    def before(self, module: nn.Module, args: Args) -> None:
+    def check_projection_input(self, module: nn.Module, args: Args) -> None:
         first = args[0] if args else None
         if self.site is None or self.context is None or not isinstance(first, Tensor):
             return

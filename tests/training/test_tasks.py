@@ -9,7 +9,7 @@ from commands import attn
 
 from attncli.commands.reproduce.circle.circle_network import BatchedCircleNetworks, skip_dropout
 from attncli.commands.reproduce.circle.monitored_network import (
-    FirstSeedCircleNetworks,
+    FirstCircle,
     build_training_pairs,
 )
 from attncli.commands.reproduce.circle.network_design import NetworkDesign
@@ -38,7 +38,7 @@ def test_a_watched_training_is_the_same_training(line: tuple[str, ...], name: st
 
 def test_the_first_network_is_seen_as_it_is() -> None:
     networks = BatchedCircleNetworks(NetworkDesign(8, VARIANTS["transformer"]), [3, 4])
-    view, given = FirstSeedCircleNetworks(networks), build_training_pairs(networks)
+    view, given = FirstCircle(networks), build_training_pairs(networks)
     with torch.no_grad():
         own = view(**given)
         every = networks(given["pairs"].expand(2, -1, -1, -1), skip_dropout)

@@ -21,7 +21,7 @@ class CircleAttention(nn.Module):
         return weights @ values
 
 
-class FirstSeedCircleNetworks(nn.Module):
+class FirstCircle(nn.Module):
     """Computes the same as the batched networks, for the first of them."""
 
     def __init__(self, networks: BatchedCircleNetworks) -> None:

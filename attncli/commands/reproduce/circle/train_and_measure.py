@@ -17,7 +17,7 @@ from attncli.commands.reproduce.circle.circle_network import (
 )
 from attncli.commands.reproduce.circle.experiment import LEARNING_RATE, Experiment
 from attncli.commands.reproduce.circle.monitored_network import (
-    FirstSeedCircleNetworks,
+    FirstCircle,
     build_training_pairs,
 )
 from attncli.commands.reproduce.circle.network_design import DROPOUT, HEADS, NetworkDesign
@@ -148,7 +148,7 @@ def train_design(
     """Run all seeds of one width and variant."""
     network = BatchedCircleNetworks(design, experiment.seeds)
     loss_of_step = build_loss(network, experiment.seeds)
-    watch = partial(watched, FirstSeedCircleNetworks(network), build_training_pairs(network))
+    watch = partial(watched, FirstCircle(network), build_training_pairs(network))
     train(network, loss_of_step, experiment.plan(design), saved, advance, watch)
     losses = compute_training_losses(network, experiment.seeds)
     return [

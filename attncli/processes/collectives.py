@@ -31,7 +31,7 @@ LOST = (
 )
 
 
-class FailedRank(NamedTuple):
+class RankExit(NamedTuple):
     """How a rank has ended."""
 
     code: int
@@ -42,7 +42,7 @@ class FailedRank(NamedTuple):
 class OtherRankFailed(AttnError):
     """Another rank has failed, so this one ends too, with its code."""
 
-    def __init__(self, left: FailedRank) -> None:
+    def __init__(self, left: RankExit) -> None:
         super().__init__(left.message or LOST)
         self.exit_code = left.code or LimitError.exit_code
 
@@ -99,16 +99,16 @@ LINE = RankConnection()
 def gather_from_ranks(mine: object) -> list[Any]:
     """Gather one object per rank; if a rank has left, exit as it did."""
     found = LINE.gather(mine)
-    left = [each for each in found if isinstance(each, FailedRank)]
+    left = [each for each in found if isinstance(each, RankExit)]
     if left:
         LINE.over = True
         raise OtherRankFailed(left[0])
     return found
 
 
-def exchange_exit_codes(code: int, message: str) -> FailedRank:
+def exchange_exit_codes(code: int, message: str) -> RankExit:
     """Exchange how all ranks have ended, in the last call of each; the first failure counts before all else."""
-    mine = FailedRank(code, message)
+    mine = RankExit(code, message)
     if LINE.over or LINE.group is None:
         return mine
     try:
@@ -116,7 +116,7 @@ def exchange_exit_codes(code: int, message: str) -> FailedRank:
     except LimitError:  # all that was to be shared has been, so nothing is missing
         return mine
     LINE.over = True
-    ended = [each for each in found if isinstance(each, FailedRank) and each.code]
+    ended = [each for each in found if isinstance(each, RankExit) and each.code]
     return ended[0] if ended else mine
 
 

@@ -83,15 +83,15 @@ def test_a_killed_rank_ends_the_others_at_once(tmp_path: Path) -> None:
 
 SHARES = """
 import os
-from attncli import limits
+from attncli import resource_limits
 from attncli.processes import collectives
 from attncli.distributed_ranks import read_launch_environment
 
 rank = read_launch_environment().rank
 collectives.free_memory = lambda: 10**9 * (2 + rank)
-limits.process_memory = lambda: 0
+resource_limits.process_memory = lambda: 0
 collectives.synchronize_ranks()
-print(limits.available_memory(), flush=True)
+print(resource_limits.available_memory(), flush=True)
 collectives.exit_process(0)
 """
 

@@ -39,6 +39,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: tests of processes that are started, killed or waited for leave theirs idle."""
+    return (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    ) + 1
+
+
 settings.register_profile(
     "attn",
     deadline=None,

@@ -1,12 +1,14 @@
 """Harsher rules than users meet: floating errors raise, and property tests are the same in every run."""
 
 import gc
+import logging
 import os
 import platform
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from io import StringIO
 
 # Before torch and numpy are imported, here and in every process that a test starts: threads that wait for each other on
 # busy cores cost several times what they save on models this small.
@@ -39,13 +41,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: tests of processes that are started, killed or waited for leave theirs idle."""
-    return (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    ) + 1
-
-
 settings.register_profile(
     "attn",
     deadline=None,
@@ -64,6 +59,16 @@ def floating_errors_raise() -> Iterator[None]:
     """Underflow stays silent: exponentials of very negative logits are meant to vanish."""
     with np.errstate(divide="raise", over="raise", invalid="raise"):
         yield
+
+
+@pytest.fixture
+def logged() -> Iterator[StringIO]:
+    """What a test logs. pytest's own plugin is off: it visits every logger of every library six times for each test."""
+    text = StringIO()
+    handler = logging.StreamHandler(text)
+    logging.getLogger().addHandler(handler)
+    yield text
+    logging.getLogger().removeHandler(handler)
 
 
 @pytest.fixture(autouse=True)

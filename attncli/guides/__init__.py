@@ -49,8 +49,11 @@ def guides_for(command: str) -> list[str]:
     """Topics of the guides that are for a command, such as `attn paths`, or for its group; the one that is called so first."""
     found = [
         topic
-        for topic in find_guides()
-        if any(f"{command} ".startswith(f"{named} ") for named in guide_commands(guide_text(topic)))
+        for topic, guide in find_guides().items()
+        if any(
+            f"{command} ".startswith(f"{named} ")
+            for named in guide_commands(guide.read_text(encoding="utf-8"))
+        )
     ]
     return sorted(found, key=lambda topic: f"attn {topic}" != command)
 

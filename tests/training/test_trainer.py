@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_every_logger_hears_the_numbers_and_the_training_is_the_same(tmp_path: P
 
 
 @pytest.mark.slow
-def test_reports_of_the_history_are_those_of_any_model(tmp_path: Path, caplog: Any) -> None:
+def test_reports_of_the_history_are_those_of_any_model(tmp_path: Path, logged: StringIO) -> None:
     callback = watcher(each_layer=True, warn_if="max(sink) > 0.1", stop_if="max(sink) > 0.99")
     run = trainer(tmp_path, callback)
     run.train()
@@ -84,7 +85,7 @@ def test_reports_of_the_history_are_those_of_any_model(tmp_path: Path, caplog: A
         assert rows[row.metric, row.layer, row.head].keys == row.keys
     assert [(each.condition, each.failed) for each in report.verdicts] == [("max(sink) > 0.99", False)]  # fmt: skip
     assert report.warnings[0].startswith("max(sink) > 0.1: max of 8 values: 0.")
-    assert caplog.text.count("max(sink) > 0.1") == 1, "what goes on is not said again"
+    assert logged.getvalue().count("max(sink) > 0.1") == 1, "what goes on is not said again"
     logs = run.state.log_history[-2]
     layer = [row.value for row in report.rows if row.metric == "max_logit" and row.layer == 1]
     assert logs["attn/max_logit/layer_01"] == max(v for v in layer if v is not None)
@@ -97,7 +98,7 @@ def test_reports_of_the_history_are_those_of_any_model(tmp_path: Path, caplog: A
 
 
 @pytest.mark.slow
-def test_a_condition_stops_the_run_and_says_what_did(tmp_path: Path, caplog: Any) -> None:
+def test_a_condition_stops_the_run_and_says_what_did(tmp_path: Path, logged: StringIO) -> None:
     model = llama()
 
     class Scale(hf.TrainerCallback):
@@ -113,7 +114,7 @@ def test_a_condition_stops_the_run_and_says_what_did(tmp_path: Path, caplog: Any
     assert 8 <= run.state.global_step < 24
     assert run.state.global_step % 2 == 0
     said = f"attn, step {run.state.global_step}: stopped by max(max_logit) > 50: "
-    assert said in caplog.text
+    assert said in logged.getvalue()
     assert ", layer 1, head 1" in callback.stopped
     report = read_report(str(tmp_path / "attn" / f"step-{run.state.global_step:06d}.json"))
     assert [verdict.failed for verdict in report.verdicts] == [True]
@@ -150,7 +151,7 @@ def test_a_run_that_was_killed_goes_on_with_its_history(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_full_disk_ends_the_history_and_not_the_training(tmp_path: Path, caplog: Any, monkeypatch: Any) -> None:  # fmt: skip
+def test_a_full_disk_ends_the_history_and_not_the_training(tmp_path: Path, logged: StringIO, monkeypatch: Any) -> None:  # fmt: skip
     usual = os.replace
 
     def full(source: Any, target: Any, **how: Any) -> None:
@@ -164,13 +165,13 @@ def test_a_full_disk_ends_the_history_and_not_the_training(tmp_path: Path, caplo
     run.train()
     assert run.state.global_step == 12
     assert [path.name for path in (tmp_path / "attn").iterdir()] == ["step-000000.json"]
-    assert caplog.text.count("the disk is full. The history ends before step 4; the training goes on.") == 1  # fmt: skip
+    assert logged.getvalue().count("the disk is full. The history ends before step 4; the training goes on.") == 1  # fmt: skip
     assert max(step for step, logs in ears.heard if "attn/max_logit/worst" in logs) == 12
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stop_if", ["", "max(max_logit) > 100"])
-def test_a_step_without_numbers_is_told_by_name_and_layer(tmp_path: Path, caplog: Any, stop_if: str) -> None:  # fmt: skip
+def test_a_step_without_numbers_is_told_by_name_and_layer(tmp_path: Path, logged: StringIO, stop_if: str) -> None:  # fmt: skip
     model = llama()
 
     class Spoil(hf.TrainerCallback):
@@ -183,8 +184,8 @@ def test_a_step_without_numbers_is_told_by_name_and_layer(tmp_path: Path, caplog
     run = trainer(tmp_path, ears, Spoil(), watcher(stop_if=stop_if or ()), model=model)
     run.train()
     said = "step 8: layer 1 (layers.1.self_attn): the attention has NaN in row"
-    assert said in caplog.text
-    assert "model.layers.1.self_attn.k_proj.weight holds 1 of 512 numbers that are not finite" in caplog.text  # fmt: skip
+    assert said in logged.getvalue()
+    assert "model.layers.1.self_attn.k_proj.weight holds 1 of 512 numbers that are not finite" in logged.getvalue()  # fmt: skip
     assert run.state.global_step == (8 if stop_if else 12)
     report = read_report(str(tmp_path / "attn" / "step-000008.json"))
     assert all(row.value is None and said.partition(": ")[2] in str(row.note) for row in report.rows)  # fmt: skip

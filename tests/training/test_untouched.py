@@ -1,5 +1,6 @@
 """A training that is watched is the same training, to the last bit."""
 
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def test_making_and_looking_leave_everything_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("measure", METRICS)
-def test_an_exception_in_the_middle_of_a_look_leaves_no_trace(measure: str, monkeypatch: Any, caplog: Any) -> None:  # fmt: skip
+def test_an_exception_in_the_middle_of_a_look_leaves_no_trace(measure: str, monkeypatch: Any, logged: StringIO) -> None:  # fmt: skip
     model = train(llama(), 1)
     monitor = watched(model, measure)
     before = all_of(model)
@@ -63,7 +64,7 @@ def test_an_exception_in_the_middle_of_a_look_leaves_no_trace(measure: str, monk
         model(**batch(0))
     torch.set_rng_state(before["torch"])
     assert monitor.look() == {}
-    assert "a look has failed, and the training goes on: RuntimeError: a bug" in caplog.text
+    assert "a look has failed, and the training goes on: RuntimeError: a bug" in logged.getvalue()
     found = all_of(model)
     for name in ("gradients",):  # of the pass above
         del found[name], before[name]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def test_accumulated_batches_are_all_seen() -> None:
 
 
 @pytest.mark.slow
-def test_compiled_models_fall_back_and_say_so(caplog: Any) -> None:
+def test_compiled_models_fall_back_and_say_so(logged: StringIO) -> None:
     plain = of_step(undropped(llama()), "batch")
     model = undropped(llama())
     compiled: Any = torch.compile(model, backend="aot_eager")
@@ -118,7 +119,7 @@ def test_compiled_models_fall_back_and_say_so(caplog: Any) -> None:
     same_numbers(numbers(monitor.report), alone(model))
     found = of_step(compiled, "batch")
     said = "the model is compiled, so that its steps cannot be watched as they run: each measured batch is run once more next to the step."  # fmt: skip
-    assert caplog.text.count(said) == 1
+    assert logged.getvalue().count(said) == 1
     same_numbers(found, plain, 1e-5)
     assert compiled.training
     in_place: Any = undropped(llama())
@@ -127,7 +128,7 @@ def test_compiled_models_fall_back_and_say_so(caplog: Any) -> None:
 
 
 @pytest.mark.parametrize("arch", ["bloom", "mpt"])
-def test_attention_off_the_interface_is_run_beside_the_step(arch: str, caplog: Any) -> None:
+def test_attention_off_the_interface_is_run_beside_the_step(arch: str, logged: StringIO) -> None:
     from attncli.models.random.random_models import build_model
 
     model: Any = build_model(arch, {"tiny": "1", "layers": 2}, seed=0).requires_grad_(True)
@@ -136,7 +137,7 @@ def test_attention_off_the_interface_is_run_beside_the_step(arch: str, caplog: A
         model.train()
         model(input_ids=ids)
         monitor.step()
-    assert "computes its attention by itself" in caplog.text
+    assert "computes its attention by itself" in logged.getvalue()
     found = {(r.layer, r.head): r.value for r in monitor.report.rows if r.metric == "max_logit"}  # type: ignore[union-attr]
     lists = [",".join(map(str, each.tolist())) for each in ids]
     rows = attn.inspect_model(model, metric="max_logit", token_ids=lists).rows

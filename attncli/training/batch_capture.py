@@ -11,6 +11,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     HeadObserver,
     PassRequest,
     PassResult,
+    ignore_progress_share,
 )
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.capture import STRIP_MEMORY, AttentionSite, Strip
@@ -43,7 +44,7 @@ from attncli.training.packed_batches import (
     slice_attention_call,
     split_packed_rows,
 )
-from attncli.training.probe_text_runs import ProbeRuns, ignore_progress
+from attncli.training.probe_text_runs import ProbeRuns
 
 Due = Callable[[], bool]
 """Whether the current step is to be observed."""
@@ -172,7 +173,9 @@ class SamePositionTexts(HeadObserver):
     """Texts of one batch at the same positions of their rows, measured together."""
 
     def __init__(self, runs: ProbeRuns, pieces: list[TextSpan]) -> None:
-        super().__init__(PassRequest(runs.metrics.heads), runs.null, "the batch", ignore_progress)
+        super().__init__(
+            PassRequest(runs.metrics.heads), runs.null, "the batch", ignore_progress_share
+        )
         self.pieces = pieces
         self.each = [PassResult() for _ in pieces]
 

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 from attncli.analysis.heads.forward_passes.head_observer import (
     PassRequest,
     PassResult,
+    ignore_progress_share,
     measure_forward_pass,
 )
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
@@ -83,13 +84,9 @@ class ProbeRuns:
                 request,
                 self.null,
                 name,
-                ignore_progress,
+                ignore_progress_share,
                 proved=self.subject.shapes,
             )
-
-
-def ignore_progress(share: float) -> None:
-    """Ignore progress: an observation is too short for a bar."""
 
 
 def prepare_probe(

@@ -359,7 +359,7 @@ def observe_generated_texts(
                 PassRequest(names, layers=plan.layers, ids=made.ids),
                 null,
                 f"a text of {kind}",
-                lambda share: None,
+                ignore_progress_share,
                 strip_memory=plan.strip_memory,
                 proved=subject.shapes,
                 linear=select_linear_heads(subject, plan),

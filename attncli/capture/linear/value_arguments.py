@@ -36,11 +36,6 @@ class ValueArgument:
     axes: int
     """The number of axes."""
 
-    @property
-    def fixed(self) -> tuple[int, int]:
-        """The batch and token axes; all other axes but the shared one are heads."""
-        return 0, self.token
-
 
 Function = Callable[[Tensor], Tensor]
 

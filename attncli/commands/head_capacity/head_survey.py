@@ -60,7 +60,7 @@ class MapMeasurements:
     changes: dict[tuple[str, str], list[NDArray[np.float64]]] = field(default_factory=dict)
     """By null and the attention's name: for each text and the next the heads' total variations."""
 
-    def changed(self, what: str, site: AttentionSite, head: int) -> list[float]:
+    def changes_of_head(self, what: str, site: AttentionSite, head: int) -> list[float]:
         return [float(each[head]) for each in self.changes.get((what, site.name), [])]
 
     def map_of_head(self, site: AttentionSite, head: int) -> MapRequirements | str:
@@ -94,8 +94,8 @@ def measure_head_capacities(
             shown = measure_reachable_shares(read, site.layer, head, patterns)
             if isinstance(shown, str):
                 reasons[shown] = None
-            nulls = {name: seen.changed(name, site, head) for name in (SHUFFLED, RANDOM)}
-            own, moved = seen.map_of_head(site, head), seen.changed(OWN, site, head)
+            nulls = {name: seen.changes_of_head(name, site, head) for name in (SHUFFLED, RANDOM)}
+            own, moved = seen.map_of_head(site, head), seen.changes_of_head(OWN, site, head)
             rows += HeadCapacity(site.layer, head, keys, own, shown, moved, nulls).rows()
             progress(done := done + 1, total, "heads")
     identity = checkpoint.identity

@@ -14,6 +14,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     Look,
     PassRequest,
     PassResult,
+    ignore_progress_share,
 )
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.head_selection import HeadSelection
@@ -196,7 +197,9 @@ def observe_maps(
     on_strip: Sequence[Look] = (),
 ) -> PassResult:
     """Show every map in strips to the observers; maps that need another round are read again."""
-    observer = HeadObserver(request, UniformAttentionControl(), str(file.path), lambda share: None)
+    observer = HeadObserver(
+        request, UniformAttentionControl(), str(file.path), ignore_progress_share
+    )
 
     def observe_strip(site: AttentionSite, strip: Strip) -> bool:
         for look in on_strip:

@@ -6,7 +6,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from attncli.analysis import Say, Study
-from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
+from attncli.analysis.heads.forward_passes.head_observer import (
+    PassRequest,
+    ignore_progress_share,
+    measure_forward_pass,
+)
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.analysis.heads.model_inspection import (
@@ -164,7 +168,7 @@ def estimate_seconds(subject: PreparedModel, plan: HeadPlan) -> float:
         requested,
         UniformAttentionControl(),
         "a short text",
-        lambda share: None,
+        ignore_progress_share,
         strip_memory=plan.strip_memory,
         linear=linear,
         apart=subject.uncapturable_paths,

@@ -19,10 +19,10 @@ class LastBitPerturbation:
 
     def __call__(self, stream: SplitTensor) -> SplitTensor:
         return centre_varying_part(
-            self.moved(stream.common), self.moved(stream.varying), stream.axis
+            self.perturb_part(stream.common), self.perturb_part(stream.varying), stream.axis
         )
 
-    def moved(self, numbers: ScaledArray) -> ScaledArray:
+    def perturb_part(self, numbers: ScaledArray) -> ScaledArray:
         """Leave each number, or move it one step nearer to 0."""
         half = np.finfo(np.float64).eps / 2
         return multiply_scaled_by_plain(

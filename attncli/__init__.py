@@ -15,6 +15,7 @@ Packages, top to bottom; each imports only from those above it, and `tests/test_
     sanitize           text from outside, made safe to show
     records            Row, Report, provenance: the types that travel between packages
     registry           one mechanism for whatever is extended by adding a file
+    progress           callbacks by which long work says how far it is
     forward_types      types of what a model's own code is called with
     resource_limits    what the machine can hold
     tolerances         every tolerance of a verification: what is compared, by which norm, how much, why

@@ -24,17 +24,13 @@ layer_maps             whole maps of a few layers at a time
     (0.5, 2)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
+
+from attncli.progress import Progress
 
 if TYPE_CHECKING:
     from attncli.records import Report
-
-Progress = Callable[[int, int, str], None]
-"""Called as progress(done, total, what) during a long computation."""
-
-Say = Callable[[str], None]
-"""Called with a sentence for a person."""
 
 
 class Study(Protocol):
@@ -47,7 +43,3 @@ class MetricStudy(Protocol):
     """The same, of metrics that are chosen when it is called."""
 
     def __call__(self, *, metrics: Sequence[str], progress: Progress) -> "Report": ...
-
-
-def ignore_progress(done: int, total: int, what: str) -> None:
-    """Ignore progress."""

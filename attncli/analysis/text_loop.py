@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from attncli.analysis import Progress
 from attncli.capture.model_errors import translate_model_errors
 from attncli.models.inputs.model_input import ModelInput
 from attncli.processes.resume_cache import build_result_cache, compute_without_cache
 from attncli.processes.work_sharing import indices_of_rank, share_work
+from attncli.progress import Progress
 
 R = TypeVar("R")
 

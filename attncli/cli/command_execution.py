@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from attncli.analysis import Say
 from attncli.cli.typer_options import set_function_signature
 from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
 from attncli.declare.option_applicability import ANY_MODEL, Applies
@@ -23,8 +22,9 @@ from attncli.io.atomic_files import is_device_or_pipe
 from attncli.io.standard_streams import print_to_stderr as print_line
 from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
+from attncli.progress import Say, ignore_sentence
 from attncli.python.keyword_signatures import SOURCE
-from attncli.python.question_decorator import RunContext, print_nothing
+from attncli.python.question_decorator import RunContext
 from attncli.threads import TURNS
 
 FINISHED = (0, FAILED_GATE)
@@ -201,7 +201,7 @@ def run_and_write(
     return 0
 
 
-def make_printer(quiet: bool, doing: Say = print_nothing) -> Say:
+def make_printer(quiet: bool, doing: Say = ignore_sentence) -> Say:
     """Return a function that prints sentences on stderr, in place of the progress line; silent with
     --quiet."""
 

@@ -6,7 +6,7 @@ eager attention does. No token × token array is made: memory is 32 MB in additi
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -15,11 +15,10 @@ from scipy.sparse import csr_array
 
 from attncli.fits._types import FitRequest
 from attncli.maths.rounding import Floats, matmul_in_dtype, round_to_dtype
+from attncli.progress import Progress, ignore_progress
 
 BLOCK = 1 << 22
 """Logits in memory at once."""
-
-Progress = Callable[[int, int, str], None]
 
 
 @runtime_checkable
@@ -36,10 +35,6 @@ class Module(Protocol):
     def dtype(self) -> str: ...
     @property
     def causal(self) -> bool: ...
-
-
-def no_progress(done: int, total: int, what: str) -> None:
-    """A progress callback that shows nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +68,9 @@ class FitEvidence:
         return max(0.0, math.log2(2.0 * self.logit_scale / math.log1p(ratio_error)))
 
 
-def measure_fit(fit: Module, target: csr_array, progress: Progress = no_progress) -> FitEvidence:
+def measure_fit(
+    fit: Module, target: csr_array, progress: Progress = ignore_progress
+) -> FitEvidence:
     """Evaluate the module in its dtype and compare every row with the target (rows sum to one)."""
     w_q, w_k, x = (round_to_dtype(part, fit.dtype) for part in (fit.w_q, fit.w_k, fit.x))
     queries, keys = matmul_in_dtype(x, w_q, fit.dtype), matmul_in_dtype(x, w_k, fit.dtype)
@@ -87,7 +84,7 @@ def measure_module(
     dtype: str,
     causal: bool,
     scale: float,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> FitEvidence:
     """softmax(scale · queries keys^T), computed in the dtype whose values both hold, against the target."""
     length = len(queries)

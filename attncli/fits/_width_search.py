@@ -19,8 +19,9 @@ from attncli.fits._registry import (
     list_fixed_width_methods,
 )
 from attncli.fits._types import Fit, FitRequest, FittedModule, MethodNotApplicable
-from attncli.fits._verify import FitEvidence, Progress, measure_fit, no_progress
+from attncli.fits._verify import FitEvidence, measure_fit
 from attncli.fits.learned import find_module_with_smaller_logits
+from attncli.progress import Progress, ignore_progress
 from attncli.registry import call_entry_from_text
 from attncli.threads import limit_blas_to_one_thread
 
@@ -63,7 +64,7 @@ def try_fit_at_width(
     target: csr_array,
     request: FitRequest,
     seeds: Sequence[int],
-    watch: Progress = no_progress,
+    watch: Progress = ignore_progress,
 ) -> FitAttempt:
     """Try a method at one width, seed after seed, until one meets the request; else return the nearest."""
     best: FitAttempt | None = None
@@ -118,7 +119,7 @@ def find_width(
     request: FitRequest,
     seeds: Sequence[int],
     widest: int,
-    watch: Progress = no_progress,
+    watch: Progress = ignore_progress,
     impossible: int = 0,
 ) -> FitAttempt:
     """Find the smallest width at which any seed works: double from a guess, then bisect.
@@ -187,7 +188,7 @@ def find_narrowest_fit(
     request: FitRequest,
     seeds: Sequence[int],
     widest: int,
-    watch: Progress = no_progress,
+    watch: Progress = ignore_progress,
     impossible: int = 0,
 ) -> FitAttempt:
     """`auto`: the narrowest module of several methods, and of equally narrow ones that with the smallest logits.
@@ -209,7 +210,7 @@ def find_narrowest_fit(
 
 
 def find_fit_with_smallest_logits(
-    target: csr_array, request: FitRequest, seeds: Sequence[int], watch: Progress = no_progress
+    target: csr_array, request: FitRequest, seeds: Sequence[int], watch: Progress = ignore_progress
 ) -> FitAttempt:
     """`auto` at a given width: the smallest logits of the methods that may have them; the others only where these miss."""
     most = int(np.diff(target.indptr).max())

@@ -4,13 +4,14 @@ The safetensors library orders metadata at random and renames over its target, w
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attncli.io.atomic_files import write_atomically
+from attncli.progress import Say
 
 DTYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "uint8": "U8"}
 
@@ -41,7 +42,7 @@ def save_safetensors_and_report(
     path: Path,
     tensors: Mapping[str, np.ndarray[Any, Any]],
     metadata: Mapping[str, str],
-    say: Callable[[str], None],
+    say: Say,
 ) -> None:
     """Write the file whole or not at all, and report it."""
     write_atomically(path, lambda target: write_safetensors(target, tensors, metadata))

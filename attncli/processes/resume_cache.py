@@ -15,15 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from attncli.distributed_ranks import read_launch_environment
+from attncli.progress import Say, ignore_sentence
 
 Keep = Callable[[str, Callable[[], Any]], Any]
 """keep(name, make): the result saved under the name, or a new one, which is then saved."""
 
 ENDING = ".parts"
-
-
-def print_nothing_on_stderr(sentence: str) -> None:
-    """Ignore the sentence."""
 
 
 def compute_without_cache(name: str, make: Callable[[], Any]) -> Any:
@@ -37,7 +34,7 @@ class ResumeCache:
     def __init__(self) -> None:
         self.folder: Path | None = None
         self.facts: Callable[[], str] = str
-        self.say: Callable[[str], None] = print_nothing_on_stderr
+        self.say: Say = ignore_sentence
         self.full = False
         """Whether one could not be written: no other is tried."""
 
@@ -45,7 +42,7 @@ class ResumeCache:
         self,
         output: Path,
         facts: Callable[[], str],
-        say: Callable[[str], None] = print_nothing_on_stderr,
+        say: Say = ignore_sentence,
     ) -> int:
         """Save results for this report from now on; return how many an earlier run has left.
 

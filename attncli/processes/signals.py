@@ -6,11 +6,11 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
 
 from attncli.distributed_ranks import is_started_by_attn, read_launch_environment
 from attncli.errors import LimitError
 from attncli.processes.collectives import LINE, exit_process
+from attncli.progress import Say
 
 ENDED = (
     "this run was ended before it was done, as torchrun does once one of its processes is lost (killed, or out of "
@@ -18,7 +18,7 @@ ENDED = (
 )
 
 
-def print_message_on_sigterm(say: Callable[[str], None]) -> None:
+def print_message_on_sigterm(say: Say) -> None:
     """Print a sentence on SIGTERM from now on, at once, even while the main thread waits in torch.
 
     Python's handlers run in the main thread only; another thread can read the wake-up descriptor.
@@ -30,7 +30,7 @@ def print_message_on_sigterm(say: Callable[[str], None]) -> None:
     threading.Thread(target=wait_for_signal, args=(read, say), daemon=True).start()
 
 
-def wait_for_signal(read: int, say: Callable[[str], None]) -> None:
+def wait_for_signal(read: int, say: Say) -> None:
     while signal.SIGTERM not in os.read(read, 1):
         pass
     if LINE.over:  # this process knows already, and is about to end by itself

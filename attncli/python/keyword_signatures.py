@@ -14,7 +14,6 @@ from typing import (
     get_origin,
 )
 
-from attncli.analysis import Progress
 from attncli.declare.option_value_conversion import (
     declare_python_keyword,
     find_text_converter,
@@ -26,6 +25,7 @@ from attncli.declare.option_value_conversion import (
     split_annotation,
 )
 from attncli.declare.options import Argument, Option
+from attncli.progress import Progress
 from attncli.records import Report
 
 SOURCE = "source"

@@ -9,11 +9,11 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.distributed_ranks import is_first_rank
+from attncli.progress import Progress, Say, ignore_progress, ignore_sentence
 from attncli.sanitize import escape_invisible_characters
 
 PATIENCE = 1.0
@@ -74,12 +74,10 @@ class PlainProgress:
             self.doing(f"{done}{what}" if what.startswith("%") else f"{done:,} of {total:,} {what}")
 
 
-def make_status_callback(progress: Progress) -> Callable[[str], None]:
+def make_status_callback(progress: Progress) -> Say:
     """Return a callback for the current step before there are numbers; callbacks other than the bar
     ignore it."""
-    return (
-        progress.doing if isinstance(progress, ProgressBar | PlainProgress) else lambda what: None
-    )
+    return progress.doing if isinstance(progress, ProgressBar | PlainProgress) else ignore_sentence
 
 
 class ProgressBar:

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attncli.analysis import Progress, Say, ignore_progress
 from attncli.declare.option_groups import fill_option_groups, flatten_parameters
 from attncli.declare.option_value_conversion import (
     convert_value,
@@ -32,6 +31,7 @@ from attncli.declare.settle import SetOption, collect_option_rules, is_option_se
 from attncli.declare.source_kinds import find_run_source
 from attncli.errors import UsageError, translate_system_error
 from attncli.gates import Condition
+from attncli.progress import Progress, Say, ignore_progress, ignore_sentence
 from attncli.python.keyword_help import add_keyword_help
 from attncli.python.keyword_signatures import (
     OF_ALL,
@@ -65,18 +65,14 @@ NO_CONFIGURATION = {"ATTN_CONFIG": os.devnull}
 """Environment of runs started from Python: their own keywords only, no configuration file."""
 
 
-def print_nothing(sentence: str) -> None:
-    """Ignore the sentence."""
-
-
 @dataclass(frozen=True)
 class RunContext:
     """Callbacks and output settings of a question."""
 
     progress: Progress = ignore_progress
-    doing: Say = print_nothing
+    doing: Say = ignore_sentence
     """Called with the current step, which the next one replaces."""
-    say: Say = print_nothing
+    say: Say = ignore_sentence
     """Called with announcements before long work."""
     conditions: tuple[Condition, ...] = ()
     """Gates: their metrics are measured, and impossible ones are refused before the work."""

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from attncli.analysis import ignore_progress
 from attncli.commands.about.sweep.report import SweepItem
 from attncli.commands.about.sweep.runs import SweepPlan, run_sweep_items
 from attncli.commands.about.sweep.swept_models import remove_partial_reports
@@ -14,6 +13,7 @@ from attncli.io.atomic_files import write_atomically
 from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import Outcomes
 from attncli.processes.jobs import Job
+from attncli.progress import ignore_progress
 
 
 def test_a_file_that_is_being_written_is_nobodys_leftover(tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from attncli.analysis import Say
 from attncli.errors import UsageError
 from attncli.fits import FitRequest
 from attncli.fits._fit_files import SavedFit, fit_metadata, fit_tensors
 from attncli.io.tensor_files import save_safetensors_and_report
+from attncli.progress import Say
 
 
 def write_fits(

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.heads.classification.findings import build_findings
 from attncli.analysis.heads.classification.head_roles import (
     ClassifiedHead,
@@ -83,6 +82,7 @@ from attncli.models.inputs.synthetic_texts import make_synthetic_texts
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import indices_of_rank
+from attncli.progress import Progress, ignore_progress
 from attncli.records import RANDOM, SHUFFLED, Finding, Report, Row, Scalar
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.states.collapse_bound_rows import THEOREM_METRICS, evaluate_theorem_on_network
 from attncli.analysis.states.collapse_regimes import describe_regimes, explain_variants
 from attncli.analysis.states.depth_findings import build_depth_findings
@@ -25,6 +24,7 @@ from attncli.maths.curve_fits.convergence import convergence_orders
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches, network_switch_values
 from attncli.networks.weights import Network
+from attncli.progress import Progress, ignore_progress
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, View
 
 OWN_METRICS: Mapping[str, Definition] = {

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.states.network_collapse import build_rows, metric_definitions, run_networks
 from attncli.analysis.states.network_variant_runs import refuse_work_of_many_days
 from attncli.analysis.states.value_gradients import DEFINITION, GRADIENT, build_gradient_rows
@@ -12,6 +11,7 @@ from attncli.maths.number_format import format_number
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches, network_switch_values
 from attncli.networks.weights import GeneratedNetwork
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report, Row, View
 
 SWEPT: Mapping[str, type[int] | type[float]] = {

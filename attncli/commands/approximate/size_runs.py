@@ -3,7 +3,6 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.analysis import Progress
 from attncli.analysis.fits.target_patterns import ChosenPatterns
 from attncli.commands.approximate.fixed_attention_module.solutions import refuse_work_of_days
 from attncli.commands.approximate.smallest_width_and_logits.logit_scale_growth import (
@@ -19,6 +18,7 @@ from attncli.fits._registry import is_width_one_method, list_fixed_width_methods
 from attncli.options.patterns import RandomDrawOptions, WidthSearchOptions
 from attncli.options.size_ranges import parse_range, parse_sweep
 from attncli.patterns import build_pattern
+from attncli.progress import Progress
 from attncli.records import Report
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.commands.attribute.relevance import RelevanceRequest, compute_relevance
@@ -23,6 +22,7 @@ from attncli.commands.attribute.token_choices import POSITION, resolve_position
 from attncli.errors import InsufficientPrecision, UsageError
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report
 from attncli.tensor_subclasses.path_streams.token_contributions import (
     TokenContributions,

@@ -5,7 +5,7 @@ from functools import partial
 
 import torch
 
-from attncli.analysis import Say, Study
+from attncli.analysis import Study
 from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.analysis.paths.prepare import prepare_paths
 from attncli.analysis.prepare import HEADS, Requirement
@@ -20,6 +20,7 @@ from attncli.gates import refuse_gates_on_unmeasured_metrics
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.options.model import InputOptions, ModelOptions
+from attncli.progress import Say
 from attncli.python.question_decorator import RunContext
 from attncli.resource_limits import require_memory
 from attncli.sources import Source

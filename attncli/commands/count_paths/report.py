@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.path_count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import OWN_METRICS
 from attncli.maths.path_counts import compute_length_shares, count_paths_by_length, log10_of_integer
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Report, View
 
 NAMES = ("path_count", "log10_path_count", "path_count_share")

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.model_inspection import HeadPlan, inspect_model
 from attncli.analysis.heads.tables import format_min_to_max
@@ -23,6 +22,7 @@ from attncli.maths.curve_fits.slopes import fit_slopes
 from attncli.metrics.attention import ATTENTION
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
+from attncli.progress import Progress, ignore_progress
 from attncli.records import NOT_APPLICABLE, UNIFORM, Definition, Finding, Report, Row, Scalar, View
 
 TOKENS = "tokens"

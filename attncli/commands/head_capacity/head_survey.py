@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.heads.rows.head_rows import site_keys
 from attncli.analysis.layer_maps import capture_maps, group_layers_by_memory, self_attention_sites
 from attncli.analysis.prepare import PreparedModel
@@ -32,6 +31,7 @@ from attncli.head_weights.head import Reader
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.inputs.shuffled_tokens import shuffle_tokens
 from attncli.models.loading.loaded_model import LoadedModel
+from attncli.progress import Progress, ignore_progress
 from attncli.records import RANDOM, SHUFFLED, Report, Row
 
 OWN = ""

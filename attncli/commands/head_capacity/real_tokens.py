@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from attncli.analysis import Progress
 from attncli.analysis.heads.prepare import prepare_softmax_heads
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInputs
 from attncli.commands.head_capacity.one_head.real_token_inputs import add_token_inputs
@@ -13,6 +12,7 @@ from attncli.fits import FitRequest
 from attncli.head_weights.head import Head
 from attncli.models.loading.load import load_model
 from attncli.options.model import CheckpointOptions
+from attncli.progress import Progress
 from attncli.records import Report
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.heads.classification.findings import build_findings
 from attncli.analysis.heads.classification.head_roles import build_role_rows, classify_heads
 from attncli.analysis.heads.forward_passes.head_observer import (
@@ -43,6 +42,7 @@ from attncli.capture import AttentionSite, MapShape, Strip, observe_in_rounds
 from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.saved_maps.map_files import MapFile, SavedMap
 from attncli.errors import InputError, UsageError, format_count, list_first_names
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Report, Row, Scalar
 from attncli.tolerances import FULL_ROW, SAVED_ROW_SUM
 

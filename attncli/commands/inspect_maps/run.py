@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attncli.analysis import Progress, Study
+from attncli.analysis import Study
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, check_map_size
 from attncli.analysis.heads.metric_selection import choose_metrics, is_weight_metric
 from attncli.analysis.heads.model_inspection import HeadPlan
@@ -30,6 +30,7 @@ from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.io.token_label_files import read_labels
 from attncli.models.loading.isolate_global_state import isolate_in_process
 from attncli.options.heads import HeadOptions
+from attncli.progress import Progress
 from attncli.python.question_decorator import RunContext
 from attncli.records import Report
 

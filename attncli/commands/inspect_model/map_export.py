@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from attncli.analysis import Progress, Say, Study
+from attncli.analysis import Study
 from attncli.analysis.heads.forward_passes.head_observer import Look
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, check_map_size
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata
@@ -19,6 +19,7 @@ from attncli.errors import UsageError
 from attncli.io.atomic_files import write_atomically
 from attncli.io.tensor_files import write_safetensors
 from attncli.models.inputs.model_input import ModelInput
+from attncli.progress import Progress, Say
 
 if TYPE_CHECKING:
     from attncli.records import Report, Scalar

@@ -5,7 +5,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from attncli.analysis import Say, Study
+from attncli.analysis import Study
 from attncli.analysis.heads.forward_passes.head_observer import (
     PassRequest,
     ignore_progress_share,
@@ -40,6 +40,7 @@ from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.heads import HeadOptions
 from attncli.options.model import InputOptions, ModelOptions
+from attncli.progress import Say
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.heads.head_selection import format_count_of_total
 from attncli.analysis.statistics import summarize_values
 from attncli.analysis.weight_sources import OpenedWeights, open_weights
@@ -20,6 +19,7 @@ from attncli.head_weights.qk_ov_products import NORMALISED, HeadProducts, iter_h
 from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS
 from attncli.models.files.local_folder import NOTHING_TRUSTED, FetchSettings
+from attncli.progress import Progress, ignore_progress
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View
 from attncli.sources import Source
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.analysis import MetricStudy, Progress
+from attncli.analysis import MetricStudy
 from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
 from attncli.declare.options import Option
 from attncli.errors import UsageError, make_unknown_name_error
@@ -29,6 +29,7 @@ from attncli.options.network import (
     VariantSwitchOptions,
 )
 from attncli.options.shared import RunOptions, split_names
+from attncli.progress import Progress
 from attncli.python.question_decorator import MEASURING, RunContext, question
 from attncli.records import Report
 from attncli.registry import list_entry_names

@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from attncli.ablation.albert_mlp_activation import describe_published_variants
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.prepare import PreparedModel
 from attncli.analysis.states.collapse_regimes import average_curves, describe_what_prevents_collapse
 from attncli.analysis.states.depth_findings import build_depth_findings
@@ -41,6 +40,7 @@ from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.networks.variants import AblationSwitches
 from attncli.processes.work_sharing import indices_of_rank
+from attncli.progress import Progress, ignore_progress
 from attncli.records import ARITHMETIC, UNCERTAINTY, Finding, Report, Row, Scalar, View
 
 

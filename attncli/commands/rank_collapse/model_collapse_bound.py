@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis import Progress
 from attncli.analysis.states.collapse_bound_rows import (
     BEYOND,
     THEOREM_METRICS,
@@ -41,6 +40,7 @@ from attncli.maths.number_format import format_number
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.precision import run_in_model_precision
+from attncli.progress import Progress
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row
 
 

@@ -15,11 +15,12 @@ from attncli.sources import Source
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attncli.analysis import MetricStudy, Progress
+    from attncli.analysis import MetricStudy
     from attncli.analysis.prepare import PreparedModel
     from attncli.analysis.states.model_variant_runs import CollapseModel
     from attncli.models.inputs.model_input import ModelInput
     from attncli.models.loading.loaded_model import LoadedModel
+    from attncli.progress import Progress
     from attncli.records import Report
 
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.jacobian_norm_sampling import (
     EstimateWithError,
@@ -39,6 +38,7 @@ from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.vocabulary_and_positions import max_positions
 from attncli.models.loading.precision import run_in_model_precision
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report
 from attncli.tensor_subclasses.gradients import backpropagate_directions
 

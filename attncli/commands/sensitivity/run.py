@@ -1,6 +1,5 @@
 """From the options of `attn sensitivity` to its report."""
 
-from collections.abc import Callable
 from functools import partial
 
 from attncli.analysis import Study
@@ -9,6 +8,7 @@ from attncli.commands.sensitivity.measure import measure_sensitivity, plan_sensi
 from attncli.errors import UsageError
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.options.model import InputOptions, ModelOptions
+from attncli.progress import Say
 from attncli.resource_limits import format_gibibytes, require_memory
 from attncli.sources import Source
 
@@ -24,7 +24,7 @@ def prepare_sensitivity(
     inputs: InputOptions,
     tokens: int | None,
     seed: int,
-    say: Callable[[str], None],
+    say: Say,
 ) -> Study:
     """Announce and check the memory of the backward pass, which keeps every block's activations,
     before the work."""

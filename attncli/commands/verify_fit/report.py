@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import (
     FIT_METRICS,
     build_failed_verdicts,
@@ -15,6 +14,7 @@ from attncli.analysis.fits.fit_rows import (
 from attncli.fits._fit_files import list_patterns_without_module, read_fits
 from attncli.fits._verify import measure_fit
 from attncli.fits._width_search import FitAttempt, describe_missed_limits
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report, Row
 
 

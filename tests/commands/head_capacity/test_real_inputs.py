@@ -12,7 +12,6 @@ import transformers
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.analysis import ignore_progress
 from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
     TokenTable,
     build_token_table,
@@ -25,6 +24,7 @@ from attncli.commands.head_capacity.one_head.token_search import (
 from attncli.head_weights.head import read_head
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
+from attncli.progress import ignore_progress
 
 LENGTH = 3
 KINDS = {"BertModel": "row,column", "GPT2LMHeadModel": "causal"}

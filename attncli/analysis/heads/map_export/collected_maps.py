@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attncli.analysis import Say
 from attncli.analysis.heads.rows.head_rows import Keeps
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.capture.saved_maps.map_names import FORMAT, map_tensor_name, visible_tensor_name
 from attncli.errors import InputError, UsageError
 from attncli.io.atomic_files import require_writable
+from attncli.progress import Say
 from attncli.records import MapPicture
 from attncli.resource_limits import require_memory
 

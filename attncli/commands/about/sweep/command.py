@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attncli import gates
-from attncli.analysis import Progress
 from attncli.analysis.cache_key import WRITTEN, Options
 from attncli.commands.about.sweep.options import DEFAULT_FOLDER, EngineOptions, ItemOptions
 from attncli.commands.about.sweep.report import SweepItem, SweepMetric, build_sweep_report
@@ -36,6 +35,7 @@ from attncli.io.atomic_files import require_folder
 from attncli.io.remote_files import is_remote_url, open_file_system
 from attncli.options.shared import OutputOptions
 from attncli.processes.engines import Engine, open_engine
+from attncli.progress import Progress
 from attncli.python.keyword_help import add_keyword_help
 from attncli.python.keyword_signatures import OF_PYTHON, SOURCE
 from attncli.python.question_decorator import NO_CONFIGURATION, format_call, open_progress

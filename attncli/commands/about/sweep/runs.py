@@ -6,7 +6,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.cache_key import Options
 from attncli.commands.about.sweep.report import SweepItem
 from attncli.commands.about.sweep.swept_models import (
@@ -23,6 +22,7 @@ from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import Engine
 from attncli.processes.jobs import Job
 from attncli.processes.work_sharing import indices_of_rank, share_work
+from attncli.progress import Progress, ignore_progress
 
 CHANGED = "its files changed while it was measured: run the same command again"
 

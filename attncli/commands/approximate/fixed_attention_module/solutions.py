@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from scipy.sparse import csr_array
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.fits._fit_files import ModuleArrays, SavedFit
 from attncli.fits._types import FitRequest
 from attncli.fits._width_search import (
@@ -18,6 +17,7 @@ from attncli.fits._width_search import (
     find_width,
     try_fit_at_width,
 )
+from attncli.progress import Progress, ignore_progress
 from attncli.resource_limits import refuse_computation_of_days
 
 VERIFICATIONS = 100

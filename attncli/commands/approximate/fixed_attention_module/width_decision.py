@@ -7,7 +7,6 @@ from typing import Any
 
 from scipy.sparse import csr_array
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import build_fit_row
 from attncli.errors import format_count
 from attncli.fits._types import FitRequest
@@ -25,6 +24,7 @@ from attncli.maths.head_capacity.width_lower_bounds import (
     min_logit_bound,
 )
 from attncli.maths.number_format import format_number
+from attncli.progress import Progress, ignore_progress
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Verdict, View
 
 DECISION_METRICS = {

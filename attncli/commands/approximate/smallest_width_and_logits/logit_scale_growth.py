@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts, max_keys_per_row
 from attncli.analysis.statistics import summarize_values
 from attncli.commands.approximate.smallest_width_and_logits.width_growth import Make
@@ -14,6 +13,7 @@ from attncli.fits._width_search import try_fit_at_width
 from attncli.maths.curve_fits.width_growth import FEWEST_LENGTHS, least_squares
 from attncli.maths.head_capacity.width_formulas import compute_permutation_exponent
 from attncli.maths.number_format import format_number
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 
 SCALE_METRICS = {

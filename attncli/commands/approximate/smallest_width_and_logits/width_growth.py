@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts
 from attncli.analysis.statistics import summarize_values
 from attncli.errors import format_count
@@ -16,6 +15,7 @@ from attncli.fits._width_search import find_narrowest_fit, find_width
 from attncli.maths.curve_fits.evaluate_law import RATES
 from attncli.maths.curve_fits.width_growth import FEWEST_LENGTHS, GrowthLaw, fit_laws
 from attncli.maths.significance import mean
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 
 GROWTH_METRICS = {name: FIT_METRICS[name] for name in ("d_min", "logit_scale", "probes")} | {

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts, max_keys_per_row
 from attncli.fits._registry import is_width_one_method, list_auto_methods
 from attncli.fits._types import FitRequest
@@ -18,6 +17,7 @@ from attncli.maths.head_capacity.width_formulas import width_limit_for_fixed_key
 from attncli.maths.head_capacity.width_lower_bounds import MOST_BOUNDED, min_logit_bound
 from attncli.maths.number_format import format_number
 from attncli.maths.rounding import DTYPES
+from attncli.progress import Progress, ignore_progress
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
 
 TIGHTENING = 0.7

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.errors import InputError, UsageError
 from attncli.fits._fit_files import ModuleArrays, SavedFit
 from attncli.fits._registry import list_head_methods
@@ -23,6 +22,7 @@ from attncli.head_weights.inputs_for_scores import (
     solve_projections_for_scores,
 )
 from attncli.maths.rounding import DTYPES, Floats
+from attncli.progress import Progress, ignore_progress
 
 QUIET = 1e15
 """A logit budget that refuses nothing, but makes methods search for small logits from the start."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.fits.fit_rows import MEASURED, OUT_OF_RANGE
 from attncli.analysis.layer_maps import capture_maps
 from attncli.analysis.prepare import PreparedModel
@@ -35,6 +34,7 @@ from attncli.maths.number_format import format_number
 from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.tokenizing import label_tokens_by_ids, load_tokenizer
 from attncli.models.loading.loaded_model import LoadedModel
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report, Row, Scalar
 from attncli.tolerances import HEAD_MAP
 

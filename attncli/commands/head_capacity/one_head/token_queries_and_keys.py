@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attncli.analysis import Progress
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.model_structure.module_paths import find_module_by_name
 from attncli.errors import InputError, UsageError
@@ -21,6 +20,7 @@ from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.vocabulary_and_positions import max_positions, vocabulary_size
 from attncli.models.layer_configs import text_config
 from attncli.models.loading.loaded_model import LoadedModel
+from attncli.progress import Progress
 from attncli.tolerances import TOKEN_ALONE
 
 Array = NDArray[np.float64]

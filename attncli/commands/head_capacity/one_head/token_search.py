@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.commands.head_capacity.one_head.token_queries_and_keys import TokenTable
+from attncli.progress import Progress, ignore_progress
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import (
     describe_averaging,
@@ -26,6 +25,7 @@ from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.networks.frozen_layers import LayerWithFrozenMaps, add_states
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report, Row, View
 from attncli.tolerances import COMPLETENESS
 

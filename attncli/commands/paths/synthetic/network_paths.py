@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.path_count_rows import build_count_rows, sort_path_counts_by_length
 from attncli.analysis.paths.path_metrics import (
     OWN_METRICS,
@@ -30,6 +29,7 @@ from attncli.maths.path_counts import compute_length_shares, count_paths_by_leng
 from attncli.maths.significance import mean
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report, Row, View
 from attncli.tolerances import COMPLETENESS
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.path_selection import Path, path_length, sample_path
 from attncli.analysis.quantiles import bootstrap_quantile_errors
 from attncli.analysis.statistics import summarize_values
@@ -24,6 +23,7 @@ from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.frozen_layers import LayerWithFrozenMaps
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 
 RESIDUAL, NORM = "log10_path_residual", "log10_path_norm"

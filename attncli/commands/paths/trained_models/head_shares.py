@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
@@ -16,6 +15,7 @@ from attncli.commands.paths.synthetic.head_shares import (
 )
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report
 from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head
 

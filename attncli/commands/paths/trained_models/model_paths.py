@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import format_headline, metric_definitions
@@ -31,6 +30,7 @@ from attncli.maths.path_counts import count_paths_by_choices
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Report, Row, View
 from attncli.tensor_subclasses.path_streams.path_forward import (
     PathDecomposition,

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import describe_averaging, summarize_values
@@ -15,6 +14,7 @@ from attncli.commands.paths.synthetic.metrics_by_path_length import NORM_SHARE, 
 from attncli.errors import InsufficientPrecision
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.tensor_subclasses.path_streams.path_forward import (
     decompose_by_attention_and_mlp_length,

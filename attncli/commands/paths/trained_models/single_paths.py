@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_selection import Path, sample_path
 from attncli.analysis.text_loop import apply_to_texts
@@ -26,6 +25,7 @@ from attncli.errors import InputError, InsufficientPrecision
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import indices_of_rank
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Report
 from attncli.tensor_subclasses.path_streams.path_forward import run_single_paths
 

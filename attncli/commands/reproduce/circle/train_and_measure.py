@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.states.trajectories import RESIDUAL
 from attncli.commands.reproduce.circle.arcs import AROUND, PAIRS, RADIUS, compute_arc_positions
 from attncli.commands.reproduce.circle.circle_network import (
@@ -41,6 +40,7 @@ from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
 from attncli.networks.variants import network_switch_values
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, PointTrack, Report
 from attncli.resource_limits import require_memory
 

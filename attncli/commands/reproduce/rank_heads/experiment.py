@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.commands.reproduce.rank_heads.head_training_plan import (
     LEARNING_RATE,
@@ -32,6 +31,7 @@ from attncli.maths.significance import (
     standard_deviation,
     two_sided_p_value,
 )
+from attncli.progress import Progress, ignore_progress
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row, Scalar, View
 from attncli.resource_limits import require_memory
 

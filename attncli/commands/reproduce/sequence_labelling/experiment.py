@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from attncli.analysis import Progress, ignore_progress
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.commands.reproduce.sequence_labelling.path_sum_accuracy import (
     SampledPathSums,
@@ -37,6 +36,7 @@ from attncli.commands.reproduce.train_labeller import (
 )
 from attncli.commands.reproduce.training import Watched, do_not_observe_training, limit_threads
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
+from attncli.progress import Progress, ignore_progress
 from attncli.records import Report, Row, View
 from attncli.resource_limits import require_memory
 

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from attncli.capture.attention_calls import unseen
 from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_attention_functions
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.one_pass.kernel_attention import OnePass
 from attncli.capture.other_mixers.uncapturable_attention import refuse_partial_capture
 from attncli.capture.strips.attention_interface import (
     EagerCall,
@@ -28,13 +27,15 @@ from attncli.capture.strips.differential_attention import (
     differential_lambda,
     to_applied_map,
 )
-from attncli.capture.strips.map_statistics import StatisticsRequest
 from attncli.capture.strips.masks import make_rowwise_mask
 from attncli.capture.strips.softmax_calls import SoftmaxCapture
 from attncli.capture.strips.tensor_parallel_heads import gather_heads, tensor_parallel_group
 from attncli.errors import InputError, NonFiniteNumbers
 from attncli.forward_types import Function
 from attncli.tolerances import ROW_SUM
+
+if TYPE_CHECKING:
+    from attncli.capture.one_pass.kernel_attention import OnePass
 
 STRIP_MEMORY = 2**26
 """Bytes, at most, for the rows of all heads that are processed at a time, intermediate arrays included."""
@@ -56,7 +57,7 @@ class Capture:
         memory: int,
         proved: Mapping[AttentionSite, MapShape] | None,
         apart: Collection[str] | None,
-        statistics: StatisticsRequest | None = None,
+        one_pass: "OnePass | None" = None,
     ) -> None:
         self.model = model
         self.observe = observe
@@ -86,8 +87,8 @@ class Capture:
         self.pairs = DifferentialPairs(model)
         self.group = tensor_parallel_group(model)
         """The processes that share the heads."""
-        self.one_pass = OnePass(statistics)
-        """Attention with statistics in place of strips, where nothing else is needed."""
+        self.one_pass = one_pass
+        """Attention with statistics in place of strips; None where the observer reads weights."""
 
     def restart(self, *_: object) -> None:
         """Start a new forward pass."""
@@ -95,7 +96,8 @@ class Capture:
         self.captured, self.shapes, self.rows = [], {}, Counter()
         self.watcher.restart()
         self.pairs.restart()
-        self.one_pass.restart()
+        if self.one_pass is not None:
+            self.one_pass.restart()
 
     def finish(self, *_: object) -> None:
         """End a forward pass: check that exactly the verified attentions were captured, in full."""
@@ -129,7 +131,9 @@ class Capture:
         try:
             with torch.autocast(query.device.type, enabled=False):  # or it rounds the scores
                 eager = find_unpatched_eager(module)
-                whole = None if pair or self.group else self.one_pass.attend(eager, call)
+                whole = None
+                if self.one_pass is not None and not (pair or self.group):
+                    whole = self.one_pass.attend(eager, call)
                 if whole is not None and whole.outputs is not None:
                     self.emit_strip(site, module, whole)
                     output = whole.outputs
@@ -214,16 +218,15 @@ def capture_attention(
     strip_memory: int = STRIP_MEMORY,
     proved: Mapping[AttentionSite, MapShape] | None = None,
     apart: Collection[str] | None = (),
-    statistics: StatisticsRequest | None = None,
+    one_pass: "OnePass | None" = None,
 ) -> Iterator[Capture]:
     """Every forward pass of the model in this context emits its attention to `observe` and returns its usual output.
 
     `proved`: the attentions that a pass must show, no more and no fewer, as `VerifiedCapture.shapes` has them. `apart`:
     families of modules whose attention cannot be captured and may be left out, as `VerifiedCapture.apart` has them; None: any.
-    `statistics`: all that the observer needs of maps; where the one-pass library gives it, a map comes as one strip without
-    weights.
+    `one_pass`: for an observer that needs statistics alone; a map that it covers comes as one strip without weights.
     """
-    stream = Capture(model, observe, strip_memory, proved, apart, statistics)
+    stream = Capture(model, observe, strip_memory, proved, apart, one_pass)
     with (
         hook_forwards([(model, stream.restart)], [(model, stream.finish)]),
         force_eager_attention(model),

@@ -51,10 +51,14 @@ class MetricSpec(EntryDeclaration):
     """The kind of text that attn generates for it; empty where it is measured on the user's, or on repeats."""
     of: str = ""
     """What the function is given: its first parameter's name, such as `state`, `rows` or `qk`."""
+    parameter_type: type = object
+    """That parameter's type."""
 
     def __call__(self, function: Function) -> Function:
-        parameter = next(iter(inspect.signature(function).parameters))
-        return EntryDeclaration.__call__(replace(self, of=parameter), function)
+        parameter = next(iter(inspect.signature(function).parameters.values()))
+        return EntryDeclaration.__call__(
+            replace(self, of=parameter.name, parameter_type=parameter.annotation), function
+        )
 
 
 metric = MetricSpec

@@ -52,9 +52,8 @@ from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import StatisticsRequest
 from attncli.capture.strips.visible_keys import KeySpans, find_visible_spans
 from attncli.errors import NonFiniteNumbers
-from attncli.metrics.attention import ATTENTION
+from attncli.metrics.attention import ATTENTION, WITHOUT_WEIGHTS
 from attncli.metrics.attention._map_strip_rows import MapStripRows
-from attncli.metrics.attention._metric_accumulator import WITHOUT_WEIGHTS
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
 

@@ -8,15 +8,17 @@ costs no more than its width.
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.strips.map_statistics import MapStatistics
 from attncli.capture.strips.masks import RowwiseMask, visible_keys, visible_span
 from attncli.capture.strips.softmax_inputs import LastSoftmax
 from attncli.errors import InputError
+
+if TYPE_CHECKING:
+    from attncli.capture.strips.map_statistics import MapStatistics
 
 EAGER = "eager_attention_forward"
 """How the eager functions of transformers' models end."""
@@ -59,7 +61,7 @@ class Strip(NamedTuple):
     """The map's query and key, not copied; None where these were not seen."""
     applied: Tensor | None = None
     """[batch, head, query, key]: the map of a linear layer, of both signs; `weights` are |A_ij| / Σ_j |A_ij| then."""
-    statistics: MapStatistics | None = None
+    statistics: "MapStatistics | None" = None
     """What the whole map comes to, where that was asked for instead of its weights; these are nan then."""
 
     @property

@@ -6,9 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.metrics.attention import ATTENTION
+from attncli.metrics.attention import ATTENTION, WITHOUT_WEIGHTS
 from attncli.metrics.attention._map_strip_rows import MapStripRows
-from attncli.metrics.attention._metric_accumulator import WITHOUT_WEIGHTS
 from attncli.metrics.attention._row_statistics import MapSums, RowStatistics, VisibleKeys
 
 ROWS = ("best", "sums", "entropy", "largest", "squares", "distances", "on_first", "small")

@@ -5,14 +5,14 @@ A file holds a function of its own name under `@metric(…)`. What its parameter
     rows      a strip of whole rows (`_map_strip_rows.MapStripRows`): returns one number for each of them, whose mean (or largest,
               or least) is the metric; rows that do not count are nan
     summaries what each row comes to (`_map_strip_rows.MapStripRows`, without its weights): likewise
-    columns   what each key has received in all (`_received_mass.Columns`): returns one number for each head
+    columns   what each key has received in all (`_received_mass.ReceivedMass`): returns one number for each head
     offsets   what lies on each diagonal (`_offsets.Offsets`): likewise
     spectrum  the largest singular values (`_map_spectrum.SpectrumIteration`): likewise
     gram      all singular values (`_gram.GramMatrix`): likewise
     energy    squares of what each key has received (`_column_energy.ColumnEnergy`): likewise
     block     where late queries look at early keys (`_off_diagonal_block.PastBlock`): likewise
-    sides     queries, keys and values (`_query_key_value_statistics.Sides`): likewise
-    outputs   what the heads write (`_outputs.Outputs`): likewise
+    sides     queries, keys and values (`_query_key_value_statistics.OperandStatistics`): likewise
+    outputs   what the heads write (`_outputs.HeadOutputs`): likewise
     gates     what multiplies that before (`_gates.GateObservations`): one number for each head, of one text
 
 Tensors are only used by their methods, so that nothing here imports torch. Axes: [batch, head, query, key]; a map's
@@ -33,6 +33,9 @@ ATTENTION: MetricRegistry[Callable[[Any], "Tensor"]] = MetricRegistry(
 
 BESIDE_MAPS = ("outputs", "sides", "gates")
 """What metrics read that is not in a map."""
+
+WITHOUT_WEIGHTS = frozenset({"summaries", "columns", "offsets", *BESIDE_MAPS})
+"""Kinds of metrics that `_row_statistics.RowStatistics` has everything for."""
 
 HEAD_GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "gates", "memory")
 """Groups by which metrics may be requested."""

@@ -72,6 +72,14 @@ class MapStripRows:
         where = (self.first_query, self.first_key, self.queries, self.keys)
         return MapStripRows(self.applied, *where, self.visible, self.period)
 
+    def explain_no_operands(self) -> str:
+        """Explain why this strip lacks queries, keys and values; empty where it has them."""
+        if self.sides is None:
+            return "its queries and keys were not seen"
+        if any(self.weights.shape[1] % side.shape[1] for side in self.sides[1:]):
+            return "heads do not share keys evenly: which head has which is not understood"
+        return ""
+
     @property
     def size(self) -> int:
         """The number of rows in this strip."""

@@ -7,24 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.metrics import MetricSpec
 from attncli.metrics.attention import ATTENTION
-from attncli.metrics.attention._column_energy import ColumnEnergy
-from attncli.metrics.attention._gates import SinkColumn
-from attncli.metrics.attention._gram import GramMatrix
-from attncli.metrics.attention._map_spectrum import SpectrumIteration
 from attncli.metrics.attention._map_strip_rows import MapStripRows
-from attncli.metrics.attention._off_diagonal_block import PastBlock
-from attncli.metrics.attention._offsets import Offsets
-from attncli.metrics.attention._outputs import HeadOutputs
-from attncli.metrics.attention._query_key_value_statistics import (
-    OperandStatistics,
-    explain_no_operands,
-)
-from attncli.metrics.attention._received_mass import ReceivedMass
 from attncli.records import NOT_APPLICABLE
 from attncli.tolerances import FULL_ROW
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from attncli.metrics.attention._outputs import HeadOutputs
 
 CUT_OFF = "weights have become 0 in the map's dtype: how far their logits are below is not known"
 
@@ -32,20 +22,11 @@ NO_SCORES = "the scores that its softmax was given were not seen"
 
 NO_KEY = f"{NOT_APPLICABLE}no query sees such a key"
 
-COLLECTED = {
-    "gram": GramMatrix,
-    "energy": ColumnEnergy,
-    "block": PastBlock,
-    "sides": OperandStatistics,
-    "gates": SinkColumn,
-}
-"""What is collected from all strips of a map, by the kind of metric."""
+COLLECTED = ("columns", "offsets", "spectrum", "gram", "energy", "block", "sides", "gates")
+"""Kinds of metrics of whole maps, whose strips are added up to an object of the type that the metrics take."""
 
 ROW_KINDS = ("rows", "summaries")
 """Kinds of metrics with one number for each row."""
-
-WITHOUT_WEIGHTS = frozenset({"summaries", "columns", "offsets", "outputs", "sides", "gates"})
-"""Kinds that `_row_statistics.RowStatistics` has everything for."""
 
 AS_APPLIED = frozenset({"spectrum", "gram", "energy", "block"})
 """Kinds that use a linear layer's signed map itself; all others use shares of |A|."""
@@ -91,16 +72,15 @@ class MetricTotals:
         """Whether all strips have come once, and come again for the spectrum alone."""
 
     @cached_property
-    def metric_kinds(self) -> set[str]:
-        return {ATTENTION.spec(name).of for name in self.functions}
+    def collected(self) -> dict[str, type]:
+        """The types of what is collected for the requested metrics, by their kinds."""
+        specs = map(ATTENTION.spec, self.functions)
+        return {spec.of: find_collector(spec) for spec in specs if spec.of in COLLECTED}
 
     def add(self, rows: MapStripRows) -> None:
         """Add one strip; strips of a map come in order, each row once, and again where `wants_another_round`."""
-        if "spectrum" in self.metric_kinds:
-            if "spectrum" not in self.sums:
-                self.sums["spectrum"] = SpectrumIteration(rows.as_applied)
-            self.sums["spectrum"].add(rows.as_applied)
         if self.repeating:
+            self.sums["spectrum"].add(rows.as_applied)
             return
         self.period = rows.period
         self.made = rows.ids is not None
@@ -113,11 +93,8 @@ class MetricTotals:
             self.cut_off = self.cut_off or rows.cut_off
         if "virtual_sink" in self.functions:
             self.add_row_sums(rows.sums)
-        if "columns" in self.metric_kinds:
-            self.add_columns(rows)
-        if "offsets" in self.metric_kinds:
-            self.add_offsets(rows)
-        self.collect_rows(rows)
+        for kind in self.collected:
+            self.collect_rows(kind, rows)
 
     def add_row_sums(self, sums: "Tensor") -> None:
         """Add the sums of rows [batch, head, query]."""
@@ -133,18 +110,17 @@ class MetricTotals:
         attending = [] if least is None or largest is None else least[largest > 0.0].tolist()
         return min(attending, default=1.0)
 
-    def collect_rows(self, rows: MapStripRows) -> None:
-        for kind in self.metric_kinds & COLLECTED.keys():
-            if kind == "sides":
-                self.unseen = self.unseen or explain_no_operands(rows)
-                if self.unseen:
-                    continue
-            applied = rows.as_applied if kind in AS_APPLIED else rows
-            if kind not in self.sums:
-                self.sums[kind] = COLLECTED[kind](applied)
-            self.sums[kind].add(applied)
+    def collect_rows(self, kind: str, rows: MapStripRows) -> None:
+        if kind == "sides":
+            self.unseen = self.unseen or rows.explain_no_operands()
+            if self.unseen:
+                return
+        applied = rows.as_applied if kind in AS_APPLIED else rows
+        if kind not in self.sums:
+            self.sums[kind] = self.collected[kind](applied)
+        self.sums[kind].add(applied)
 
-    def add_outputs(self, outputs: HeadOutputs) -> None:
+    def add_outputs(self, outputs: "HeadOutputs") -> None:
         """Add the heads' outputs of the whole attention, after all strips."""
         self.sums["outputs"] = {
             name: metric(outputs)
@@ -172,35 +148,9 @@ class MetricTotals:
         total, count = self.sums.get(name, (0.0, 0))
         self.sums[name] = total + values.nansum(dim=-1), count + counted
 
-    def add_columns(self, rows: MapStripRows) -> None:
-        if "columns" not in self.sums:
-            shape = (*rows.weights.shape[:2], rows.keys)
-            zeros = rows.weights.new_zeros(shape).double()
-            self.sums["columns"] = ReceivedMass(zeros, zeros[:, :1].clone())
-        columns: ReceivedMass = self.sums["columns"]
-        part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
-        received, seen = rows.received()
-        columns.received[..., part] += received
-        columns.seen[..., part] += seen
-
-    def add_offsets(self, rows: MapStripRows) -> None:
-        if "offsets" not in self.sums:
-            shape = (*rows.weights.shape[:2], rows.queries + rows.keys - 1)
-            zeros = rows.weights.new_zeros(shape).double()
-            squares = zeros[..., 0].clone()
-            self.sums["offsets"] = Offsets(zeros, zeros[:, :1].clone(), squares, rows.keys - 1)
-        offsets: Offsets = self.sums["offsets"]
-        weights, pairs, first = rows.diagonals()
-        part = slice(first + offsets.zero, first + offsets.zero + weights.shape[-1])
-        offsets.weights[..., part] += weights
-        offsets.pairs[..., part] += pairs
-        offsets.squares.add_(rows.squares.double().sum(dim=-1))
-
     def wants_another_round(self) -> bool:
         """Whether all strips must come once more."""
-        self.repeating = (
-            "spectrum" in self.metric_kinds and self.sums["spectrum"].needs_next_round()
-        )
+        self.repeating = "spectrum" in self.sums and self.sums["spectrum"].needs_next_round()
         return self.repeating
 
     def values(self) -> dict[str, "Tensor | str"]:
@@ -306,6 +256,15 @@ class MetricTotals:
         if ATTENTION.spec(name).of == "gates" and "gated" not in self.sums:
             return "no sigmoid is seen that multiplies what the heads write"
         return self.unseen if ATTENTION.spec(name).of == "sides" else ""
+
+
+def find_collector(spec: MetricSpec) -> type:
+    """The type that adds up strips for a metric: of its parameter, but gates are known only after all strips."""
+    if spec.of == "gates":
+        from attncli.metrics.attention._gates import SinkColumn
+
+        return SinkColumn
+    return spec.parameter_type
 
 
 def explain_linear_map_without_metric(spec: MetricSpec) -> str:

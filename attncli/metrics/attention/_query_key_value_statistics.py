@@ -7,8 +7,6 @@ from attncli.metrics.attention._map_strip_rows import MapStripRows
 if TYPE_CHECKING:
     from torch import Tensor
 
-UNGROUPED = "heads do not share keys evenly: which head has which is not understood"
-
 
 class CosineSums(NamedTuple):
     """Sums over queries of cosines, and how many there are."""
@@ -64,13 +62,3 @@ def unit_vectors(vectors: "Tensor") -> "Tensor":
     sizes = vectors.norm(dim=-1, keepdim=True)
     found: Tensor = vectors / sizes.masked_fill(sizes == 0.0, 1.0)
     return found
-
-
-def explain_no_operands(rows: MapStripRows) -> str:
-    """Explain why these strips lack queries, keys and values; empty where they have them."""
-    if rows.sides is None:
-        return "its queries and keys were not seen"
-    grouped = {side.shape[1] for side in rows.sides[1:]}
-    if any(rows.weights.shape[1] % heads for heads in grouped):
-        return UNGROUPED
-    return ""

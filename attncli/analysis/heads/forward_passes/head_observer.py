@@ -26,6 +26,7 @@ from attncli.capture import (
 from attncli.capture.linear.linear_heads import NO_LINEAR, LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.model_structure.blocks import BlockStack, observe_states
+from attncli.capture.one_pass.kernel_attention import OnePass
 from attncli.capture.strips.map_statistics import request_statistics
 from attncli.errors import InputError, NonFiniteNumbers
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
@@ -337,20 +338,20 @@ def observe_forward_pass(
 
     extra_names = {ATTENTION.spec(name).of for name in request.heads}
     alone = on_strip is None and not request.pairs
-    statistics = request_statistics(request.heads, request.period) if alone else None
+    one_pass = OnePass(request_statistics(request.heads, request.period) if alone else None)
     with (
         translate_model_errors(body, {observer.where: kwargs}),
         torch.no_grad(),
         run_in_model_precision(body),
         capture_projections(body, observer, extra_names) as take,
         capture_states(body, stacks, observer, bool(request.states)),
-        capture_attention(body, observe_strip, strip_memory, proved, apart, statistics) as stream,
+        capture_attention(body, observe_strip, strip_memory, proved, apart, one_pass),
         capture_linear_heads(body, linear, observer, strip_memory) as missed,
     ):
         body(**kwargs)
         observer.finish()  # in the model's own precision, as the other attentions
     observer.seen.missed.update(missed)
-    observer.seen.paths.update(stream.one_pass.describe_paths())
+    observer.seen.paths.update(one_pass.describe_paths())
     if proved is not None:
         refuse_unmeasured_heads(observer.seen, request, proved, linear)
     return observer.seen

@@ -1,4 +1,4 @@
-"""Every tolerance of a verification: what is compared, by which norm, how far it may be off, and why that far.
+"""Every tolerance of a verification; its docstring says what is compared, by which norm, and why it is that large.
 
 A wrong capture or decomposition yields plausible numbers, so each is compared with the model's own before anything is
 reported. Verifications take their tolerance from here and have none of their own:
@@ -23,12 +23,6 @@ PARTS = {"complex128": "float64", "complex64": "float32"}
 class Tolerance:
     """How far two numbers may differ that would be equal without rounding."""
 
-    compared: str
-    """What with what."""
-    norm: str
-    """How a difference is measured."""
-    why: str
-    """Why it is no smaller, and no larger."""
     number: float = math.nan
     """The largest difference, for float32 and whatever `by_dtype` does not name."""
     by_dtype: Mapping[str, float] = field(default_factory=dict)
@@ -47,238 +41,213 @@ class Tolerance:
         return min(self.roundings * EPSILON.get(name, EPSILON["float32"]), self.most)
 
 
-CAPTURED_OUTPUT = Tolerance(
-    compared="the model's output under capture with its plain output",
-    norm="largest difference, relative to the largest number of each tensor",
-    why="In float64 it is what the float32 softmax in the models' own code leaves; in half precision strips are more "
-    "precise than the model.",
-    number=1e-4,
-    by_dtype={"float64": 1e-6, "bfloat16": 5e-2, "float16": 1e-2},
-)
+CAPTURED_OUTPUT = Tolerance(1e-4, by_dtype={"float64": 1e-6, "bfloat16": 5e-2, "float16": 1e-2})
+"""Compares the model's output under capture with its plain output: largest difference, relative to the largest number
+of each tensor.
 
-ROW_SUM = Tolerance(
-    compared="the sum of a captured row with 1",
-    norm="absolute difference",
-    why="A float32 row over many thousand keys misses 1 by 1e-5; what is no softmax misses it by far more.",
-    number=1e-3,
-)
+In float64 it is what the float32 softmax in the models' own code leaves; in half precision strips are more precise
+than the model.
+"""
 
-ONE_PASS_ROW = Tolerance(
-    compared="rows that the one-pass library computed with those of the model's own eager function",
-    norm="largest difference of outputs, relative to the largest one, and of each statistic, relative to it where it is above 1",
-    why="Rounding of float32 leaves 1e-6, and more where scores are large: there the model's own function computes the rest.",
-    number=1e-4,
-)
+ROW_SUM = Tolerance(1e-3)
+"""Compares the sum of a captured row with 1: absolute difference.
 
-BATCHED_TEXT = Tolerance(
-    compared="the numbers of a text in a batch with its numbers alone",
-    norm="each number, relative and absolute",
-    why="Products of another shape sum in another order; a model whose texts see each other is far off.",
-    number=1e-4,
-    by_dtype={"float64": 1e-6, "bfloat16": 5e-2, "float16": 1e-2},
-)
+A float32 row over many thousand keys misses 1 by 1e-5; what is no softmax misses it by far more.
+"""
 
-FULL_ROW = Tolerance(
-    compared="the sum of a row with 1, to tell whether a learned sink took a share",
-    norm="absolute difference",
-    why="Float32 over thousands of keys leaves 1e-5.",
-    number=1e-3,
-)
+ONE_PASS_ROW = Tolerance(1e-4)
+"""Compares rows that the one-pass library computed with those of the model's own eager function: largest difference
+of outputs, relative to the largest one, and of each statistic, relative to it where it is above 1.
 
-UNIFORM_ROW = Tolerance(
-    compared="the weights of a row with their mean over visible keys",
-    norm="largest difference, relative to the mean",
-    why="All tokens are equal: without positions their weights are, up to rounding in float32.",
-    number=1e-4,
-)
+Rounding of float32 leaves 1e-6, and more where scores are large: there the model's own function computes the rest.
+"""
 
-STEP_CAPTURE = Tolerance(
-    compared="a metric of a training step, captured while it runs, with that of the verified capture",
-    norm="each number, relative and absolute",
-    why="The step runs the model's own attention function, the verified capture its eager one: states before differ by "
-    "rounding.",
-    number=1e-3,
-)
+BATCHED_TEXT = Tolerance(1e-4, by_dtype={"float64": 1e-6, "bfloat16": 5e-2, "float16": 1e-2})
+"""Compares the numbers of a text in a batch with its numbers alone: each number, relative and absolute.
+
+Products of another shape sum in another order; a model whose texts see each other is far off.
+"""
+
+FULL_ROW = Tolerance(1e-3)
+"""Compares the sum of a row with 1, to tell whether a learned sink took a share: absolute difference.
+
+Float32 over thousands of keys leaves 1e-5.
+"""
+
+UNIFORM_ROW = Tolerance(1e-4)
+"""Compares the weights of a row with their mean over visible keys: largest difference, relative to the mean.
+
+All tokens are equal: without positions their weights are, up to rounding in float32.
+"""
+
+STEP_CAPTURE = Tolerance(1e-3)
+"""Compares a metric of a training step, captured while it runs, with that of the verified capture: each number,
+relative and absolute.
+
+The step runs the model's own attention function, the verified capture its eager one: states before differ by
+rounding.
+"""
 
 DIFFERENTIAL_OUTPUT = Tolerance(
-    compared="the output of differential attention with our formulas for it",
-    norm="largest difference, relative to the largest number",
-    why="The model computes λ in float32, hence 1e-6 in float64; elsewhere half the digits of the dtype.",
-    number=2.0**-11.5,
-    by_dtype={"float64": 1e-6, "bfloat16": 2.0**-3.5, "float16": 2.0**-5},
+    2.0**-11.5, by_dtype={"float64": 1e-6, "bfloat16": 2.0**-3.5, "float16": 2.0**-5}
 )
+"""Compares the output of differential attention with our formulas for it: largest difference, relative to the largest
+number.
 
-LINEAR_ARGUMENT = Tolerance(
-    compared="the output of a kernel for a sum or multiple with the sum or multiple of its outputs",
-    norm="largest difference, relative to the largest number",
-    why="Rounding over a short text; what is not linear is off by a share of the output.",
-    number=1e-4,
-    by_dtype={"float64": 1e-9},
-)
+The model computes λ in float32, hence 1e-6 in float64; elsewhere half the digits of the dtype.
+"""
 
-LINEAR_MAP = Tolerance(
-    compared="the map of a linear layer times its values with the layer's output",
-    norm="‖A v - y‖ / ‖y‖",
-    why="The same rounding, in all rows together.",
-    number=1e-4,
-    by_dtype={"float64": 1e-9},
-)
+LINEAR_ARGUMENT = Tolerance(1e-4, by_dtype={"float64": 1e-9})
+"""Compares the output of a kernel for a sum or multiple with the sum or multiple of its outputs: largest difference,
+relative to the largest number.
 
-TOKEN_MIXING = Tolerance(
-    compared="a token's numbers before and after another token is changed",
-    norm="largest difference, relative to the largest number",
-    why="Experts with other tokens sum in another order.",
-    roundings=32,
-)
+Rounding over a short text; what is not linear is off by a share of the output.
+"""
 
-SAVED_ROW_SUM = Tolerance(
-    compared="the sum of a row of a map in a file with 1",
-    norm="absolute difference",
-    why="Maps may have been rounded to half precision.",
-    number=1e-2,
-)
+LINEAR_MAP = Tolerance(1e-4, by_dtype={"float64": 1e-9})
+"""Compares the map of a linear layer times its values with the layer's output: ‖A v - y‖ / ‖y‖.
 
-SAVED_HIDDEN_WEIGHT = Tolerance(
-    compared="the share of a row in a file on keys that are later or masked with 0",
-    norm="sum over these keys",
-    why="So little is noise of the program that wrote the map: it is not refused, and a warning names it.",
-    number=1e-3,
-)
+The same rounding, in all rows together.
+"""
 
-TRACKED_OUTPUT = Tolerance(
-    compared="the output of a block whose tensors are followed with its plain output",
-    norm="largest difference, relative to the largest number",
-    why="Tracking may change which kernel torch chooses; 5 % in half precision.",
-    roundings=1000,
-    most=0.05,
-)
+TOKEN_MIXING = Tolerance(roundings=32)
+"""Compares a token's numbers before and after another token is changed: largest difference, relative to the largest
+number.
 
-UNCHANGED_NUMBERS = Tolerance(
-    compared="the result of a clamp or a mask with what went in",
-    norm="each number, relative",
-    why="The result may come from a second pass, whose last bits differ.",
-    roundings=4,
-)
+Experts with other tokens sum in another order.
+"""
 
-UNNAMED_NORM = Tolerance(
-    compared="a module's output for four times its input with that for its input",
-    norm="each number, relative",
-    why="A norm's ε moves small tokens a little; whatever is no norm is far off.",
-    number=1e-2,
-)
+SAVED_ROW_SUM = Tolerance(1e-2)
+"""Compares the sum of a row of a map in a file with 1: absolute difference.
 
-HANDWRITTEN_NORM = Tolerance(
-    compared="a norm written by hand with the rule, on random tokens",
-    norm="each number, relative",
-    why="Modules may compute in float32.",
-    number=1e-5,
-)
+Maps may have been rounded to half precision.
+"""
 
-HANDWRITTEN_NORM_AT_ZERO = Tolerance(
-    compared="the same",
-    norm="each number, absolute",
-    why="For numbers near 0, where no relative difference means anything.",
-    number=1e-8,
-)
+SAVED_HIDDEN_WEIGHT = Tolerance(1e-3)
+"""Compares the share of a row in a file on keys that are later or masked with 0: sum over these keys.
 
-KNOWN_ROW_SUM = Tolerance(
-    compared="the sum of a row of float64 weights of unknown origin with 1",
-    norm="absolute difference",
-    why="What rounding leaves over thousands of keys; a larger rest counts as the share of a sink.",
-    number=1e-12,
-)
+So little is noise of the program that wrote the map: it is not refused, and a warning names it.
+"""
 
-PATH_ATTENTION = Tolerance(
-    compared="weights times values with what the model's own attention function returns",
-    norm="largest difference, relative to the largest number",
-    why="Another order of the sums, in the dtype in which the model computes.",
-    roundings=1000,
-)
+TRACKED_OUTPUT = Tolerance(roundings=1000, most=0.05)
+"""Compares the output of a block whose tensors are followed with its plain output: largest difference, relative to
+the largest number.
 
-COMPLETENESS = Tolerance(
-    compared="the sum of all terms of a decomposition with the output that it decomposes",
-    norm="Frobenius norm, relative to the output's",
-    why="The largest error that is still rounding; half precision would drown the terms.",
-    number=1e-4,
-    by_dtype={"float64": 1e-10},
-)
+Tracking may change which kernel torch chooses; 5 % in half precision.
+"""
 
-PATH_MAP_ROW_SUM = Tolerance(
-    compared="the sum of a row of a map with 1, before maps are multiplied",
-    norm="absolute difference",
-    why="Otherwise 1c^T does not pass through the map unchanged.",
-    number=1e-4,
-)
+UNCHANGED_NUMBERS = Tolerance(roundings=4)
+"""Compares the result of a clamp or a mask with what went in: each number, relative.
 
-FIXED_LENGTH = Tolerance(
-    compared="the relevance of all tokens for the norm of a state with 0",
-    norm="largest number",
-    why="Below is rounding: a norm layer has just fixed the length, whose gradient along the state is 0.",
-    number=1e-7,
-)
+The result may come from a second pass, whose last bits differ.
+"""
 
-EXACT_CURVE = Tolerance(
-    compared="the exact curve of log10 r with the one measured in the model's own arithmetic",
-    norm="absolute difference in decades",
-    why="In addition to the rounding error of that arithmetic, which is measured.",
-    number=1e-6,
-)
+UNNAMED_NORM = Tolerance(1e-2)
+"""Compares a module's output for four times its input with that for its input: each number, relative.
 
-KNOWN_NUMBER = Tolerance(
-    compared="a number with itself under perturbed rounding",
-    norm="relative difference",
-    why="Above, its digits are rounding, and it is reported as null.",
-    number=0.01,
-)
+A norm's ε moves small tokens a little; whatever is no norm is far off.
+"""
 
-KNOWN_NUMBER_AT_ZERO = Tolerance(
-    compared="the same",
-    norm="absolute difference",
-    why="Smaller uncertainty is negligible: log10 r = 0 has no relative error.",
-    number=1e-6,
-)
+HANDWRITTEN_NORM = Tolerance(1e-5)
+"""Compares a norm written by hand with the rule, on random tokens: each number, relative.
 
-OTHER_MACHINE = Tolerance(
-    compared="a statistic of one text with the same on another machine",
-    norm="relative difference",
-    why="What float32 may do to it happens on every text alike, and is no change of the model.",
-    number=1e-5,
-)
+Modules may compute in float32.
+"""
 
-SAME_TOKEN = Tolerance(
-    compared="a head's weight on token 0 with its largest weight on one token",
-    norm="relative difference",
-    why="They are one number where it is token 0, summed in another order.",
-    number=1e-5,
-)
+HANDWRITTEN_NORM_AT_ZERO = Tolerance(1e-8)
+"""Compares the same: each number, absolute.
 
-HEAD_MAP = Tolerance(
-    compared="the model's own map with the map computed from a head's weights",
-    norm="total variation of the worst row, both from the pattern",
-    why="Both in float64.",
-    number=1e-9,
-)
+For numbers near 0, where no relative difference means anything.
+"""
 
-TOKEN_ALONE = Tolerance(
-    compared="a token's query or key in a text with that of the token alone",
-    norm="largest difference, relative to the largest number",
-    why="Rounding in float32; a first layer that reads the neighbours is far off.",
-    number=1e-5,
-)
+KNOWN_ROW_SUM = Tolerance(1e-12)
+"""Compares the sum of a row of float64 weights of unknown origin with 1: absolute difference.
 
-TARGET_ROW_SUM = Tolerance(
-    compared="the sum of a target's row in a file of a fit with 1",
-    norm="absolute difference",
-    why="Rows rounded to float32 miss 1 by less.",
-    number=1e-6,
-)
+What rounding leaves over thousands of keys; a larger rest counts as the share of a sink.
+"""
 
-OPTIMAL_RESIDUAL = Tolerance(
-    compared="the norm of the residual found with the lower bound that the solver proves",
-    norm="difference of ln",
-    why="The solver leaves far less.",
-    number=1e-7,
-)
+PATH_ATTENTION = Tolerance(roundings=1000)
+"""Compares weights times values with what the model's own attention function returns: largest difference, relative to
+the largest number.
+
+Another order of the sums, in the dtype in which the model computes.
+"""
+
+COMPLETENESS = Tolerance(1e-4, by_dtype={"float64": 1e-10})
+"""Compares the sum of all terms of a decomposition with the output that it decomposes: Frobenius norm, relative to
+the output's.
+
+The largest error that is still rounding; half precision would drown the terms.
+"""
+
+PATH_MAP_ROW_SUM = Tolerance(1e-4)
+"""Compares the sum of a row of a map with 1, before maps are multiplied: absolute difference.
+
+Otherwise 1c^T does not pass through the map unchanged.
+"""
+
+FIXED_LENGTH = Tolerance(1e-7)
+"""Compares the relevance of all tokens for the norm of a state with 0: largest number.
+
+Below is rounding: a norm layer has just fixed the length, whose gradient along the state is 0.
+"""
+
+EXACT_CURVE = Tolerance(1e-6)
+"""Compares the exact curve of log10 r with the one measured in the model's own arithmetic: absolute difference in
+decades.
+
+In addition to the rounding error of that arithmetic, which is measured.
+"""
+
+KNOWN_NUMBER = Tolerance(0.01)
+"""Compares a number with itself under perturbed rounding: relative difference.
+
+Above, its digits are rounding, and it is reported as null.
+"""
+
+KNOWN_NUMBER_AT_ZERO = Tolerance(1e-6)
+"""Compares the same: absolute difference.
+
+Smaller uncertainty is negligible: log10 r = 0 has no relative error.
+"""
+
+OTHER_MACHINE = Tolerance(1e-5)
+"""Compares a statistic of one text with the same on another machine: relative difference.
+
+What float32 may do to it happens on every text alike, and is no change of the model.
+"""
+
+SAME_TOKEN = Tolerance(1e-5)
+"""Compares a head's weight on token 0 with its largest weight on one token: relative difference.
+
+They are one number where it is token 0, summed in another order.
+"""
+
+HEAD_MAP = Tolerance(1e-9)
+"""Compares the model's own map with the map computed from a head's weights: total variation of the worst row, both
+from the pattern.
+
+Both in float64.
+"""
+
+TOKEN_ALONE = Tolerance(1e-5)
+"""Compares a token's query or key in a text with that of the token alone: largest difference, relative to the largest
+number.
+
+Rounding in float32; a first layer that reads the neighbours is far off.
+"""
+
+TARGET_ROW_SUM = Tolerance(1e-6)
+"""Compares the sum of a target's row in a file of a fit with 1: absolute difference.
+
+Rows rounded to float32 miss 1 by less.
+"""
+
+OPTIMAL_RESIDUAL = Tolerance(1e-7)
+"""Compares the norm of the residual found with the lower bound that the solver proves: difference of ln.
+
+The solver leaves far less.
+"""
 
 TABLE: Mapping[str, Tolerance] = {
     name: value for name, value in list(globals().items()) if isinstance(value, Tolerance)

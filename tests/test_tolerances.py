@@ -4,6 +4,7 @@ import ast
 import math
 import re
 import tokenize
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,8 @@ NO_TOLERANCE = {
 }  # fmt: skip
 
 SCIENTIFIC = re.compile(r"\d[\d.]*[eE]-\d+")
+EXPLAINED = re.compile(r"Compares .+: .+\.\n\n.+\.\n", re.DOTALL)
+"""What is compared: by which norm. Why so far."""
 RELATIVE = {"rtol", "atol", "rel_tol", "abs_tol"}
 
 
@@ -86,10 +89,23 @@ def test_no_verification_has_a_tolerance_of_its_own() -> None:
     assert small == NO_TOLERANCE
 
 
+def docstrings_of_table() -> dict[str, str]:
+    """What stands below each assignment of the table's file."""
+    body = ast.parse((PACKAGE / "tolerances.py").read_text()).body
+    return {
+        each.targets[0].id: ast.literal_eval(below.value)
+        for each, below in pairwise(body)
+        if isinstance(each, ast.Assign)
+        and isinstance(each.targets[0], ast.Name)
+        and isinstance(below, ast.Expr)
+    }
+
+
 def test_every_tolerance_is_explained_and_taken() -> None:
     sources = "".join(path.read_text() for path in SOURCES)
+    found = docstrings_of_table()
     for name, tolerance in TABLE.items():
-        assert all((tolerance.compared, tolerance.norm, tolerance.why)), name
+        assert EXPLAINED.fullmatch(found[name]), name
         assert math.isfinite(tolerance.of()), name
         assert f"{name}.of(" in sources or f"{name} if" in sources, name
 
@@ -97,10 +113,10 @@ def test_every_tolerance_is_explained_and_taken() -> None:
 @pytest.mark.parametrize("name", EPSILON)
 def test_epsilon_is_that_of_torch(name: str) -> None:
     assert EPSILON[name] == torch.finfo(getattr(torch, name)).eps
-    assert Tolerance("", "", "", roundings=3).of(getattr(torch, name)) == 3 * EPSILON[name]
+    assert Tolerance(roundings=3).of(getattr(torch, name)) == 3 * EPSILON[name]
 
 
 def test_a_dtype_that_is_not_named_has_the_tolerance_of_float32() -> None:
-    tolerance = Tolerance("", "", "", number=1e-4, by_dtype={"float64": 1e-9})
+    tolerance = Tolerance(number=1e-4, by_dtype={"float64": 1e-9})
     assert [tolerance.of(each) for each in (torch.float32, torch.bfloat16, torch.complex128)] == [1e-4, 1e-4, 1e-9]  # fmt: skip
-    assert Tolerance("", "", "", roundings=1e6, most=0.05).of(torch.float16) == 0.05
+    assert Tolerance(roundings=1e6, most=0.05).of(torch.float16) == 0.05

@@ -12,15 +12,15 @@ which says something only where ‖res(X_0)‖ < K^(-1/2), the contraction radiu
 import math
 
 from attncli.maths.matrices.norms import composite_norm, infinity_norm, log10_norm, one_norm
-from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array, matmul_scaled
+from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array
 
 
 def log10_attention_constant(w_q: Array, w_k: Array, w_v: Array, w_o: Array) -> float:
     """log10 of 4 β H / √d for one layer; axes as in a network file."""
     heads, _, d = w_q.shape
     sizes = [
-        log10_norm(matmul_scaled(make_scaled_array(w_q[head]), w_k[head].T), one_norm)
-        + log10_norm(matmul_scaled(make_scaled_array(w_v[head]), w_o[head]), composite_norm)
+        log10_norm(make_scaled_array(w_q[head]) @ w_k[head].T, one_norm)
+        + log10_norm(make_scaled_array(w_v[head]) @ w_o[head], composite_norm)
         for head in range(heads)
     ]
     return max(sizes) + math.log10(4.0 * int(heads) / math.sqrt(d))

@@ -5,7 +5,7 @@ import math
 from attncli.errors import LimitError, format_count
 from attncli.maths.matrices.norms import composite_norm, log10_norm
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.maths.residuals.scaled_arrays import Array
+from attncli.maths.residuals.scaled_arrays import Array, ScaledArray
 from attncli.metrics import metric
 from attncli.tolerances import OPTIMAL_RESIDUAL
 
@@ -24,7 +24,7 @@ def log10_residual_optimal(state: SplitState) -> float:
         return -math.inf
     residual = state.residual.mantissa
     nearest = residual - find_nearest_centre(residual)
-    return log10_norm(state.residual._replace(mantissa=nearest), composite_norm) - log10_norm(
+    return log10_norm(ScaledArray(nearest, state.residual.exponent), composite_norm) - log10_norm(
         state.states, composite_norm
     )
 

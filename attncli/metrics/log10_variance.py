@@ -3,7 +3,6 @@ import math
 import numpy as np
 
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.maths.residuals.scaled_arrays import add_scaled_arrays, make_scaled_array
 from attncli.metrics import metric
 
 
@@ -13,11 +12,9 @@ def log10_variance(state: SplitState) -> float:
 
     In Pre-LN models it grows with depth, and the later blocks add ever less to it ("curse of depth"); -∞: all are equal.
     """
-    common, varying = (
-        make_scaled_array(p.mantissa - p.mantissa.mean(), p.exponent) for p in state.parts
-    )
-    rest = add_scaled_arrays(
-        common, varying
+    common, varying = (part.map(lambda each: each - each.mean()) for part in state.parts)
+    rest = (
+        common + varying
     )  # apart until here: a uniform common row takes no digits from what varies
     square = float(np.mean(rest.mantissa**2))
     if square == 0.0:

@@ -15,14 +15,7 @@ from attncli.maths.residuals.common_row_plus_deviation import (
     normalise_tokens,
 )
 from attncli.maths.residuals.logit_deviation import Logits, bound_largest_deviation
-from attncli.maths.residuals.scaled_arrays import (
-    Array,
-    ScaledArray,
-    add_scaled_arrays,
-    make_scaled_array,
-    matmul_scaled,
-    multiply_scaled_by_plain,
-)
+from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.residuals.sinkhorn import sinkhorn_deviation, sinkhorn_output
 from attncli.maths.residuals.softmax import (
     RESOLVED_BITS,
@@ -110,7 +103,7 @@ def apply_attention(
         )
     if not remove_outlier:
         own = add_head_bias(values.common, layer.b_v)
-        heads = heads._replace(common=add_scaled_arrays(heads.common, own))
+        heads = heads._replace(common=heads.common + own)
     return merge_heads(heads, state, layer)
 
 
@@ -155,10 +148,9 @@ def merge_heads(heads: SplitParts, state: SplitState, layer: Layer) -> SplitPart
         heads = multiply_by_sigmoid(heads, project_per_head(state.parts, layer.w_g))
     width = layer.w_o.shape[-1]
     w_o = layer.w_o.reshape(-1, width)
-    common = heads.common.mantissa.reshape(-1)
-    varying = heads.varying.mantissa.swapaxes(0, 1).reshape(state.tokens, -1)
     joined = SplitParts(
-        ScaledArray(common, heads.common.exponent), ScaledArray(varying, heads.varying.exponent)
+        heads.common.view(np.ravel),
+        heads.varying.view(lambda each: each.swapaxes(0, 1).reshape(state.tokens, -1)),
     )
     return add_bias(joined @ w_o, layer.b_o)
 
@@ -181,21 +173,19 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
     shared, own = turn(add_head_bias(queries.common, layer.b_q)), turn(queries.varying)
     if spec.positions == "rope":
         # A turned common key differs from token to token, so it does not drop out of the softmax.
-        keys = keys._replace(
-            varying=add_scaled_arrays(keys.varying, add_head_bias(keys.common, layer.b_k))
-        )
+        keys = keys._replace(varying=keys.varying + add_head_bias(keys.common, layer.b_k))
     key_side, scale = turn(keys.varying), 1.0 / np.sqrt(spec.d)
     if state.plain:
         reference, deviating = (
             make_scaled_array(np.zeros_like(shared.mantissa[:, :1])),
-            add_scaled_arrays(shared, own),
+            shared + own,
         )
     else:
-        reference = add_scaled_arrays(select_last_token(shared), select_last_token(own))
-        deviating = add_scaled_arrays(subtract_last_token(shared), subtract_last_token(own))
+        reference = select_last_token(shared) + select_last_token(own)
+        deviating = subtract_last_token(shared) + subtract_last_token(own)
     return Logits(
-        reference=multiply_scaled_by_plain(matmul_heads(reference, key_side), scale),
-        queries=multiply_scaled_by_plain(deviating, scale),
+        reference=matmul_heads(reference, key_side) * scale,
+        queries=deviating * scale,
         keys=key_side,
         bias=layer.relative_bias if spec.positions == "relative" else None,
         bias_in_reference=not state.plain,
@@ -211,24 +201,22 @@ def keep_unrotated(vectors: ScaledArray) -> ScaledArray:
 
 def select_last_token(vectors: ScaledArray) -> ScaledArray:
     """The last token's vector of every head [head, 1, width]."""
-    return make_scaled_array(vectors.mantissa[:, -1:], vectors.exponent)
+    return vectors.map(lambda each: each[:, -1:])
 
 
 def subtract_last_token(vectors: ScaledArray) -> ScaledArray:
-    return make_scaled_array(vectors.mantissa - vectors.mantissa[:, -1:], vectors.exponent)
+    return vectors.map(lambda each: each - each[:, -1:])
 
 
 def project_per_head(parts: SplitParts, weights: Array) -> SplitParts:
     """Projections: common [head, 1, width], varying [head, token, width]."""
-    common = ScaledArray(parts.common.mantissa[None, None, :], parts.common.exponent)
-    return SplitParts(matmul_scaled(common, weights), matmul_scaled(parts.varying, weights))
+    common = parts.common.view(lambda row: row[None, None, :])
+    return SplitParts(common @ weights, parts.varying @ weights)
 
 
 def add_head_bias(common: ScaledArray, bias: Array | None) -> ScaledArray:
     """A bias [head, width] joins the common part [head, 1, width]."""
-    return (
-        common if bias is None else add_scaled_arrays(common, make_scaled_array(bias[:, None, :]))
-    )
+    return common if bias is None else common + make_scaled_array(bias[:, None, :])
 
 
 def matmul_heads(common: ScaledArray, keys: ScaledArray) -> ScaledArray:

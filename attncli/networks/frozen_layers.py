@@ -20,11 +20,8 @@ from attncli.maths.residuals.logit_deviation import Logits
 from attncli.maths.residuals.scaled_arrays import (
     Array,
     ScaledArray,
-    add_scaled_arrays,
     common_exponent,
     make_scaled_array,
-    multiply_scaled_arrays,
-    multiply_scaled_by_plain,
 )
 from attncli.networks.block_forward import (
     APART,
@@ -62,7 +59,7 @@ class AttentionWithFrozenMaps:
     def __call__(self, x: SplitState) -> SplitParts:
         values = project_per_head(x.parts, self.layer.w_v)
         heads = self.apply_weights(values.varying)
-        heads = heads._replace(common=add_scaled_arrays(heads.common, values.common))
+        heads = heads._replace(common=heads.common + values.common)
         return merge_heads(heads, self.seen, self.layer._replace(b_o=None))
 
     def apply_weights(self, values: ScaledArray) -> SplitParts:
@@ -98,14 +95,9 @@ class AttentionWithFrozenMaps:
 
     def mix_tokens(self, matrix: SplitState) -> SplitState:
         """P_h M of one head, for any matrix M [token, column]."""
-        varying = ScaledArray(matrix.varying.mantissa[None], matrix.varying.exponent)
-        found = self.apply_weights(varying)
-        common = add_scaled_arrays(
-            matrix.common, ScaledArray(found.common.mantissa[0, 0], found.common.exponent)
-        )
-        return SplitState(
-            common, ScaledArray(found.varying.mantissa[0], found.varying.exponent), plain=False
-        )
+        found = self.apply_weights(matrix.varying.view(lambda each: each[None]))
+        common = matrix.common + found.common.view(lambda each: each[0, 0])
+        return SplitState(common, found.varying.view(lambda each: each[0]), plain=False)
 
     def value_bias_term(self) -> SplitParts | None:
         """The contribution of the value biases, once weighted; None without any."""
@@ -130,7 +122,7 @@ class AttentionWithFrozenMaps:
 
 
 def select_heads(array: ScaledArray, heads: slice) -> ScaledArray:
-    return make_scaled_array(array.mantissa[heads], array.exponent)
+    return array.map(lambda each: each[heads])
 
 
 class NormWithFrozenScale:
@@ -143,11 +135,9 @@ class NormWithFrozenScale:
     def __call__(self, x: SplitState) -> SplitState:
         common, varying = (subtract_mean(part) if self.centre else part for part in x.parts)
         shared, own = self.scale
-        across = multiply_scaled_arrays(own, ScaledArray(common.mantissa[None], common.exponent))
-        within = multiply_scaled_arrays(add_scaled_arrays(shared, own), varying)
-        return SplitState(
-            multiply_scaled_arrays(shared, common), add_scaled_arrays(across, within), plain=False
-        )
+        across = own * common.view(lambda row: row[None])
+        within = (shared + own) * varying
+        return SplitState(shared * common, across + within, plain=False)
 
 
 def inverse_deviation(seen: SplitState, centre: bool) -> SplitParts:
@@ -166,15 +156,12 @@ def inverse_deviation(seen: SplitState, centre: bool) -> SplitParts:
             make_scaled_array(np.full(1, shared)), make_scaled_array(1.0 / sigma - shared)
         )
     sigma_c = np.sqrt(np.mean(c * c) + NORM_EPSILON)
-    change = add_scaled_arrays(
-        make_scaled_array(
-            average_product_over_features(varying.mantissa, 2.0 * c), varying.exponent
-        ),
-        make_scaled_array(
-            average_product_over_features(varying.mantissa, varying.mantissa), 2 * varying.exponent
-        ),
+    change = make_scaled_array(
+        average_product_over_features(varying.mantissa, 2.0 * c), varying.exponent
+    ) + make_scaled_array(
+        average_product_over_features(varying.mantissa, varying.mantissa), 2 * varying.exponent
     )
-    own = multiply_scaled_by_plain(change, -1.0 / (sigma_c * sigma * (sigma_c + sigma)))
+    own = change * (-1.0 / (sigma_c * sigma * (sigma_c + sigma)))
     return SplitParts(make_scaled_array(np.full(1, 1.0 / sigma_c)), own)
 
 

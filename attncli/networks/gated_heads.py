@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.maths.residuals.scaled_arrays import Array, add_scaled_arrays, make_scaled_array
+from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array
 from attncli.maths.residuals.standard_softmax import softmax_output
 from attncli.networks.block_forward import (
     add_head_bias,
@@ -35,9 +35,7 @@ def compute_gated_heads(state: SplitState, layer: Layer, spec: NetworkSpec) -> G
     read = state.to_plain_form()
     read = apply_norm(read, spec) if spec.norm_position == "pre" else read
     logits, values = attention_logits(read, layer, spec), project_per_head(read.parts, layer.w_v)
-    context = add_scaled_arrays(
-        softmax_output(logits, values.varying), add_head_bias(values.common, layer.b_v)
-    )
+    context = softmax_output(logits, values.varying) + add_head_bias(values.common, layer.b_v)
     first = np.zeros((spec.heads, spec.tokens, 1))
     first[:, 0] = 1.0
     column = softmax_output(logits, make_scaled_array(first)).value()[..., 0]

@@ -12,7 +12,7 @@ from attncli.maths import rank_collapse_bound
 from attncli.maths.residuals.activations import STEEPEST
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.logit_deviation import BLOCK_ELEMENTS
-from attncli.maths.residuals.scaled_arrays import log10_of_scaled, matmul_scaled
+from attncli.maths.residuals.scaled_arrays import log10_of_scaled
 from attncli.networks.block_forward import run_block
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches
@@ -100,7 +100,7 @@ def logit_range(state: SplitState | None, layer: Layer) -> float:
         return math.nan
     found = []
     for w_q, w_k in zip(layer.w_q, layer.w_k, strict=True):
-        query, key = matmul_scaled(state.residual, w_q), matmul_scaled(state.residual, w_k)
+        query, key = state.residual @ w_q, state.residual @ w_k
         widest = float(np.ptp(query.mantissa @ key.mantissa.T, axis=1).max())
         found.append(
             log10_of_scaled(widest / math.sqrt(w_q.shape[1]), query.exponent + key.exponent)

@@ -15,14 +15,11 @@ from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import (
     Array,
     ScaledArray,
-    add_scaled_arrays,
     align_exponent,
     expm1_scaled,
     largest_magnitude,
     make_scaled_array,
     make_scaled_from_logs,
-    multiply_scaled_arrays,
-    multiply_scaled_by_plain,
 )
 
 LARGEST_INPUT = 1e90
@@ -35,7 +32,7 @@ def relu(x: SplitParts) -> SplitParts:
     a, r = align_exponent(common, varying.exponent), varying.mantissa
     difference = np.where(a > 0.0, np.maximum(r, -a), np.maximum(a + r, 0.0))
     return SplitParts(
-        make_scaled_array(np.maximum(common.mantissa, 0.0), common.exponent),
+        common.map(lambda each: np.maximum(each, 0.0)),
         make_scaled_array(difference, varying.exponent),
     )
 
@@ -57,18 +54,16 @@ def gelu(x: SplitParts) -> SplitParts:
         x,
         SplitParts(
             make_scaled_array(GELU_SLOPE * (a + GELU_CUBE * a**3)),
-            multiply_scaled_by_plain(x.varying, GELU_SLOPE * steepness),
+            x.varying * (GELU_SLOPE * steepness),
         ),
     )
 
 
 def tanh(x: SplitParts) -> SplitParts:
     """2σ(2x) - 1"""
-    twice = SplitParts(
-        multiply_scaled_by_plain(x.common, 2.0), multiply_scaled_by_plain(x.varying, 2.0)
-    )
+    twice = SplitParts(x.common * 2.0, x.varying * 2.0)
     common = make_scaled_array(np.tanh(x.common.value()))
-    return SplitParts(common, multiply_scaled_by_plain(compute_gates(twice).change, 2.0))
+    return SplitParts(common, compute_gates(twice).change * 2.0)
 
 
 def sigmoid(x: SplitParts) -> SplitParts:
@@ -89,12 +84,7 @@ STEEPEST = {"relu": 1.0, "gelu": 1.13, "silu": 1.1}
 def multiply_by_sigmoid(x: SplitParts, argument: SplitParts) -> SplitParts:
     """x σ(argument): with gate (g, h) the difference is (a + r)(g + h) - ag = a h + r (g + h)."""
     gate, whole_gate, change = compute_gates(argument)
-    return SplitParts(
-        multiply_scaled_arrays(x.common, gate),
-        add_scaled_arrays(
-            multiply_scaled_arrays(x.common, change), multiply_scaled_arrays(whole_gate, x.varying)
-        ),
-    )
+    return SplitParts(x.common * gate, x.common * change + whole_gate * x.varying)
 
 
 class Gates(NamedTuple):
@@ -117,25 +107,21 @@ def compute_gates(x: SplitParts) -> Gates:
         return compute_gates_from_logs(x.varying, a, whole)
     gate, whole_gate = (1.0 / (1.0 + np.exp(-value)) for value in (a, whole))
     slope = make_scaled_array(whole_gate / (-1.0 - np.exp(a)))
-    growth = expm1_scaled(ScaledArray(-x.varying.mantissa, x.varying.exponent))
-    return Gates(
-        make_scaled_array(gate),
-        make_scaled_array(whole_gate),
-        multiply_scaled_arrays(slope, growth),
-    )
+    growth = expm1_scaled(-x.varying)
+    return Gates(make_scaled_array(gate), make_scaled_array(whole_gate), slope * growth)
 
 
 def compute_gates_from_logs(difference: ScaledArray, a: Array, whole: Array) -> Gates:
     """Gates, with their change as sign(r) σ(high) σ(-low) (1 - e^-|r|), high and low the larger and smaller of both."""
     high, low = np.maximum(a, whole), np.minimum(a, whole)
-    growth = expm1_scaled(ScaledArray(-np.abs(difference.mantissa), difference.exponent))
+    growth = expm1_scaled(-difference.view(np.abs))
     change = make_scaled_from_logs(
         -np.sign(difference.mantissa), log_sigmoid(high) + log_sigmoid(-low)
     )
     gate, whole_gate = (
         make_scaled_from_logs(np.ones(()), log_sigmoid(value)) for value in (a, whole)
     )
-    return Gates(gate, whole_gate, multiply_scaled_arrays(change, growth))
+    return Gates(gate, whole_gate, change * growth)
 
 
 def log_sigmoid(x: Array) -> Array:

@@ -18,12 +18,9 @@ from attncli.maths.residuals.scaled_arrays import (
     NEGLIGIBLE,
     Array,
     ScaledArray,
-    add_scaled_arrays,
     align_exponent,
     common_exponent,
     make_scaled_array,
-    matmul_scaled,
-    multiply_scaled_by_plain,
     scale_by_power_of_two,
 )
 
@@ -38,7 +35,7 @@ class SplitParts(NamedTuple):
     varying: ScaledArray
 
     def __matmul__(self, weights: Array) -> "SplitParts":
-        return SplitParts(matmul_scaled(self.common, weights), matmul_scaled(self.varying, weights))
+        return SplitParts(self.common @ weights, self.varying @ weights)
 
 
 class SplitState:
@@ -48,11 +45,11 @@ class SplitState:
         self.plain = plain
         if plain:
             self.common = make_scaled_array(np.zeros_like(common.mantissa))
-            self.varying = add_scaled_arrays(common, varying)
+            self.varying = common + varying
         else:
             mean = varying.mantissa.mean(axis=0)
-            self.common = add_scaled_arrays(common, make_scaled_array(mean, varying.exponent))
-            self.varying = make_scaled_array(varying.mantissa - mean, varying.exponent)
+            self.common = common + make_scaled_array(mean, varying.exponent)
+            self.varying = varying.map(lambda each: each - mean)
 
     @classmethod
     def of(cls, states: Array) -> "SplitState":
@@ -72,7 +69,7 @@ class SplitState:
     @cached_property
     def states(self) -> ScaledArray:
         """X itself, where V may vanish against c."""
-        return add_scaled_arrays(self.common, self.varying)
+        return self.common + self.varying
 
     @cached_property
     def residual(self) -> ScaledArray:
@@ -84,7 +81,7 @@ class SplitState:
         if not self.plain:
             return self
         mean = self.varying.mantissa.mean(axis=0)
-        rest = make_scaled_array(self.varying.mantissa - mean, self.varying.exponent)
+        rest = self.varying.map(lambda each: each - mean)
         return SplitState(make_scaled_array(mean, self.varying.exponent), rest, plain=False)
 
     def to_plain_form(self) -> "SplitState":
@@ -106,20 +103,12 @@ class SplitState:
 
 def add_bias(parts: SplitParts, bias: Array | None) -> SplitParts:
     """Add a bias, the same for every token, to the common part."""
-    return (
-        parts
-        if bias is None
-        else parts._replace(common=add_scaled_arrays(parts.common, make_scaled_array(bias)))
-    )
+    return parts if bias is None else parts._replace(common=parts.common + make_scaled_array(bias))
 
 
 def add_skip(first: SplitState, second: SplitParts) -> SplitState:
     """Add a skip connection: both parts add."""
-    return SplitState(
-        add_scaled_arrays(first.common, second.common),
-        add_scaled_arrays(first.varying, second.varying),
-        first.plain,
-    )
+    return SplitState(first.common + second.common, first.varying + second.varying, first.plain)
 
 
 def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitState:
@@ -137,11 +126,7 @@ def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitSt
     if epsilon and 2 * (top - NEGLIGIBLE) < math.log2(epsilon):
         # X is so far below √ε that the norm only divides by √ε.
         root = 1.0 / math.sqrt(epsilon)
-        return SplitState(
-            multiply_scaled_by_plain(common, root),
-            multiply_scaled_by_plain(varying, root),
-            state.plain,
-        )
+        return SplitState(common * root, varying * root, state.plain)
     if common.is_zero():
         return SplitState(common, normalise_by_length(varying, top, epsilon), state.plain)
     epsilon = max(epsilon * compute_power_of_two(-2 * top), SMALLEST if epsilon else 0.0)
@@ -188,9 +173,7 @@ def compute_power_of_two(exponent: int) -> float:
 
 def subtract_mean(part: ScaledArray) -> ScaledArray:
     """Minus the mean over features."""
-    return make_scaled_array(
-        part.mantissa - part.mantissa.mean(axis=-1, keepdims=True), part.exponent
-    )
+    return part.map(lambda each: each - each.mean(axis=-1, keepdims=True))
 
 
 def project_on_common_part(varying: Array, common: Array) -> tuple[Array, Array]:

@@ -5,7 +5,8 @@ by a power of two is exact: normalising an array rounds nothing.
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,8 @@ SMALL = 2**16
 LOG10_2 = math.log10(2.0)
 
 
-class ScaledArray(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaledArray:
     """`mantissa · 2^exponent`; the mantissa's largest magnitude lies in [1/2, 1), or the array is all zero."""
 
     mantissa: Array
@@ -42,6 +44,35 @@ class ScaledArray(NamedTuple):
 
     def is_zero(self) -> bool:
         return not self.mantissa.any()
+
+    def map(self, linear: Callable[[Array], Array]) -> "ScaledArray":
+        """A linear function of the numbers."""
+        return make_scaled_array(linear(self.mantissa), self.exponent)
+
+    def view(self, move: Callable[[Array], Array]) -> "ScaledArray":
+        """The same numbers, or all but repeated ones, in another layout."""
+        return ScaledArray(move(self.mantissa), self.exponent)
+
+    def __add__(self, other: "ScaledArray") -> "ScaledArray":
+        top = common_exponent(self, other)
+        return make_scaled_array(align_exponent(self, top) + align_exponent(other, top), top)
+
+    def __sub__(self, other: "ScaledArray") -> "ScaledArray":
+        return self + -other
+
+    def __neg__(self) -> "ScaledArray":
+        return ScaledArray(-self.mantissa, self.exponent)
+
+    def __mul__(self, other: "ScaledArray | Array | float") -> "ScaledArray":
+        """The product number by number, also with a plain array or number."""
+        if isinstance(other, ScaledArray):
+            return make_scaled_array(self.mantissa * other.mantissa, self.exponent + other.exponent)
+        return make_scaled_array(self.mantissa * other, self.exponent)
+
+    def __matmul__(self, other: Array) -> "ScaledArray":
+        """The product with a plain array, whose numbers may be anywhere in the float range."""
+        weights = to_float_range(other)
+        return make_scaled_array(self.mantissa @ weights.mantissa, self.exponent + weights.exponent)
 
 
 def scale_by_power_of_two(array: Array, exponent: int) -> Array:
@@ -69,12 +100,6 @@ def largest_magnitude(array: Array) -> float:
     return max(float(array.max()), -float(array.min())) if array.size else 0.0
 
 
-def add_scaled_arrays(first: ScaledArray, second: ScaledArray) -> ScaledArray:
-    """The sum, with numpy broadcasting."""
-    top = common_exponent(first, second)
-    return make_scaled_array(align_exponent(first, top) + align_exponent(second, top), top)
-
-
 def common_exponent(*arrays: ScaledArray) -> int:
     """The largest exponent among the arrays that are not zero (0 if all are)."""
     return max((array.exponent for array in arrays if not array.is_zero()), default=0)
@@ -85,28 +110,12 @@ def align_exponent(array: ScaledArray, exponent: int) -> Array:
     return scale_by_power_of_two(array.mantissa, array.exponent - exponent)
 
 
-def multiply_scaled_by_plain(first: ScaledArray, second: Array | float) -> ScaledArray:
-    """The elementwise product with a plain array or number."""
-    return make_scaled_array(first.mantissa * second, first.exponent)
-
-
-def matmul_scaled(first: ScaledArray, second: Array) -> ScaledArray:
-    """The product with a plain array, whose numbers may be anywhere in the float range."""
-    weights = to_float_range(second)
-    return make_scaled_array(first.mantissa @ weights.mantissa, first.exponent + weights.exponent)
-
-
 def to_float_range(array: Array) -> ScaledArray:
     """The array itself, or divided by a power of two where products with it could exceed the float range."""
     largest = largest_magnitude(array)
     if largest == 0.0 or 2.0**-MODERATE < largest < 2.0**MODERATE:
         return ScaledArray(array, 0)
     return make_scaled_array(array)
-
-
-def multiply_scaled_arrays(first: ScaledArray, second: ScaledArray) -> ScaledArray:
-    """The elementwise product."""
-    return make_scaled_array(first.mantissa * second.mantissa, first.exponent + second.exponent)
 
 
 def make_scaled_from_logs(sign: Array, log_magnitude: Array) -> ScaledArray:

@@ -33,16 +33,12 @@ from attncli.maths.residuals.scaled_arrays import (
     NEGLIGIBLE,
     Array,
     ScaledArray,
-    add_scaled_arrays,
     align_exponent,
     common_exponent,
     expm1_scaled,
     largest_magnitude,
     make_scaled_array,
     make_scaled_from_logs,
-    matmul_scaled,
-    multiply_scaled_arrays,
-    multiply_scaled_by_plain,
 )
 from attncli.maths.residuals.standard_softmax import (
     MODERATE,
@@ -59,7 +55,7 @@ def compute_reference_offset(logits: Logits) -> ScaledArray:
     """π - 1/n [head, key] for the reference row π, to full relative accuracy when π is nearly uniform."""
     reference = logits.reference
     if logits.bias_in_reference and logits.bias is not None:
-        reference = add_scaled_arrays(reference, make_scaled_array(find_last_query_bias(logits)))
+        reference = reference + make_scaled_array(find_last_query_bias(logits))
     tokens = reference.mantissa.shape[1]
     if reference.exponent > 0:
         return make_scaled_array(np.exp(log_softmax(reference.value())) - 1.0 / tokens)
@@ -161,7 +157,7 @@ def remove_key_from_reference(reference: Array, star: NDArray[np.intp]) -> tuple
 def multiply_by_log_weight(result: ScaledArray, log_weight: Array) -> ScaledArray:
     """The result [head, …] times e^log_weight[head]."""
     weight = make_scaled_from_logs(np.ones(len(log_weight)), log_weight)
-    return multiply_scaled_arrays(result, weight._replace(mantissa=weight.mantissa[:, None, None]))
+    return result * weight.view(lambda each: each[:, None, None])
 
 
 def covariance(
@@ -222,7 +218,7 @@ def deviation_under_mask(logits: Logits, weights: Array, values: ScaledArray) ->
     """The deviation with a mask: plain softmax over the visible keys, minus the reference."""
     output = softmax_output(logits, values)
     reference = make_scaled_array(weights[:, None, :] @ values.mantissa, values.exponent)
-    difference = add_scaled_arrays(output, multiply_scaled_by_plain(reference, -1.0))
+    difference = output - reference
     return SumWithLargestTerm(
         difference, make_scaled_number(1.0, common_exponent(output, reference))
     )
@@ -241,7 +237,7 @@ def deviation_by_logarithms(
         weights = subtract_reference_row(block, log_reference[some], star[some])
         if not weights.is_zero():
             largest = weights.exponent if largest is None else max(largest, weights.exponent)
-        pieces.append((some, rows, matmul_scaled(weights, values.mantissa[some])))
+        pieces.append((some, rows, weights @ values.mantissa[some]))
     top = common_exponent(*(piece for _, _, piece in pieces))
     for some, rows, piece in pieces:
         result[some, rows] = align_exponent(piece, top)

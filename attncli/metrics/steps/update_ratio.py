@@ -2,7 +2,6 @@ import math
 
 from attncli.maths.matrices.norms import frobenius_norm, log10_norm
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.maths.residuals.scaled_arrays import add_scaled_arrays, multiply_scaled_by_plain
 from attncli.metrics import metric
 
 
@@ -12,7 +11,7 @@ def update_ratio(before: SplitState, after: SplitState) -> float:
 
     0: it adds nothing; with its skip, a block of a deep Pre-LN model adds less and less.
     """
-    change = add_scaled_arrays(after.states, multiply_scaled_by_plain(before.states, -1.0))
+    change = after.states - before.states
     if change.is_zero():
         return 0.0
     if before.states.is_zero():

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.tensor_subclasses.dispatch import StreamTensor
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import SCORE_RULES, WEIGHT_RULES
 from attncli.tensor_subclasses.residual_split.split_arithmetic import to_float64_array
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     make_no_rule_error,
+    map_parts,
     rule,
 )
 
@@ -49,11 +49,8 @@ def is_linear(x: Any, y: Any, one: str, other: str, result: str) -> bool:
 def linear(x: SplitTensor, y: torch.Tensor, equation: str) -> SplitTensor:
     """Multiply c and V by the same numbers."""
     one, _, result = equation.replace("->", ",").split(",")
-    common, varying = (
-        make_scaled_array(np.einsum(equation, part.mantissa, to_float64_array(y)), part.exponent)
-        for part in (x.common, x.varying)
-    )
-    return SplitTensor(common, varying, result.index(one[x.axis]))
+    weights = to_float64_array(y)
+    return map_parts(x, lambda part: np.einsum(equation, part, weights), result.index(one[x.axis]))
 
 
 def einsum_as_matmul(

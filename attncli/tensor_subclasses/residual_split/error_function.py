@@ -17,8 +17,6 @@ from attncli.maths.residuals.scaled_arrays import (
     Array,
     ScaledArray,
     make_scaled_array,
-    multiply_scaled_arrays,
-    multiply_scaled_by_plain,
     scale_by_power_of_two,
 )
 from attncli.tensor_subclasses.residual_split.split_shapes import iter_token_slices
@@ -40,16 +38,16 @@ def gelu(x: SplitParts, axis: int) -> SplitParts:
     taylor = [
         inside * now + k * before for k, (before, now) in enumerate(pairwise(slopes), start=1)
     ]
-    common = multiply_scaled_arrays(x.common, make_scaled_array(slopes[0]))
+    common = x.common * make_scaled_array(slopes[0])
     return SplitParts(common, cdf_change(a, x.varying, axis, taylor, a, 1.0))
 
 
 def erf(x: SplitParts, axis: int) -> SplitParts:
     """2Φ(√2 x) - 1"""
-    a, r = x.common.value() * math.sqrt(2.0), multiply_scaled_by_plain(x.varying, math.sqrt(2.0))
+    a, r = x.common.value() * math.sqrt(2.0), x.varying * math.sqrt(2.0)
     change = cdf_change(a, r, axis, cdf_derivatives(a)[1:], 1.0, 0.0)
     common = torch.erf(torch.from_numpy(x.common.value())).numpy()
-    return SplitParts(make_scaled_array(common), multiply_scaled_by_plain(change, 2.0))
+    return SplitParts(make_scaled_array(common), change * 2.0)
 
 
 def normal_cdf(x: Array) -> Array:

@@ -19,7 +19,6 @@ from torch.utils._pytree import tree_map
 from attncli.capture.strips.masks import materialise_mask
 from attncli.errors import NoExactRule
 from attncli.forward_types import Args, Function, Kwargs
-from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.tensor_subclasses.dispatch import (
     KNOWN_WITHOUT_NUMBERS,
     Operand,
@@ -40,6 +39,7 @@ from attncli.tensor_subclasses.residual_split.split_attention import (
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     make_no_rule_error,
+    map_parts,
     to_plain,
 )
 
@@ -70,11 +70,7 @@ class DeferredTensor(StreamTensor):
 
     @classmethod
     def __torch_function__(
-        cls,
-        func: Function,
-        types: Sequence[type],
-        args: Args = (),
-        kwargs: Kwargs | None = None,
+        cls, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Any:
         name = getattr(func, "__name__", str(func))
         if func in cls.rules or (name in KNOWN_WITHOUT_NUMBERS and name != "requires_grad_"):
@@ -131,11 +127,7 @@ def convert_scores_to_stream(terms: ScoreTerms) -> SplitTensor:
     """c K^T and V K^T."""
     query: Any = terms.query
     key = np.swapaxes(terms.key.to(torch.float64).numpy(), -1, -2) * terms.scale
-    common, varying = (
-        make_scaled_array(part.mantissa @ key, part.exponent)
-        for part in (query.common, query.varying)
-    )
-    return SplitTensor(common, varying, len(terms.lead_shape))
+    return map_parts(query, lambda part: part @ key, len(terms.lead_shape))
 
 
 def make_scores(terms: ScoreTerms) -> LazyScores:

@@ -18,13 +18,10 @@ from attncli.maths.residuals.common_row_plus_deviation import (
 from attncli.maths.residuals.scaled_arrays import (
     NEGLIGIBLE,
     ScaledArray,
-    add_scaled_arrays,
     align_exponent,
     common_exponent,
     expm1_scaled,
     make_scaled_array,
-    multiply_scaled_arrays,
-    multiply_scaled_by_plain,
 )
 from attncli.tensor_subclasses.residual_split import error_function
 from attncli.tensor_subclasses.residual_split.attention_score_terms import make_terms_of_scores
@@ -45,6 +42,7 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     centre_parts,
     centre_varying_part,
     defer,
+    map_parts,
     rule,
     to_plain,
 )
@@ -96,22 +94,14 @@ def sigmoid(x: SplitTensor) -> SplitTensor:
 def exponential(x: SplitTensor) -> SplitTensor:
     """e^(a + r) - e^a = e^a (e^r - 1)."""
     common = make_scaled_array(np.exp(x.common.value()))
-    return centre_varying_part(
-        common, multiply_scaled_arrays(common, expm1_scaled(x.varying)), x.axis
-    )
+    return centre_varying_part(common, common * expm1_scaled(x.varying), x.axis)
 
 
 @rule(torch.sqrt, Tensor.sqrt)
 def square_root(x: SplitTensor) -> SplitTensor:
     """√(a + r) - √a = r/(√(a + r) + √a)."""
-    common, whole = (
-        square_root_of_part(part) for part in (x.common, add_scaled_arrays(x.common, x.varying))
-    )
-    return centre_varying_part(
-        common,
-        multiply_scaled_arrays(x.varying, invert_split_part(add_scaled_arrays(common, whole))),
-        x.axis,
-    )
+    common, whole = (square_root_of_part(part) for part in (x.common, x.common + x.varying))
+    return centre_varying_part(common, x.varying * invert_split_part(common + whole), x.axis)
 
 
 @rule(torch.rsqrt, Tensor.rsqrt)
@@ -133,15 +123,10 @@ def softplus(x: SplitTensor, beta: float = 1.0, threshold: float = 20.0) -> Spli
     a, r = (part.value() * beta for part in (x.common, x.varying))
     if float((a + r).max()) > threshold:
         raise SplitTensor.refusal("softplus beyond its threshold")
-    growth = multiply_scaled_arrays(
-        make_scaled_array(np.exp(-np.logaddexp(0.0, -a))),
-        expm1_scaled(multiply_scaled_by_plain(x.varying, beta)),
-    )
+    growth = make_scaled_array(np.exp(-np.logaddexp(0.0, -a))) * expm1_scaled(x.varying * beta)
     change = log1p_scaled(growth)
     return centre_varying_part(
-        make_scaled_array(np.logaddexp(0.0, a) / beta),
-        multiply_scaled_by_plain(change, 1.0 / beta),
-        x.axis,
+        make_scaled_array(np.logaddexp(0.0, a) / beta), change * (1.0 / beta), x.axis
     )
 
 
@@ -221,12 +206,8 @@ def reduce_features(
     if x.axis in axes:
         result: Tensor = on_numbers(x.plain(), axes, keepdim)
         return result
-    common, varying = (
-        make_scaled_array(linear(part.mantissa, axis=axes, keepdims=keepdim), part.exponent)
-        for part in (x.common, x.varying)
-    )
     gone = 0 if keepdim else sum(axis < x.axis for axis in axes)
-    return SplitTensor(common, varying, x.axis - gone)
+    return map_parts(x, lambda part: linear(part, axis=axes, keepdims=keepdim), x.axis - gone)
 
 
 @rule(torch.var, Tensor.var)
@@ -318,12 +299,9 @@ def normalise_heads(
     shape = parts.varying.mantissa.shape
     common, varying = reshape_heads(common, shape, axis), reshape_heads(varying, shape, axis)
     if gain is not None:
-        common, varying = (
-            multiply_scaled_by_plain(common, to_float64_array(gain)),
-            multiply_scaled_by_plain(varying, to_float64_array(gain)),
-        )
+        common, varying = (common * to_float64_array(gain), varying * to_float64_array(gain))
     if bias is not None:
-        common = add_scaled_arrays(common, make_scaled_array(to_float64_array(bias)))
+        common = common + make_scaled_array(to_float64_array(bias))
     return SplitParts(common, varying)  # which is centred as the norm left it
 
 
@@ -351,5 +329,4 @@ def stack_parts(parts: Sequence[ScaledArray]) -> ScaledArray:
 def reshape_heads(part: ScaledArray, shape: Sequence[int], axis: int) -> ScaledArray:
     """A part by heads [head, token or none, feature] in the shape that it had before."""
     others = [size for index, size in enumerate(shape[:-1]) if index != axis]
-    array = part.mantissa.reshape(*others, -1, shape[-1])
-    return ScaledArray(np.moveaxis(array, -2, axis), part.exponent)
+    return part.view(lambda heads: np.moveaxis(heads.reshape(*others, -1, shape[-1]), -2, axis))

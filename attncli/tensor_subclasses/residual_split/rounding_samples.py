@@ -7,7 +7,7 @@ of the result: two runs that differ in them alone show which digits are known.
 
 import numpy as np
 
-from attncli.maths.residuals.scaled_arrays import ScaledArray, multiply_scaled_by_plain
+from attncli.maths.residuals.scaled_arrays import ScaledArray
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, centre_varying_part
 
 
@@ -25,6 +25,4 @@ class LastBitPerturbation:
     def perturb_part(self, numbers: ScaledArray) -> ScaledArray:
         """Leave each number, or move it one step nearer to 0."""
         half = np.finfo(np.float64).eps / 2
-        return multiply_scaled_by_plain(
-            numbers, 1 - half * self.generator.integers(0, 2, numbers.mantissa.shape)
-        )
+        return numbers * (1 - half * self.generator.integers(0, 2, numbers.mantissa.shape))

@@ -10,14 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts
-from attncli.maths.residuals.scaled_arrays import (
-    Array,
-    ScaledArray,
-    add_scaled_arrays,
-    make_scaled_array,
-    multiply_scaled_arrays,
-    multiply_scaled_by_plain,
-)
+from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.tensor_subclasses.dispatch import Operand
 from attncli.tensor_subclasses.residual_split.attention_score_terms import (
     HIDDEN,
@@ -33,6 +26,7 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     centre_varying_part,
     defer,
     make_no_rule_error,
+    map_parts,
     rule,
 )
 
@@ -87,14 +81,9 @@ def apply_affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
         return mix_tokens_by_weights(x, weight, bias)
 
     def project(parts: SplitParts) -> SplitParts:
-        common, varying = (
-            make_scaled_array(part.mantissa @ weight, part.exponent) for part in parts
-        )
+        common, varying = (part.map(lambda each: each @ weight) for part in parts)
         return SplitParts(
-            common
-            if bias is None
-            else add_scaled_arrays(common, make_scaled_array(to_float64_array(bias))),
-            varying,
+            common if bias is None else common + make_scaled_array(to_float64_array(bias)), varying
         )
 
     return defer(project, (*x.shape[:-1], weight.shape[1]), x.axis, x)
@@ -123,16 +112,14 @@ def conv1d(
     """
     if weight.shape[-1] > 1 or x.axis != x.dim() - 1:
         return F.conv1d(x.plain(), weight, bias, stride, padding, dilation, groups)
-    common, varying = (convolve_split_part(part, weight, groups) for part in (x.common, x.varying))
-    mixed = SplitTensor(common, varying, x.axis)
+    doubled = weight.double()
+
+    def convolve(part: Array) -> Array:
+        found: Array = F.conv1d(torch.from_numpy(part.copy()), doubled, groups=groups).numpy()
+        return found
+
+    mixed = map_parts(x, convolve, x.axis)
     return mixed if bias is None else add(mixed, bias[:, None])
-
-
-def convolve_split_part(part: ScaledArray, weight: Tensor, groups: int) -> ScaledArray:
-    mantissa = torch.from_numpy(part.mantissa.copy())
-    return make_scaled_array(
-        F.conv1d(mantissa, weight.double(), groups=groups).numpy(), part.exponent
-    )
 
 
 @rule(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
@@ -150,10 +137,10 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
         shift = make_scaled_array(constant.copy())  # the code may go on to change it in place
 
         def add_to_common(parts: SplitParts) -> SplitParts:
-            return SplitParts(add_scaled_arrays(parts.common, shift), parts.varying)
+            return SplitParts(parts.common + shift, parts.varying)
 
         return defer(add_to_common, split.shape, split.axis, split)
-    varying = add_scaled_arrays(split.varying, make_scaled_array(constant))
+    varying = split.varying + make_scaled_array(constant)
     return centre_varying_part(split.common, varying, split.axis)
 
 
@@ -168,17 +155,15 @@ def combine(
 
 
 def add_parts(axis: int, x: SplitParts, y: SplitParts) -> SplitParts:
-    common, varying = (add_scaled_arrays(*sides) for sides in zip(x, y, strict=True))
+    common, varying = (one + other for one, other in zip(x, y, strict=True))
     return centre_parts(common, varying, axis)
 
 
 def multiply_parts(x: SplitParts, y: SplitParts) -> SplitParts:
     """(a + r)(b + s) - ab = a s + r (b + s)."""
-    whole = add_scaled_arrays(y.common, y.varying)
-    varying = add_scaled_arrays(
-        multiply_scaled_arrays(x.common, y.varying), multiply_scaled_arrays(x.varying, whole)
-    )
-    return SplitParts(multiply_scaled_arrays(x.common, y.common), varying)
+    whole = y.common + y.varying
+    varying = x.common * y.varying + x.varying * whole
+    return SplitParts(x.common * y.common, varying)
 
 
 def is_score_mask(other: Operand) -> bool:
@@ -212,21 +197,15 @@ def multiply(x: Any, y: Any) -> SplitTensor:
     factor = factor.copy()  # the code may go on to change it in place
 
     def multiply_both(parts: SplitParts) -> SplitParts:
-        return SplitParts(*(multiply_scaled_by_plain(part, factor) for part in parts))
+        return SplitParts(*(part * factor for part in parts))
 
     return defer(multiply_both, np.broadcast_shapes(split.shape, factor.shape), split.axis, split)
 
 
 def multiply_by_token_factors(x: SplitTensor, factor: Array) -> SplitTensor:
     """Multiply every token by its own numbers g, such as its angle: c (g - ḡ) + V g is then the varying part."""
-    nothing = multiply_scaled_by_plain(x.common, 0.0)
-    return centre_varying_part(
-        nothing,
-        add_scaled_arrays(
-            multiply_scaled_by_plain(x.common, factor), multiply_scaled_by_plain(x.varying, factor)
-        ),
-        x.axis,
-    )
+    nothing = x.common * 0.0
+    return centre_varying_part(nothing, x.common * factor + x.varying * factor, x.axis)
 
 
 @rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide, torch.true_divide)
@@ -245,15 +224,9 @@ def divide_by(x: SplitTensor, y: Operand) -> Tensor:
 @rule(torch.reciprocal, Tensor.reciprocal)
 def reciprocal(x: SplitTensor) -> SplitTensor:
     """1/(a + r) - 1/a = -r/(a (a + r))."""
-    whole = add_scaled_arrays(x.common, x.varying)
+    whole = x.common + x.varying
     common, other = invert_split_part(x.common), invert_split_part(whole)
-    return centre_varying_part(
-        common,
-        multiply_scaled_by_plain(
-            multiply_scaled_arrays(multiply_scaled_arrays(x.varying, common), other), -1.0
-        ),
-        x.axis,
-    )
+    return centre_varying_part(common, -(x.varying * common * other), x.axis)
 
 
 def invert_split_part(part: ScaledArray) -> ScaledArray:

@@ -5,6 +5,7 @@ of it must be computed without cancellation. Wherever positions or a mask make t
 P (1c^T + V) = (P1) c^T + P V, where P1 = 1 but for the share of a learned sink.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,7 @@ from torch import Tensor
 
 from attncli.errors import BelowResolution
 from attncli.maths.residuals.logit_deviation import Logits
-from attncli.maths.residuals.scaled_arrays import (
-    Array,
-    ScaledArray,
-    add_scaled_arrays,
-    make_scaled_array,
-    multiply_scaled_arrays,
-    multiply_scaled_by_plain,
-)
+from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.residuals.softmax import (
     RESOLVED_BITS,
     compute_reference_offset,
@@ -65,33 +59,29 @@ def attend_by_content_only(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     (q_common, q), (_, k), (v_common, v) = (
         split_batch_by_map(side, lead) for side in (terms.query, terms.key, values)
     )
-    k, v = (make_scaled_array(part.mantissa[:, seen], part.exponent) for part in (k, v))
-    last = make_scaled_array(q.mantissa[:, -1:], q.exponent)
-    reference = add_scaled_arrays(q_common, last)
-    own = make_scaled_array(q.mantissa - q.mantissa[:, -1:], q.exponent)
+    k, v = (part.map(lambda each: each[:, seen]) for part in (k, v))
+    reference = q_common + q.map(lambda each: each[:, -1:])
+    own = q.map(lambda each: each - each[:, -1:])
     row = make_scaled_array(
         (reference.mantissa @ k.mantissa.swapaxes(1, 2))[:, 0] * terms.scale,
         reference.exponent + k.exponent,
     )
     logits = Logits(
-        reference=row if bias is None else add_scaled_arrays(row, make_scaled_array(bias)),
-        queries=multiply_scaled_by_plain(own, terms.scale),
+        reference=row if bias is None else row + make_scaled_array(bias),
+        queries=own * terms.scale,
         keys=k,
     )
     varying, resolved = softmax_deviation(logits, v)
     if not resolved:
         raise BelowResolution("tokens that share the attention coincide to the last bit.")
     offset = compute_reference_offset(logits)
-    mean = make_scaled_array(v.mantissa.mean(axis=1, keepdims=True), v.exponent)
-    shared = add_scaled_arrays(
-        mean,
-        make_scaled_array(offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent),
+    mean = v.map(lambda each: each.mean(axis=1, keepdims=True))
+    shared = mean + make_scaled_array(
+        offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent
     )
     rows = (len(v.mantissa), q.mantissa.shape[1], v.mantissa.shape[2])
-    varying = ScaledArray(
-        np.broadcast_to(varying.mantissa, rows), varying.exponent
-    )  # with a single key it has one row
-    return unflatten_maps(add_scaled_arrays(v_common, shared), varying, lead)
+    varying = varying.view(partial(np.broadcast_to, shape=rows))  # with a single key it has one row
+    return unflatten_maps(v_common + shared, varying, lead)
 
 
 def find_visible_keys(terms: ScoreTerms, lead: tuple[int, ...]) -> tuple[Any, Array | None]:
@@ -117,15 +107,12 @@ def split_batch_by_map(side: Tensor, lead: tuple[int, ...]) -> tuple[ScaledArray
 
 def flatten_leading_axes(part: ScaledArray, lead: tuple[int, ...]) -> ScaledArray:
     tail = part.mantissa.shape[-2:]
-    return ScaledArray(
-        np.broadcast_to(part.mantissa, (*lead, *tail)).reshape(-1, *tail), part.exponent
-    )
+    return part.view(lambda each: np.broadcast_to(each, (*lead, *tail)).reshape(-1, *tail))
 
 
 def unflatten_maps(common: ScaledArray, varying: ScaledArray, lead: tuple[int, ...]) -> SplitTensor:
     inner, outer = (
-        ScaledArray(part.mantissa.reshape(*lead, *part.mantissa.shape[-2:]), part.exponent)
-        for part in (common, varying)
+        part.view(lambda each: each.reshape(*lead, *each.shape[-2:])) for part in (common, varying)
     )
     return centre_varying_part(inner, outer, axis=len(lead))
 
@@ -141,13 +128,11 @@ def mix_values(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:
     common = values.common
     largest = values.varying
     if bool(missing.any()):
-        lacks = multiply_scaled_by_plain(
-            multiply_scaled_arrays(make_scaled_array(missing.numpy()), common), -1.0
-        )
+        lacks = -(make_scaled_array(missing.numpy()) * common)
         largest = max(largest, lacks, key=lambda part: part.exponent)
-        varying = add_scaled_arrays(varying, lacks)
+        varying = varying + lacks
     shape = (*varying.mantissa.shape[:-2], 1, varying.mantissa.shape[-1])
-    common = ScaledArray(np.broadcast_to(common.mantissa, shape), common.exponent)
+    common = common.view(partial(np.broadcast_to, shape=shape))
     result = centre_varying_part(common, varying, varying.mantissa.ndim - 2)
     resolved = result.varying.exponent >= largest.exponent - RESOLVED_BITS
     if not largest.is_zero() and (result.varying.is_zero() or not resolved):

@@ -7,6 +7,7 @@ only what feeds the logits of position-dependent attention may use them.
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,9 @@ from torch import Tensor
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import (
     ScaledArray,
-    add_scaled_arrays,
     align_exponent,
     common_exponent,
     make_scaled_array,
-    multiply_scaled_by_plain,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitNumbers,
@@ -29,6 +28,7 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     centre_parts,
     centre_varying_part,
     defer,
+    map_parts,
     rule,
     to_plain,
 )
@@ -63,8 +63,8 @@ def expand(x: SplitTensor, *sizes: Any) -> SplitTensor:
     ]
     single = [1 if index == before + x.axis else size for index, size in enumerate(shape)]
     return SplitTensor(
-        ScaledArray(np.broadcast_to(x.common.mantissa, single), x.common.exponent),
-        ScaledArray(np.broadcast_to(x.varying.mantissa, shape), x.varying.exponent),
+        x.common.view(partial(np.broadcast_to, shape=single)),
+        x.varying.view(partial(np.broadcast_to, shape=shape)),
         before + x.axis,
         view_of=x,
     )
@@ -80,11 +80,7 @@ def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> S
     """Repeat heads, copying them."""
     if not isinstance(repeats, int) or dim is None or dim % x.dim() == x.axis:
         raise SplitTensor.refusal("a repetition of tokens")
-    common, varying = (
-        ScaledArray(np.repeat(part.mantissa, repeats, axis=dim), part.exponent)
-        for part in (x.common, x.varying)
-    )
-    return SplitTensor(common, varying, x.axis)
+    return map_parts(x, partial(np.repeat, repeats=repeats, axis=dim), x.axis)
 
 
 @rule(
@@ -139,11 +135,10 @@ def reshape_split(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
     single = [1 if index == axis else size for index, size in enumerate(sizes)]
 
     def reshape_parts(parts: SplitParts) -> SplitParts:
+        common, varying = parts
         return SplitParts(
-            *(
-                ScaledArray(part.mantissa.reshape(shape), part.exponent)
-                for part, shape in zip(parts, (single, sizes), strict=True)
-            )
+            common.view(lambda each: each.reshape(single)),
+            varying.view(lambda each: each.reshape(sizes)),
         )
 
     return defer(reshape_parts, sizes, axis, x, view=True)
@@ -174,7 +169,7 @@ def permute(x: SplitTensor, *dims: Any) -> SplitTensor:
     axes = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
     order = [dim % x.dim() for dim in axes]
     common, varying = (
-        ScaledArray(part.mantissa.transpose(order), part.exponent) for part in (x.common, x.varying)
+        part.view(lambda each: each.transpose(order)) for part in (x.common, x.varying)
     )
     return SplitTensor(common, varying, order.index(x.axis), view_of=x)
 
@@ -197,21 +192,21 @@ def getitem(x: SplitTensor, index: Any) -> Tensor:
     indices = tuple(map(index_as_slice(x), index if isinstance(index, tuple) else (index,)))
     if not all(isinstance(part, (int, slice)) or part in (None, Ellipsis) for part in indices):
         return x.plain()[index]
-    probe = np.empty(x.shape, dtype=np.bool_)[tuple(indices)]
+    probe = np.empty(x.shape, dtype=np.bool_)[indices]
     strides = np.arange(x.shape[x.axis]).reshape(
         [-1 if axis == x.axis else 1 for axis in range(x.dim())]
     )
-    tokens = np.broadcast_to(strides, x.shape)[tuple(indices)]
+    tokens = np.broadcast_to(strides, x.shape)[indices]
     axis = find_token_axis(tokens, x.shape[x.axis])
     if axis is None or probe.size == 0:
         return x.plain()[index]
     single = [slice(None)] * x.dim()
     single[x.axis] = slice(0, 1)
-    whole = np.broadcast_to(x.common.mantissa, x.shape)[tuple(indices)]
+    whole = np.broadcast_to(x.common.mantissa, x.shape)[indices]
     common = np.take(whole, [0], axis=axis)
     return SplitTensor(
         make_scaled_array(common, x.common.exponent),
-        make_scaled_array(x.varying.mantissa[tuple(indices)], x.varying.exponent),
+        x.varying.map(lambda each: each[indices]),
         axis,
         view_of=x,
     )
@@ -291,18 +286,9 @@ def concatenate_tokens(tensors: Sequence[Tensor], axis: int) -> SplitTensor:
     pieces = []
     for x in tensors:
         if isinstance(x, SplitTensor):
-            pieces.append(
-                add_scaled_arrays(
-                    x.varying, add_scaled_arrays(x.common, multiply_scaled_by_plain(first, -1.0))
-                )
-            )
+            pieces.append(x.varying + (x.common - first))
         else:
-            pieces.append(
-                add_scaled_arrays(
-                    make_scaled_array(x.to(torch.float64).numpy()),
-                    multiply_scaled_by_plain(first, -1.0),
-                )
-            )
+            pieces.append(make_scaled_array(x.to(torch.float64).numpy()) - first)
     return centre_varying_part(first, join_parts(pieces, axis), axis)
 
 
@@ -349,7 +335,6 @@ def apply_in_slices(
 
 
 def take_tokens(parts: SplitParts, tokens: tuple[slice, ...]) -> SplitParts:
-    mantissa, exponent = parts.varying
-    if mantissa.shape[len(tokens) - 1] == 1:
+    if parts.varying.mantissa.shape[len(tokens) - 1] == 1:
         return parts
-    return SplitParts(parts.common, make_scaled_array(mantissa[tokens], exponent))
+    return SplitParts(parts.common, parts.varying.map(lambda each: each[tokens]))

@@ -14,7 +14,7 @@ import torch
 
 from attncli.errors import BelowResolution, NoExactRule
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts, SplitState
-from attncli.maths.residuals.scaled_arrays import ScaledArray, add_scaled_arrays, make_scaled_array
+from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.residuals.softmax import RESOLVED_BITS
 from attncli.tensor_subclasses.dispatch import (
     StreamTensor,
@@ -124,15 +124,13 @@ class SplitTensor(StreamTensor):
 
     def plain(self) -> torch.Tensor:
         """The plain numbers, where V may vanish against c."""
-        return torch.from_numpy(
-            np.ascontiguousarray(add_scaled_arrays(self.common, self.varying).value())
-        )
+        return torch.from_numpy(np.ascontiguousarray((self.common + self.varying).value()))
 
     def state(self) -> SplitState:
         """The state that metrics measure; the token axis is the last but one."""
         width = self.shape[-1]
-        common = ScaledArray(self.common.mantissa.reshape(width), self.common.exponent)
-        varying = ScaledArray(self.varying.mantissa.reshape(-1, width), self.varying.exponent)
+        common = self.common.view(np.ravel)
+        varying = self.varying.view(lambda each: each.reshape(-1, width))
         return SplitState(common, varying, plain=False)
 
     def become(self, result: Any, name: str) -> "SplitTensor":
@@ -181,12 +179,17 @@ def centre_parts(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitP
     Where that leaves next to nothing of V, rounding has lost the differences between tokens.
     """
     mean = varying.mantissa.mean(axis=axis, keepdims=True)
-    rest = make_scaled_array(varying.mantissa - mean, varying.exponent)
+    rest = varying.map(lambda each: each - mean)
     if not varying.is_zero() and (
         rest.is_zero() or rest.exponent < varying.exponent - RESOLVED_BITS
     ):
         raise BelowResolution("what all tokens share drowns what sets them apart.")
-    return SplitParts(add_scaled_arrays(common, make_scaled_array(mean, varying.exponent)), rest)
+    return SplitParts(common + make_scaled_array(mean, varying.exponent), rest)
+
+
+def map_parts(x: SplitTensor, linear: Callable[[Array], Array], axis: int) -> SplitTensor:
+    """A linear function of each token's numbers, of c and V alike."""
+    return SplitTensor(x.common.map(linear), x.varying.map(linear), axis)
 
 
 def split_states(states: torch.Tensor, axis: int) -> SplitTensor:

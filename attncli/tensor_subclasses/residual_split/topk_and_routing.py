@@ -54,12 +54,8 @@ def gather(x: SplitTensor, dim: int, index: Tensor) -> Tensor:
     if any(size != x.shape[axis] for axis, size in enumerate(index.shape) if axis != dim):
         return torch.gather(x.plain(), dim, index)
     return SplitTensor(
-        make_scaled_array(
-            np.take_along_axis(x.common.mantissa, first.numpy(), dim), x.common.exponent
-        ),
-        make_scaled_array(
-            np.take_along_axis(x.varying.mantissa, index.numpy(), dim), x.varying.exponent
-        ),
+        x.common.map(lambda each: np.take_along_axis(each, first.numpy(), dim)),
+        x.varying.map(lambda each: np.take_along_axis(each, index.numpy(), dim)),
         x.axis,
     )
 

@@ -9,7 +9,7 @@ from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.errors import InputError
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
+from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics.log10_residual import log10_residual
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
@@ -62,8 +62,6 @@ class AttentionMapsOfStack:
         product = SplitState.of(np.eye(self.layers[0].shape[1])).to_split_form()
         for choice, maps in zip(path, self.layers, strict=True):
             if choice:
-                varying = make_scaled_array(
-                    maps[choice - 1] @ product.varying.mantissa, product.varying.exponent
-                )
-                product = SplitState(product.common, ScaledArray(*varying), plain=False)
+                varying = product.varying.map(maps[choice - 1].__matmul__)
+                product = SplitState(product.common, varying, plain=False)
         return log10_residual(product)

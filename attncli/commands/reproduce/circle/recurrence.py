@@ -19,7 +19,7 @@ from attncli.maths.residuals.common_row_plus_deviation import (
     add_skip,
     normalise_tokens,
 )
-from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array, multiply_scaled_arrays
+from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array
 from attncli.networks.block_forward import apply_attention, apply_mlp, run_sub_block
 from attncli.networks.weights import Layer
 
@@ -86,7 +86,7 @@ def apply_layer_norm(state: SplitState, name: str, weights: Weights) -> SplitSta
     """Layer norm with its gain and shift."""
     gain = make_scaled_array(weights[f"{name}_gain"])
     common, varying = normalise_tokens(state, NORM_EPSILON, centre=True).parts
-    grown = SplitParts(multiply_scaled_arrays(common, gain), multiply_scaled_arrays(varying, gain))
+    grown = SplitParts(common * gain, varying * gain)
     return SplitState(*add_bias(grown, weights[f"{name}_shift"]), state.plain)
 
 

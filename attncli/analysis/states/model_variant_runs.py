@@ -38,8 +38,8 @@ from attncli.maths.residuals.scaled_arrays import Array
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.networks.variants import AblationSwitches
-from attncli.tensor_subclasses.residual_split.rounding_samples import LastBitPerturbation
 from attncli.tensor_subclasses.residual_split.split_forward import (
+    LastBitPerturbation,
     Move,
     accept_split_tensors,
     run_with_split_tensors,

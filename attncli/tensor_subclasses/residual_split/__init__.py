@@ -12,7 +12,6 @@ norms_and_activations  rules for norms and activations, each a difference withou
 topk_and_routing       rules for routers and experts
 in_place               functions that change their argument
 handwritten_norms      the layer and RMS norms that models write out by hand
-rounding_samples       a second sample of the rounding
 split_forward          the context that runs a stack of blocks with split tensors
 
 Functions without a rule are refused by name (`errors.NoExactRule`), so no architecture is computed that is not understood.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -29,6 +30,7 @@ from attncli.errors import (
 )
 from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.residuals.scaled_arrays import ScaledArray
 from attncli.maths.residuals.softmax import RESOLVED_BITS
 from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they enter their rules)
     einsum,
@@ -41,6 +43,7 @@ from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they ente
 from attncli.tensor_subclasses.residual_split.handwritten_norms import replace_handwritten_norms
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
+    centre_varying_part,
     make_no_rule_error,
     split_states,
 )
@@ -214,3 +217,24 @@ def split_first_input(stream: torch.Tensor) -> SplitTensor:
     raise make_no_rule_error(
         f"states of shape {shape} on {stream.device} instead of one text's on the CPU"
     )
+
+
+class LastBitPerturbation:
+    """Moves the last bits of each stream as it enters a block, for a second sample of the rounding.
+
+    A separate common row keeps all digits of a residual however small, but each step rounds their last bits. Where blocks
+    amplify small differences, as deep stacks of MLPs without skips can, those bits become the first digits of the result:
+    two runs that differ in them alone show which digits are known.
+    """
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(0)
+
+    def __call__(self, stream: SplitTensor) -> SplitTensor:
+        common, varying = map(self.perturb_part, (stream.common, stream.varying))
+        return centre_varying_part(common, varying, stream.axis)
+
+    def perturb_part(self, numbers: ScaledArray) -> ScaledArray:
+        """Leave each number, or move it one step nearer to 0."""
+        half = np.finfo(np.float64).eps / 2
+        return numbers * (1 - half * self.generator.integers(0, 2, numbers.mantissa.shape))

@@ -462,11 +462,10 @@ def names_a_type(value: ast.expr) -> bool:
 
 
 READS_WORDS = {
-    "cli/command_tree.py": "what typer lacks, before it reads the line",
+    "cli/app.py": "what typer lacks and options that have become commands, before it reads the line",
     "cli/main.py": "--debug, which says how errors of the parser itself are shown",
     "cli/shell_completion.py": "where bash breaks a word",
     "cli/config/command_line_only.py": "options that count on the command line alone, however deep in command lines within values",
-    "cli/help.py": "options that have become commands, refused before the parser misses them",
     "commands/about/sweep/command.py": "the words of a saved report, perhaps of another version",
 }
 """Files that may look for dashes in the words of a command line, and why the parser cannot tell them."""

@@ -1,18 +1,28 @@
 """The typer app, built from the table of commands; a command is imported only when it is run or
-shows its help."""
+shows its help.
 
+Commands are typer's own, with what it lacks: `--help-all`, values read without pydantic, an optional
+value of --plot, and an error where an option is given twice or has become a command.
+"""
+
+import copy
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
 from attncli.cli.command_tree import register_app_builder
-from attncli.cli.help import Command, Group
+from attncli.cli.typer_options import ValueReader
 from attncli.declare.commands import COMMANDS, GATE, GROUPS, import_function
+from attncli.declare.replaced_options import refuse_option_that_became_command
+from attncli.errors import UsageError
 from attncli.io.standard_streams import write_stdout
 
 HELP = (
@@ -25,12 +35,78 @@ EXAMPLES = (
 )
 
 
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+"""On each command, not on the root alone: a command may be parsed without its parents."""
+MANY = 16
+"""Options from which on the short help leaves some out."""
+
+PLOT_FILE = re.compile(
+    r"[.](png|svg|pdf|jpe?g|gif|webp|e?ps|bmp|tiff?|html?|xml|ya?ml|txt|md|csv)$", re.IGNORECASE
+)
+"""Extensions that make the word after --plot its target; the writer decides which of them it can
+draw."""
+
+
+class CommandMixin:
+    """What commands and groups have besides typer's own: --help-all, help laid out by us, values
+    read without pydantic, and a line that is checked before it is parsed."""
+
+    help_all: Any
+    params: list[Any]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        line = rewrite_arguments_for_typer(args)
+        for word in line:
+            if word.startswith("--"):
+                path = ctx.command_path.removeprefix("attn ")
+                refuse_option_that_became_command(path, word[2:].partition("=")[0])
+        refuse_repeated_options(self, ctx, line)
+        found: list[str] = super().parse_args(ctx, line)  # type: ignore[misc]
+        return found
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        if not hasattr(self, "help_all"):
+            for one in own:  # on each one: typer makes them of its own classes
+                one.get_runtime_param = partial(ValueReader, one.get_runtime_param)
+            own[-1].callback = show_help
+            self.help_all = copy.copy(own[-1])  # the same option under another name
+            self.help_all.name, self.help_all.opts = "help_all", ["--help-all"]
+            self.help_all.help = "Show every option and exit."
+            self.help_all.hidden = not self.is_long  # it would show no more
+            self.help_all.callback = partial(show_help, everything=True)
+        return [*own, self.help_all]
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has too many options for one screen."""
+        return [one.param_type_name for one in self.params].count("option") > MANY
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from attncli.cli.help import format_page
+
+        formatter.write(format_page(self, ctx))
+
+
+class Command(CommandMixin, TyperCommand):
+    """A command, which takes the defaults that apply to it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from attncli.cli.config.settings import run_with_defaults
+
+        return run_with_defaults(ctx, super().invoke)
+
+
+class Group(CommandMixin, TyperGroup):
+    """A group of commands."""
+
+
+@dataclass(frozen=True)
 class LazyCommands(Mapping[str, Any]):
     """The commands of a group by name, each built on first lookup."""
 
-    def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
-        self.makers = makers
-        self.made: dict[str, Any] = {}
+    makers: Mapping[str, Callable[[], Any]]
+    made: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.made:
@@ -45,6 +121,52 @@ class LazyCommands(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.makers)
+
+
+def rewrite_arguments_for_typer(arguments: Sequence[str]) -> list[str]:
+    """The line in forms that typer reads; --debug is for `main`, and allowed anywhere.
+
+    `--config FILE` belongs to the whole program, whose options precede the command. `--plot
+    FILE.png` draws to a file and a bare `--plot` in the terminal: an optional value, which typer
+    lacks.
+    """
+    config: list[str] = []
+    line: list[str] = []
+    for part in arguments:
+        if part == "--debug":
+            continue
+        if config and config[-1] == "--config":
+            config[-1] = f"--config={part}"
+        elif part == "--config" or part.startswith("--config="):
+            config.append(part)
+        elif line and line[-1] == "--plot=terminal" and PLOT_FILE.search(part):
+            line[-1] = f"--plot={part}"
+        else:
+            line.append("--plot=terminal" if part == "--plot" else part)
+    return config + line
+
+
+def refuse_repeated_options(command: Any, ctx: Any, args: list[str]) -> None:
+    """Refuse a single-value option that occurs twice: typer would drop one of the values silently."""
+    if ctx.resilient_parsing:  # a line that is still being typed
+        return
+    _, _, found = command.make_parser(ctx).parse_args(args=list(args))
+    seen = set()
+    for parameter in found:
+        single = parameter.param_type_name == "option" and not parameter.multiple
+        if single and not parameter.is_eager and parameter.name in seen:
+            names = "/".join([parameter.opts[0], *parameter.secondary_opts[:1]])
+            raise UsageError(f"{names} is given twice: leave one out.")
+        seen.add(parameter.name)
+
+
+def show_help(ctx: Any, parameter: Any, requested: bool, everything: bool = False) -> None:
+    """The callback of --help; typer's own bypasses `write_stdout`."""
+    if requested and not ctx.resilient_parsing:
+        from attncli.cli.help import format_page
+
+        write_stdout(format_page(ctx.command, ctx, everything).rstrip("\n") + "\n")
+        ctx.exit()
 
 
 def show_version(context: typer.Context, is_set: bool) -> None:
@@ -89,8 +211,7 @@ def attn(
         ),
     ] = None,
 ) -> None:
-    from attncli.cli.config.config_file import CONFIG
-    from attncli.cli.config.settings import build_default_map, collect_settings
+    from attncli.cli.config.settings import CONFIG, build_default_map, collect_settings
 
     if config is not None:
         os.environ[CONFIG] = config  # for the runs that this one starts, too
@@ -106,7 +227,6 @@ def build_app() -> Any:
     }
     summaries = {name: GROUPS.get(name) or COMMANDS[name].summary for name in names}
     group = build_group("attn", makers, summaries, help=HELP, epilog=EXAMPLES, callback=attn)
-    group.context_settings = {"help_option_names": ["-h", "--help"]}
     group.params += typer.main.get_install_completion_arguments()
     return group
 
@@ -119,7 +239,12 @@ def build_group(
 ) -> Any:
     """Build a group whose commands are built on lookup."""
     info = TyperInfo(
-        typer.Typer(rich_markup_mode=None), name=name, cls=Group, no_args_is_help=True, **about
+        typer.Typer(rich_markup_mode=None),
+        name=name,
+        cls=Group,
+        no_args_is_help=True,
+        context_settings=HELP_NAMES,
+        **about,
     )
     group = typer.main.get_group_from_info(
         info, pretty_exceptions_short=True, suggest_commands=True, rich_markup_mode=None
@@ -146,13 +271,13 @@ def build_command(path: str) -> Any:
 
         function = make_command(question, COMMANDS[path])
     module = sys.modules[function.__module__]
-    settings = {"ignore_unknown_options": True} if hasattr(module, "PASSES_OPTIONS_ON") else None
+    passes_options_on = {"ignore_unknown_options": hasattr(module, "PASSES_OPTIONS_ON")}
     info = CommandInfo(
         path.split()[-1],
         cls=Command,
         callback=function,
         epilog=module.EXAMPLES,
-        context_settings=settings,
+        context_settings=HELP_NAMES | passes_options_on,
     )
     command: Any = typer.main.get_command_from_info(
         info, pretty_exceptions_short=True, rich_markup_mode=None

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 from attncli.cli.typer_options import set_function_signature
 from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
 from attncli.declare.option_applicability import ANY_MODEL, Applies
-from attncli.declare.option_groups import (
+from attncli.declare.options import (
+    Option,
     fill_option_groups,
     flatten_parameters,
     list_group_parameters,
 )
-from attncli.declare.options import Option
 from attncli.distributed_ranks import is_first_rank, is_started_by_attn, read_launch_environment
 from attncli.errors import FAILED_GATE, UsageError
 from attncli.io.atomic_files import is_device_or_pipe

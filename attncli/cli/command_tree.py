@@ -1,4 +1,4 @@
-"""Command lines: prepared for typer, and read by the root command.
+"""Command lines, read by the root command.
 
 `app` registers its builder here, so that modules that `app` imports can read the command line too.
 """
@@ -9,26 +9,8 @@ from typing import Any
 
 from attncli.declare.commands import COMMANDS
 
-Path = tuple[str, ...]
+CommandPath = tuple[str, ...]
 """The words that reach a command: `("generate", "network")`."""
-
-PICTURES = (
-    ".png",
-    ".svg",
-    ".pdf",
-    ".jpg",
-    ".jpeg",
-    ".gif",
-    ".webp",
-    ".eps",
-    ".ps",
-    ".bmp",
-    ".tif",
-    ".tiff",
-)
-PAGES = (".html", ".htm", ".xml", ".yaml", ".yml", ".txt", ".md", ".csv")
-"""Extensions that make the word after --plot its target; the writer decides which of them it can
-draw."""
 
 PARSER_WORDS = {
     "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
@@ -44,32 +26,23 @@ def register_app_builder(build: Callable[[], Any]) -> None:
 
 @cache
 def root_command() -> Any:
-    """The group of all commands, to be read; built once per process."""
+    """The group of all commands, to be read and to be run; built once per process."""
     return ENROLLED[0]()
 
 
-@cache
-def runnable_command() -> Any:
-    """The same command for running, built once per process too.
-
-    It is separate because a command caches its first context: without its parent it has no `-h`.
-    """
-    return ENROLLED[0]()
-
-
-def command_paths() -> list[Path]:
+def command_paths() -> list[CommandPath]:
     """The words of every command, without importing any."""
     return [tuple(path.split()) for path in COMMANDS]
 
 
-def find_command_at_path(command: Any, path: Path) -> Any:
+def find_command_at_path(command: Any, path: CommandPath) -> Any:
     """The command that these words reach, below a group."""
     for word in path:
         command = command.commands[word]
     return command
 
 
-def iterate_commands(command: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+def iterate_commands(command: Any, path: CommandPath) -> Iterator[tuple[CommandPath, Any]]:
     """Every command with the words that reach it."""
     members = getattr(command, "commands", None)
     if members is None:
@@ -93,8 +66,7 @@ def make_command_context(
     command: Any, words: Sequence[str], defaults: Mapping[str, Any], **how: Any
 ) -> Any:
     """The context of the last command that the words reach, with the defaults that are set."""
-    found = rewrite_arguments_for_typer(words)
-    context = command.make_context("attn", found, default_map=dict(defaults), **how)
+    context = command.make_context("attn", list(words), default_map=dict(defaults), **how)
     while members := getattr(command, "commands", {}):
         name, *rest = [*context._protected_args, *context.args] or [""]
         if name not in members:
@@ -106,9 +78,9 @@ def make_command_context(
     return context
 
 
-def command_path(context: Any) -> Path:
+def command_path(context: Any) -> CommandPath:
     """`("generate", "network")`"""
-    words: Path = ()
+    words: CommandPath = ()
     while context.parent is not None:
         words = (context.info_name, *words)
         context = context.parent
@@ -119,36 +91,3 @@ def is_typed_on_command_line(context: Any, name: str) -> bool:
     """Whether the parameter was typed on the command line itself."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-def rewrite_arguments_for_typer(arguments: Sequence[str]) -> list[str]:
-    """Return the line for typer: without --debug, which main handles, and with the forms that typer
-    lacks rewritten."""
-    return move_config_first(
-        add_default_plot_target([part for part in arguments if part != "--debug"])
-    )
-
-
-def add_default_plot_target(arguments: Sequence[str]) -> list[str]:
-    """`--plot FILE.png` draws to a file, a bare `--plot` in the terminal: an optional value, which typer lacks."""
-    result: list[str] = []
-    for part in arguments:
-        if result and result[-1] == "--plot=terminal" and part.lower().endswith(PICTURES + PAGES):
-            result[-1] = f"--plot={part}"
-        else:
-            result.append("--plot=terminal" if part == "--plot" else part)
-    return result
-
-
-def move_config_first(arguments: Sequence[str]) -> list[str]:
-    """Move `--config FILE` to the front: it belongs to the whole program, whose options precede the
-    command."""
-    first: list[str] = []
-    rest: list[str] = []
-    for part in arguments:
-        if first and first[-1] == "--config":
-            first[-1] = f"--config={part}"
-        else:
-            is_config = part == "--config" or part.startswith("--config=")
-            (first if is_config else rest).append(part)
-    return first + rest

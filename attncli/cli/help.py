@@ -7,109 +7,25 @@ Plain text with bold headings. Typer's own rich panels cost 40 ms more on every 
 import a Markdown parser) and cannot keep an example on a line of its own.
 """
 
-import copy
 import os
 import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
-
-from typer.core import TyperCommand, TyperGroup
-
-from attncli.cli.command_tree import command_path
-from attncli.cli.values_without_pydantic import ValueReader
-from attncli.declare.replaced_options import refuse_option_that_became_command
-from attncli.errors import UsageError
-from attncli.io.standard_streams import write_stdout
 
 NAMES_WIDTH = 34
 USUAL, WIDEST = 80, 110
 """Columns: the default without a terminal or COLUMNS, and the most that are easy to read."""
-MANY = 16
-"""Options from which on the short help leaves some out."""
 FIRST_EXAMPLES = 4
-HELP_ALL = "--help-all"
 OPTION = re.compile(r""" (?=--?[a-z](?:[^'"]|'[^']*'|"[^"]*")*$)""")
 """Where one begins that no quotes enclose."""
 
 
-class HelpMixin:
-    """Lays out help here, and adds --help-all; where that shows no more, it is not listed."""
-
-    help_all: Any
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        if not hasattr(self, "help_all"):
-            for one in own:  # on each one: typer makes them of its own classes
-                one.get_runtime_param = partial(ValueReader, one.get_runtime_param)
-            own[-1].callback = show_help
-            self.help_all = copy.copy(own[-1])  # the same option under another name
-            self.help_all.name, self.help_all.opts = "help_all", [HELP_ALL]
-            self.help_all.help = "Show every option and exit."
-            self.help_all.hidden = not has_many_options(self)
-            self.help_all.callback = partial(show_help, everything=True)
-        return [*own, self.help_all]
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for word in args:
-            if word.startswith("--"):
-                path = " ".join(command_path(ctx))
-                refuse_option_that_became_command(path, word[2:].partition("=")[0])
-        refuse_repeated_options(self, ctx, args)
-        found: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
-        return found
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        formatter.write(format_page(self, ctx))
-
-
-class Command(HelpMixin, TyperCommand):
-    """A command, which takes the defaults that apply to it."""
-
-    def invoke(self, ctx: Any) -> Any:
-        from attncli.cli.config.defaults import run_with_defaults
-
-        return run_with_defaults(ctx, super().invoke)
-
-
-def show_help(ctx: Any, parameter: Any, requested: bool, everything: bool = False) -> None:
-    """The callback of --help; typer's own bypasses `write_stdout`."""
-    if requested and not ctx.resilient_parsing:
-        write_stdout(format_page(ctx.command, ctx, everything).rstrip("\n") + "\n")
-        ctx.exit()
-
-
-class Group(HelpMixin, TyperGroup):
-    """A group of commands."""
-
-
-def refuse_repeated_options(command: Any, ctx: Any, args: list[str]) -> None:
-    """Refuse a single-value option that occurs twice: typer would drop one of the values silently."""
-    if ctx.resilient_parsing:  # a line that is still being typed
-        return
-    _, _, found = command.make_parser(ctx).parse_args(args=list(args))
-    seen = set()
-    for parameter in found:
-        single = parameter.param_type_name == "option" and not parameter.multiple
-        if single and not parameter.is_eager and parameter.name in seen:
-            names = "/".join([parameter.opts[0], *parameter.secondary_opts[:1]])
-            raise UsageError(f"{names} is given twice: leave one out.")
-        seen.add(parameter.name)
-
-
 def format_page(command: Any, ctx: Any, everything: bool = False) -> str:
-    brief = not everything and has_many_options(command)
+    brief = not everything and command.is_long
     return "\n".join(format_lines(command, ctx, brief)) + "\n"
-
-
-def has_many_options(command: Any) -> bool:
-    """Too many options for a screen."""
-    options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
-    return len(options) > MANY
 
 
 def format_lines(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
@@ -157,7 +73,7 @@ def format_further_reading(command: Any, ctx: Any, brief: bool) -> Iterator[str]
 
     if brief:
         hidden = sum(not is_shown_in_short_help(command, parameter) for parameter in command.params)
-        yield f"{hidden} more options: {ctx.command_path} {HELP_ALL}"
+        yield f"{hidden} more options: {ctx.command_path} --help-all"
     guides = guides_for(ctx.command_path)
     if guides:
         yield from wrap_text(f"Guides: attn guide {', '.join(guides)}")

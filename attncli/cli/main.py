@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from attncli.cli.command_tree import PARSER_WORDS, rewrite_arguments_for_typer
+from attncli.cli.command_tree import PARSER_WORDS, root_command
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import AttnError, UsageError, translate_system_error
 from attncli.io.standard_streams import print_to_stderr, silence_final_flush, write_stdout
@@ -83,7 +83,6 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     if list(arguments).count("--debug") > 1:
         return print_error("--debug is given twice: leave one out.", UsageError.exit_code)
-    arguments = rewrite_arguments_for_typer(arguments)
     try:
         for part in arguments:  # no file, model or number has one, and system functions raise on it
             if "\0" in part:
@@ -123,10 +122,9 @@ def run_typer_app(arguments: Sequence[str]) -> int:
     import typer
 
     import attncli.cli.app  # noqa: F401 - enrols the commands
-    from attncli.cli.command_tree import runnable_command
 
     try:
-        code = runnable_command()(list(arguments), prog_name="attn", standalone_mode=False)
+        code = root_command()(list(arguments), prog_name="attn", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except typer.TyperException as error:

@@ -1,16 +1,27 @@
-"""Convert declared options to typer's parameters: the one module that knows both."""
+"""Convert declared options to typer's parameters: the one module that knows both.
+
+Texts and plain numbers of the command line are read without pydantic: typer reads every value with
+it, even of an option that is not given, and importing it takes as long as computing the first table.
+"""
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable
-from types import NoneType
+from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from attncli.declare.option_groups import fill_option_groups, flatten_parameters
-from attncli.declare.options import Argument, Option
-from attncli.declare.settle import collect_option_rules
+from attncli.declare.options import (
+    Argument,
+    Option,
+    collect_option_rules,
+    fill_option_groups,
+    flatten_parameters,
+)
+
+NUMBER_METAVARS = {int: "N", int | None: "N", float: "X", float | None: "X"}
 
 
 def flatten_option_groups(command: Callable[..., int]) -> Callable[..., int]:
@@ -51,22 +62,17 @@ def to_typer_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
         return parameter
     kind, *annotations = get_args(parameter.annotation)
     kind = str if kind is Any else kind  # Python takes arrays there, too
-    words = [to_typer_option(one, number_metavar(kind)) for one in annotations]
-    return parameter.replace(annotation=Annotated[kind, *words])
+    converted = [to_typer_option(one, kind) for one in annotations]
+    return parameter.replace(annotation=Annotated[kind, *converted])
 
 
-def number_metavar(kind: Any) -> str | None:
-    """Metavar of a number that declares none; None for any other type."""
-    kinds = {each for each in get_args(kind) or (kind,) if each is not NoneType}
-    return {frozenset({int}): "N", frozenset({float}): "X"}.get(frozenset(kinds))
-
-
-def to_typer_option(annotations: Any, number: str | None) -> Any:
+def to_typer_option(annotations: Any, kind: Any) -> Any:
+    """An option with its metavar; that of a number is N or X where it declares none."""
     if isinstance(annotations, Option):
         return typer.Option(
             *annotations.flags,
             help=annotations.help,
-            metavar=annotations.metavar or number,
+            metavar=annotations.metavar or NUMBER_METAVARS.get(kind),
             autocompletion=make_completion(annotations),
             rich_help_panel=annotations.panel,
             show_default=False,
@@ -91,3 +97,30 @@ def make_completion(option: Option) -> Callable[[str], list[str]]:
         return found(incomplete) if found is not None else []
 
     return complete_option
+
+
+PLAIN_NUMBER = {
+    int: re.compile("0|-?[1-9][0-9]{0,17}"),
+    float: re.compile("-?[0-9]{1,15}([.][0-9]{1,15})?"),
+}
+"""Numbers that Python and pydantic read alike."""
+
+
+@dataclass(frozen=True)
+class ValueReader:
+    """Reads texts and plain numbers, and leaves all else to typer's own reader."""
+
+    of_typer: Callable[[], Any]
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        kind = param.type_descriptor.annotation
+        if kind == list[str] and isinstance(value, list | tuple):
+            if all(isinstance(each, str) for each in value):
+                return list(value)
+        elif isinstance(value, str):
+            plain = PLAIN_NUMBER.get(kind)
+            if kind is str or (plain is not None and plain.fullmatch(value)):
+                return kind(value)
+        return self.of_typer().coerce(value, param=param, ctx=ctx)

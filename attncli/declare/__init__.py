@@ -2,8 +2,7 @@
 
 option_applicability     the kinds of SOURCE and the other options with which an option is valid
 dry_run                  where validation ends and a model is loaded
-option_groups            options that several questions share, as dataclasses
-options                  the declaration of an option, next to its type
+options                  the declaration of an option, next to its type, and groups that several questions share
 settle                   validate typed options and drop settings that do not apply
 source_kinds             the kind of source of a run, as far as it decides which options are valid
 option_value_conversion  convert values of any library to option values

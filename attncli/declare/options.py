@@ -1,18 +1,24 @@
-"""How an option is declared, once for Python and for the command line: its type, its default, one sentence.
+"""How options are declared, once for Python and for the command line: each with its type, its default, one sentence.
 
     tokens: Annotated[int | None, Option(metavar="N", help="Longest text.")] = None
 
-The name is the field's own: `tokens=` in Python, `--tokens` on the command line. Nothing here knows typer.
+The name is the field's own: `tokens=` in Python, `--tokens` on the command line. Options that several questions
+share are the fields of a dataclass, a group. Nothing here knows typer.
 """
 
-from collections.abc import Callable, Iterable
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from attncli.declare.option_applicability import TYPED, Applies
 
 Complete = Callable[[str], list[str]]
+
+NO_OPTIONS = ("how", "return")
+"""Parameters of a question that are not options: its context and its return value."""
 
 RUNS_CODE = Applies(set_by=TYPED, why="lets a checkpoint run code")
 RUNS_JOBS = Applies(set_by=TYPED, why="hands command lines to other programs and machines")
@@ -80,6 +86,65 @@ class Argument:
     complete: Complete | None = None
     takes_reports: bool = False
     """Whether in Python a report object may be passed in place of its file."""
+
+
+Rules = Mapping[str, tuple[Applies, ...]]
+"""The rules of every option of a command, by its name."""
+
+
+def flatten_parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+    """The function's parameters with every group replaced by its fields, annotations whole."""
+    hints = get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in NO_OPTIONS:
+            continue
+        kind = hints[parameter.name]
+        if dataclasses.is_dataclass(kind):
+            yield from list_group_parameters(kind)
+        else:
+            yield parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY)
+
+
+def list_group_parameters(group: Any) -> Iterator[inspect.Parameter]:
+    """A group's fields, each as a keyword."""
+    hints = get_type_hints(group, include_extras=True)
+    for field in dataclasses.fields(group):
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        yield inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=hints[field.name],
+        )
+
+
+def fill_option_groups(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat values as the function takes them: those of a group as the filled dataclass."""
+    rest = dict(values)
+    found = {}
+    for name, kind in get_type_hints(function).items():
+        if name not in NO_OPTIONS and isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            members = {field.name: rest.pop(field.name) for field in dataclasses.fields(kind)}
+            found[name] = kind(**members)
+    return rest | found
+
+
+def collect_option_rules(declared: Iterable[inspect.Parameter]) -> Rules:
+    """Collect the rules of every option of a command."""
+    annotations = {each.name: get_args(each.annotation)[1:] for each in declared}
+    return {
+        name: next((one.applies for one in each if isinstance(one, Option)), ())
+        for name, each in annotations.items()
+    }
+
+
+def is_option_set(declared: inspect.Parameter, value: Any) -> bool:
+    """Whether the value differs from the default."""
+    if value is None or (isinstance(value, list | tuple) and not value):
+        return False
+    return hasattr(type(value), "shape") or bool(value != declared.default)
 
 
 def number_rows_to_texts(value: Any) -> Any:

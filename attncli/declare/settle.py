@@ -4,14 +4,13 @@ Typed options must satisfy all declared rules (`applies`), or are refused. A set
 apply is left out; two settings that exclude each other are an error with the lines of both.
 """
 
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, get_args
+from typing import Any
 
 from attncli.declare.option_applicability import ANY_MODEL, Applies, is_reference_to
-from attncli.declare.options import Option
+from attncli.declare.options import Rules
 from attncli.declare.source_kinds import RunSource
 from attncli.errors import (
     UsageError,
@@ -21,9 +20,6 @@ from attncli.errors import (
     quote_parameter,
 )
 from attncli.sources import WORDS
-
-Rules = Mapping[str, tuple[Applies, ...]]
-"""The rules of every option of a command, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +41,6 @@ class Settled:
     values: Mapping[str, Any]
     left_out: Mapping[str, str]
     """Defaults that do not fit, each with the reason."""
-
-
-def collect_option_rules(declared: Iterable[inspect.Parameter]) -> Rules:
-    """Collect the rules of every option of a command."""
-    annotations = {each.name: get_args(each.annotation)[1:] for each in declared}
-    return {
-        name: next((one.applies for one in each if isinstance(one, Option)), ())
-        for name, each in annotations.items()
-    }
-
-
-def is_option_set(declared: inspect.Parameter, value: Any) -> bool:
-    """Whether the value differs from the default."""
-    if value is None or (isinstance(value, list | tuple) and not value):
-        return False
-    return hasattr(type(value), "shape") or bool(value != declared.default)
 
 
 def settle(rules: Rules, options: Sequence[SetOption], subject: RunSource | None) -> Settled:

@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attncli.declare.option_groups import list_group_parameters
 from attncli.declare.option_value_conversion import convert_value
-from attncli.declare.options import Option
+from attncli.declare.options import Option, list_group_parameters
 from attncli.errors import NoBaseline, UsageError
 from attncli.records import Report
 

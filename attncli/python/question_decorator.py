@@ -20,14 +20,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attncli.declare.option_groups import fill_option_groups, flatten_parameters
 from attncli.declare.option_value_conversion import (
     convert_value,
     list_other_names,
     require_known_keywords,
 )
+from attncli.declare.options import (
+    collect_option_rules,
+    fill_option_groups,
+    flatten_parameters,
+    is_option_set,
+)
 from attncli.declare.replaced_options import refuse_keyword_that_became_function
-from attncli.declare.settle import SetOption, collect_option_rules, is_option_set, settle
+from attncli.declare.settle import SetOption, settle
 from attncli.declare.source_kinds import find_run_source
 from attncli.errors import UsageError, translate_system_error
 from attncli.gates import Condition

@@ -13,7 +13,7 @@ from commands import attn, attn_program
 from small_checkpoints import change_config, saved
 
 from attncli.capture.saved_maps.map_files import MapFile
-from attncli.cli.config.config_file import load_config_file
+from attncli.cli.config.settings import load_config_file
 from attncli.errors import (
     InputError,
     LimitError,

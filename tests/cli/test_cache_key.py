@@ -15,7 +15,7 @@ from small_checkpoints import saved
 from attncli.analysis import cache_key as module
 from attncli.analysis.cache_key import WITHOUT_EFFECT, WRITTEN, compute_run_fingerprint
 from attncli.cli.app import build_app
-from attncli.cli.config.option_values import resolve_options
+from attncli.cli.config.settings import resolve_options
 from attncli.declare.commands import MODEL_COMMANDS
 
 ROOT: Any = build_app()

@@ -11,7 +11,7 @@ from commands import attn, files_in
 from documents import PACKAGE
 from trained_models import trained
 
-from attncli.cli.config.config_file import load_config_file
+from attncli.cli.config.settings import load_config_file
 from attncli.commands.about.ci.check_runs import check_gates
 from attncli.commands.about.ci.named_checks import parse_checks
 from attncli.errors import LimitError

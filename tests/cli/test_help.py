@@ -17,8 +17,7 @@ from commands import ATTN, PLAIN, attn, attn_program
 
 import attncli
 from attncli.cli import help as help_pages
-from attncli.cli.app import build_app
-from attncli.cli.command_tree import add_default_plot_target, move_config_first
+from attncli.cli.app import build_app, rewrite_arguments_for_typer
 from attncli.declare.commands import COMMANDS as COMMAND_TABLE
 from attncli.declare.commands import GATE
 from attncli.guides import guides_for
@@ -167,7 +166,7 @@ def examples() -> Iterator[tuple[str, Any, list[str]]]:
         for line in command.epilog.strip().splitlines():
             typed = shlex.split(line.strip().partition("  ")[0])
             own = itertools.takewhile(lambda word: word not in ("|", ">"), typed)
-            words = move_config_first(add_default_plot_target(list(own)))
+            words = rewrite_arguments_for_typer(list(own))
             words = [word for word in words if not re.match(r"ATTN_\w+=|--config=", word)]
             if words[1 : len(path) + 1] == list(path):
                 yield line, command, words[len(path) + 1 :]

@@ -9,7 +9,7 @@ import pytest
 import typer
 from commands import PLAIN
 
-from attncli.cli.values_without_pydantic import ValueReader
+from attncli.cli.typer_options import ValueReader
 
 TEXTS = ["", "5", "0", "-7", "007", "+5", " 5 ", "5.0", "1_000", "٣", "1e3", "2.50", "-.5", "inf", "nan", "x", "9" * 17, "9" * 40, "0.1", "123456789.987654321"]  # fmt: skip
 

@@ -1,8 +1,6 @@
 """Options that are not on the command line, and runs of attn by attn.
 
 config_file        attn.toml, or [tool.attn] of a pyproject.toml
-settings           options set by it and by the environment
-defaults           which of them apply to a run
+settings           options set by it and by the environment, and which of them apply to a run
 command_line_only  options that only the command line may set
-option_values      all option values of a command line
 """

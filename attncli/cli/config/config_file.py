@@ -1,7 +1,6 @@
 """`attn.toml`, or `[tool.attn]` of pyproject.toml: values with their line numbers, for error
 messages."""
 
-import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -11,10 +10,6 @@ from typing import Any
 
 from attncli.errors import UsageError
 
-CONFIG = "ATTN_CONFIG"
-"""Environment variable with the path of the file; runs started by `attn ci` and `attn sweep`
-inherit it."""
-OWN, PYPROJECT = Path("attn.toml"), Path("pyproject.toml")
 HEADER = re.compile(r"\s*+(\[[^\[\]]++\])\s*+(?:#.*)?")
 NAME = r"""(?:[\w-]++|"[^"]*+"|'[^']*+')"""
 ASSIGNMENT = re.compile(rf"\s*+({NAME}(?:\s*+\.\s*+{NAME})*+)\s*+=")
@@ -43,21 +38,8 @@ class ConfigFile:
         return str(self.path)
 
 
-def load_config_file(named: str | None = None) -> ConfigFile | None:
-    """The file that was named; else this folder's attn.toml; else its pyproject.toml, if that has a table for attn."""
-    named = named or os.environ.get(CONFIG)
-    if named is not None:
-        return parse_config_file(Path(named), prefix=())
-    if OWN.is_file():
-        return parse_config_file(OWN, prefix=())
-    if PYPROJECT.is_file() and "[tool.attn" in PYPROJECT.read_text(errors="replace"):
-        return parse_config_file(PYPROJECT, prefix=("tool", "attn"))
-    return None
-
-
-def parse_config_file(path: Path, prefix: Keys) -> ConfigFile:
-    if path.name == PYPROJECT.name:
-        prefix = ("tool", "attn")
+def parse_config_file(path: Path) -> ConfigFile:
+    prefix = ("tool", "attn") if path.name == "pyproject.toml" else ()
     try:
         text = path.read_text(encoding="utf-8")
         values: Any = tomllib.loads(text)

@@ -1,23 +1,44 @@
 """Options that are not on the command line: the environment's `ATTN_…`, then the configuration
-file.
+file. Those that do not apply to a run are left out of it.
 
 `[rank-collapse] seeds = 3` in attn.toml and `ATTN_RANK_COLLAPSE_SEEDS=3` both mean `attn
 rank-collapse --seeds 3`. Several values are a list in the file, and lines in the environment.
 `[model] dtype = "float32"` is for every command that runs a model and has a --dtype.
+
+Which settings apply is declared with the options; an invalid value that only the run can detect is
+refused with its line.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from attncli.cli.command_tree import PARSER_WORDS, Path, command_paths, find_command_at_path
-from attncli.cli.config.config_file import ConfigFile, load_config_file
+from attncli.cli.command_tree import (
+    PARSER_WORDS,
+    CommandPath,
+    command_path,
+    command_paths,
+    find_command_at_path,
+    root_command,
+)
+from attncli.declare.options import is_option_set
 from attncli.declare.replaced_options import refuse_option_that_became_command
-from attncli.errors import UsageError, make_unknown_name_error
+from attncli.declare.settle import SetOption, Settled, settle
+from attncli.declare.source_kinds import find_run_source
+from attncli.distributed_ranks import read_launch_environment
+from attncli.errors import AttnError, UsageError, make_unknown_name_error
+from attncli.io.tensor_file_endings import TENSORS
 
+if TYPE_CHECKING:
+    from attncli.cli.config.config_file import ConfigFile
+
+CONFIG = "ATTN_CONFIG"
+"""Environment variable with the path of the file; runs started by `attn ci` and `attn sweep`
+inherit it."""
 PREFIX = "ATTN_"
 CHECKS, MODEL = "checks", "model"
 """The tables of the checks of `attn ci`, and of all questions about models; every other one is a
@@ -28,7 +49,7 @@ command's."""
 class OptionSetting:
     """One value for one option of one command."""
 
-    command: Path
+    command: CommandPath
     option: Any
     value: Any
     where: str
@@ -45,8 +66,23 @@ class OptionSetting:
         return f"{self.name} = {self.value!r}  ({self.where})"
 
 
-Settings = Mapping[tuple[Path, str], OptionSetting]
+Settings = Mapping[tuple[CommandPath, str], OptionSetting]
 """By command and parameter."""
+
+
+def load_config_file(named: str | None = None) -> "ConfigFile | None":
+    """The file that was named; else this folder's attn.toml; else its pyproject.toml, if that has a table for attn."""
+    path = named or os.environ.get(CONFIG)
+    if path is None and Path("attn.toml").is_file():
+        path = "attn.toml"
+    project = Path("pyproject.toml")
+    if path is None and project.is_file() and "[tool.attn" in project.read_text(errors="replace"):
+        path = "pyproject.toml"
+    if path is None:
+        return None
+    from attncli.cli.config.config_file import parse_config_file
+
+    return parse_config_file(Path(path))
 
 
 def collect_settings(root: Any) -> Settings:
@@ -98,7 +134,7 @@ def format_argument(setting: OptionSetting) -> Any:
     return [str(each) for each in value] if isinstance(value, list) else str(value)
 
 
-def read_model_settings(file: ConfigFile, root: Any) -> Iterator[OptionSetting]:
+def read_model_settings(file: "ConfigFile", root: Any) -> Iterator[OptionSetting]:
     """Read the table [model]: each key is for every command that has it."""
     table = require_table(file, file.values[MODEL], (MODEL,))
     takers = dict(iterate_model_options(root))
@@ -113,7 +149,7 @@ def read_model_settings(file: ConfigFile, root: Any) -> Iterator[OptionSetting]:
                     yield OptionSetting(path, option, wrap_single_value(option, value), where, True)
 
 
-def iterate_model_options(root: Any) -> Iterator[tuple[Path, list[Any]]]:
+def iterate_model_options(root: Any) -> Iterator[tuple[CommandPath, list[Any]]]:
     """The commands that run a model, each with its options that [model] may set."""
     for path in command_paths():
         command = find_command_at_path(root, path)
@@ -127,7 +163,7 @@ def iterate_model_options(root: Any) -> Iterator[tuple[Path, list[Any]]]:
             yield path, fed
 
 
-def require_table(file: ConfigFile, table: Any, path: Path) -> Mapping[str, Any]:
+def require_table(file: "ConfigFile", table: Any, path: CommandPath) -> Mapping[str, Any]:
     if not isinstance(table, Mapping):
         raise UsageError(
             f"{file.locate_key(*path)}: '{'.'.join(path)}' must be a table of options."
@@ -136,7 +172,7 @@ def require_table(file: ConfigFile, table: Any, path: Path) -> Mapping[str, Any]
 
 
 def read_file_settings(
-    file: ConfigFile, table: Any, command: Any, path: Path
+    file: "ConfigFile", table: Any, command: Any, path: CommandPath
 ) -> Iterator[OptionSetting]:
     """Read the tables of a file, one per command; unknown tables are refused with their line."""
     members = getattr(command, "commands", None)
@@ -196,3 +232,77 @@ def read_environment_settings(environment: Mapping[str, str], root: Any) -> Iter
                 text = environment[variable]
                 value = text.splitlines() if option.multiple else text
                 yield OptionSetting(path, option, value, variable)
+
+
+def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
+    """Run the command without the defaults that do not fit; an error about another names the line that sets it."""
+    for name in resolve_settings(context).left_out:
+        unset_option(context, name)
+    try:
+        return run(context)
+    except AttnError as error:
+        own = [find_setting(context, name) for name in error.about]
+        places = dict.fromkeys(one.where for one in own if one is not None)
+        if places and not str(error).startswith(tuple(places)):
+            error.args = (f"{', '.join(places)}: {error}",)
+        raise
+
+
+def resolve_settings(context: Any) -> Settled:
+    """The values of a command's options, typed or set; a command that passes options on gets all
+    settings."""
+    given = list(list_set_options(context))
+    options = getattr(context.command.callback, "options", ())
+    if not any(one.name in options for one in given):  # what SOURCE names does not matter then
+        return Settled({}, {})
+    subject = find_run_source(" ".join(command_path(context)), context.params)
+    return settle(context.command.callback.rules, given, subject)
+
+
+def list_set_options(context: Any) -> Iterator[SetOption]:
+    """Options that are typed or set elsewhere."""
+    command, values = context.command.callback, context.params
+    for name in getattr(command, "declared", ()):
+        by = context.get_parameter_source(name)
+        if (
+            by is None
+            or by.name == "DEFAULT"
+            or not is_option_set(command.declared[name], values[name])
+        ):
+            continue
+        one = find_setting(context, name)
+        where, of_any_model = ("", False) if one is None else (one.where, one.of_any_model)
+        yield SetOption(name, values[name], where, of_any_model)
+    if values.get("tensor_parallel") and read_launch_environment().is_distributed:
+        yield SetOption("torchrun", True)
+    if "save_module" in getattr(command, "own", ()) and str(values["output"]).endswith(TENSORS):
+        yield SetOption("save_module", values["output"])
+
+
+def find_setting(context: Any, name: str) -> OptionSetting | None:
+    """The setting that an option's value comes from, if any."""
+    source = context.get_parameter_source(name)
+    if source is None or source.name != "DEFAULT_MAP":
+        return None
+    found: OptionSetting = context.find_root().obj[command_path(context), name]
+    return found
+
+
+def unset_option(context: Any, name: str) -> None:
+    """Reset the option as if it were not set."""
+    parameter = next(one for one in context.command.params if one.name == name)
+    context.default_map = {
+        other: value for other, value in context.default_map.items() if other != name
+    }
+    value, source = parameter.consume_value(context, {})
+    context.params[name] = parameter.process_value(context, value)
+    context.set_parameter_source(name, source)
+
+
+def resolve_options(words: Sequence[str]) -> dict[str, Any]:
+    """Every option of a command line with its value: typed, set, or the default."""
+    whole = root_command()
+    name, *rest = words
+    defaults = build_default_map(collect_settings(whole)).get(name, {})
+    context = whole.commands[name].make_context(f"attn {name}", rest, default_map=defaults)
+    return dict(context.params)

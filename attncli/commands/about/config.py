@@ -1,15 +1,20 @@
 """`attn config`"""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attncli.cli.command_tree import command_path
+from attncli.cli.command_tree import (
+    command_path,
+    is_typed_on_command_line,
+    make_command_context,
+)
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.options import Argument
 
 if TYPE_CHECKING:
-    from attncli.cli.config.settings import OptionSetting
+    from attncli.cli.config.settings import OptionSetting, Settings
 
 EXAMPLES = """
 attn config show
@@ -41,31 +46,43 @@ def show(
     [checks.NAME] are what `attn ci` runs. Options that run code, write or delete count on the command line alone.
     Settings that do not apply to a run are ignored: give its command line to see which.
     """
-    from attncli.cli.config.config_file import load_config_file
+    from attncli.cli.config.settings import load_config_file
     from attncli.commands.about.ci.named_checks import parse_checks
     from attncli.io.standard_streams import write_stdout
 
-    found = list(context.find_root().obj.values())
+    settings: Settings = context.find_root().obj
     if words:
-        lines = describe_run_settings(words, found)
+        lines = list(describe_run_settings(context.find_root().command, words, settings))
     else:
         checks = parse_checks(load_config_file())
-        lines = list(dict.fromkeys(map(str, found)))
+        lines = list(dict.fromkeys(map(str, settings.values())))
         lines += [f"check {check.name}: {check.summary}  ({check.where})" for check in checks]
     write_stdout("".join(f"{line}\n" for line in lines or ["nothing is set"]))
     return 0
 
 
-def describe_run_settings(words: list[str], settings: "list[OptionSetting]") -> list[str]:
-    """List the settings for the command of `words`, each with whether it applies to this run."""
-    from attncli.cli.config.defaults import make_default_describer
+def describe_run_settings(root: Any, words: list[str], settings: "Settings") -> Iterable[str]:
+    """Describe the settings for the command of `words`, each with whether it applies to this run."""
+    from attncli.cli.config.settings import build_default_map, resolve_settings
+    from attncli.cli.option_spelling import replace_parameters_by_options
 
-    context, fate = make_default_describer(words)
-    path = command_path(context)
-    own = {one.option.name: f"{one}: {fate(one.option)}" for one in settings if one.command == path}
+    context = make_command_context(root, words, build_default_map(settings), obj=settings)
+    path, left_out = command_path(context), resolve_settings(context).left_out
+
+    def describe_fate(one: "OptionSetting") -> str:
+        if is_typed_on_command_line(context, one.option.name):
+            return "the command line says otherwise"
+        why = left_out.get(one.option.name)
+        return f"left out: {replace_parameters_by_options(why)}" if why else "applies"
+
+    own = {
+        one.option.name: f"{one}: {describe_fate(one)}"
+        for one in settings.values()
+        if one.command == path
+    }
     if "revision" in getattr(context.command.callback, "options", ()):
-        for one in settings:
+        for one in settings.values():
             if one.of_any_model:
                 has_none = f"left out: {' '.join(path)} has no {one.option.opts[0]}"
                 own.setdefault(one.option.name, f"{one}: {has_none}")
-    return list(own.values())
+    return own.values()

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.cli.command_tree import Path as CommandPath
 from attncli.cli.command_tree import (
+    CommandPath,
     command_path,
     is_typed_on_command_line,
     parse_command,
@@ -105,7 +105,7 @@ def compare_verdicts(
 
 def build_accept_command(name: str) -> str:
     """The command line that makes the check's report its baseline."""
-    from attncli.cli.config.config_file import CONFIG
+    from attncli.cli.config.settings import CONFIG
 
     config = os.environ.get(CONFIG)
     words = ["attn", "ci", "--accept", name, *(["--config", config] if config else [])]

@@ -31,7 +31,7 @@ EXIT_CODE = Definition(
 def check_names() -> list[str]:
     """List the checks of the configuration file, or of the file named on the line; none if it is
     broken."""
-    from attncli.cli.config.config_file import load_config_file
+    from attncli.cli.config.settings import load_config_file
     from attncli.cli.shell_completion import find_config_argument
     from attncli.commands.about.ci.named_checks import parse_checks
 
@@ -85,7 +85,7 @@ def ci(
     import tempfile
 
     from attncli import gates
-    from attncli.cli.config.config_file import load_config_file
+    from attncli.cli.config.settings import load_config_file
     from attncli.cli.writer import validate_output_options, write_report
     from attncli.commands.about.ci.check_runs import run_check
     from attncli.commands.about.ci.named_checks import parse_checks

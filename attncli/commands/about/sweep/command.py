@@ -20,14 +20,13 @@ from attncli.commands.about.sweep.swept_models import (
     read_report_if_complete,
 )
 from attncli.declare.commands import MODEL_COMMANDS, import_function
-from attncli.declare.option_groups import flatten_parameters, list_group_parameters
 from attncli.declare.option_value_conversion import (
     convert_value,
     declare_python_keyword,
     list_other_names,
     split_annotation,
 )
-from attncli.declare.options import Option
+from attncli.declare.options import Option, flatten_parameters, list_group_parameters
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError, add_article, make_unknown_name_error
 from attncli.gates import Condition

@@ -71,7 +71,7 @@ def sweep(
     The table does not depend on the engine.
     """
     from attncli import gates
-    from attncli.cli.config.option_values import resolve_options
+    from attncli.cli.config.settings import resolve_options
     from attncli.cli.writer import validate_output_options, write_report
     from attncli.commands.about.sweep.command import SweepRequest, plan_sweep, run_sweep
     from attncli.io.atomic_files import require_folder

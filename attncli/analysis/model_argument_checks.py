@@ -1,6 +1,7 @@
 """Checks of SOURCE and the model options before anything heavy is imported."""
 
 from attncli.declare.dry_run import STAGE
+from attncli.models.files.local_folder import FetchSettings, find_local_folder
 from attncli.options.model import CheckpointOptions, TextOptions
 from attncli.sources import Source
 
@@ -11,11 +12,10 @@ def check_options_before_loading(
     """Validate options and the model's folder before anything heavy is imported."""
     model.build_load_options(seed)
     inputs.build_requested_input(tokens, seed)
-    from attncli.models.files.config_checks import read_config
-    from attncli.models.files.local_folder import FetchSettings, find_local_folder
-    from attncli.models.files.weight_files import refuse_unreadable_weights
-
     if source.kind == "folder":
+        from attncli.models.files.config_checks import read_config
+        from attncli.models.files.weight_files import refuse_unreadable_weights
+
         folder = find_local_folder(source).folder
         read_config(folder)
         refuse_unreadable_weights(folder, model.allow_pickle)

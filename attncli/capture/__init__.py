@@ -44,8 +44,6 @@ saved_maps               maps in files, saved here or by other programs
 from attncli.capture.attention_capture import STRIP_MEMORY, capture_attention
 from attncli.capture.strips.attention_interface import Strip, observe_in_rounds
 from attncli.capture.strips.attention_sites import AttentionSite, MapShape
-from attncli.capture.strips.output_gates import observe_gates
-from attncli.capture.strips.output_projections import observe_projections
 from attncli.capture.verification import VerifiedCapture, verify_capture
 
 __all__ = [
@@ -55,8 +53,6 @@ __all__ = [
     "Strip",
     "VerifiedCapture",
     "capture_attention",
-    "observe_gates",
     "observe_in_rounds",
-    "observe_projections",
     "verify_capture",
 ]

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError
-from attncli.processes.collectives import gather_from_ranks
 from attncli.processes.resume_cache import Keep, compute_without_cache
 
 T = TypeVar("T")
@@ -63,6 +62,8 @@ def share_work(
     if not read_launch_environment().is_distributed:
         keep = keep if len(items) > 1 else compute_without_cache
         return [keep(name(item), partial(work, item)) for item in items]
+    from attncli.processes.collectives import gather_from_ranks
+
     names = [name(item) for item in items]
     require_same_work_on_ranks(gather_from_ranks(names))
     if WORK.together:

@@ -24,12 +24,13 @@ from attncli.analysis.prepare import HEADS, PreparedModel, Requirement, prepare_
 from attncli.declare.options import is_whole_number
 from attncli.errors import UsageError, format_count
 from attncli.forward_types import Kwargs
-from attncli.models.inputs.extra_inputs import WORDS, find_extra_inputs
+from attncli.models.inputs.extra_inputs import find_extra_inputs
 from attncli.models.inputs.input_options import RequestedInput
-from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.model_inputs import TextEncoder, make_inputs, make_text_input
+from attncli.models.inputs.model_input import WORDS, ModelInput, label_tokens_by_ids
+from attncli.models.inputs.model_inputs import make_inputs
 from attncli.models.inputs.padding import remove_padding
-from attncli.models.inputs.tokenizing import EncodedText, label_tokens_by_ids
+from attncli.models.inputs.text_inputs import TextEncoder, make_text_input
+from attncli.models.inputs.tokenizing import EncodedText
 from attncli.models.inputs.user_inputs import bind_arguments, is_id_list, to_torch
 from attncli.models.inputs.vocabulary_and_positions import max_positions
 from attncli.models.loading.in_memory.eval_mode import eval_mode

@@ -36,7 +36,7 @@ from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.one_pass.compiled_library import SWITCH, find_library
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._metric_accumulator import measure_maps
-from attncli.models.inputs.repeated_tokens import make_repeated_tokens
+from attncli.models.inputs.synthetic_texts import make_repeated_tokens
 from attncli.models.random.random_models import build_model
 
 REPEATS = 4

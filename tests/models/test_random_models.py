@@ -112,7 +112,7 @@ def test_sizes_are_those_asked_for(
 
 def test_words_mean_every_stack_and_dots_mean_one() -> None:
     both = {"encoder_layers": 3, "decoder_layers": 3}
-    assert resolve_sizes(BartConfig(), {"layers": "3"}) == both
+    assert resolve_sizes("bart", BartConfig(), {"layers": "3"}) == both
     beside = build_model("clip", {"tiny": "", "layers": 3}, seed=0).config
     assert beside.text_config.num_hidden_layers == beside.vision_config.num_hidden_layers == 3
     one = build_model("clip", {"tiny": "", "text_config.num_hidden_layers": 3}, seed=0).config

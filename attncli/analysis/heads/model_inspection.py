@@ -76,9 +76,12 @@ from attncli.capture.strips.attention_sites import LINEAR
 from attncli.errors import AttnError, format_count
 from attncli.metrics.activations._state import ActivationPeak
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
-from attncli.models.inputs.repeated_tokens import DRAWS, make_repeated_tokens
-from attncli.models.inputs.shuffled_tokens import shuffle_tokens
-from attncli.models.inputs.synthetic_texts import make_synthetic_texts
+from attncli.models.inputs.synthetic_texts import (
+    DRAWS,
+    make_repeated_tokens,
+    make_synthetic_texts,
+    shuffle_tokens,
+)
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import indices_of_rank

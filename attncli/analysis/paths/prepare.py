@@ -12,8 +12,7 @@ from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.analysis.prepare import NOT_HALF, Requirement, load_in_dtype, prepare_model
 from attncli.declare.dry_run import stop_here_in_dry_run
 from attncli.errors import InputError, make_unknown_name_error
-from attncli.models.inputs.extra_inputs import WORDS
-from attncli.models.inputs.model_input import ModelInput
+from attncli.models.inputs.model_input import WORDS, ModelInput
 from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
 from attncli.models.loading.device_placement import require_one_device
 from attncli.models.loading.load import load_model

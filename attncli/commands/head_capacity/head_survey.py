@@ -29,7 +29,7 @@ from attncli.errors import AttnError
 from attncli.fits._types import FitRequest
 from attncli.head_weights.head import Reader
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
-from attncli.models.inputs.shuffled_tokens import shuffle_tokens
+from attncli.models.inputs.synthetic_texts import shuffle_tokens
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.progress import Progress, ignore_progress
 from attncli.records import RANDOM, SHUFFLED, Report, Row

@@ -34,8 +34,7 @@ from attncli.commands.sensitivity.report import (
     format_headline,
 )
 from attncli.errors import InputError, UsageError
-from attncli.models.inputs.extra_inputs import WORDS
-from attncli.models.inputs.model_input import ModelInput
+from attncli.models.inputs.model_input import WORDS, ModelInput
 from attncli.models.inputs.vocabulary_and_positions import max_positions
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.progress import Progress, ignore_progress

@@ -5,15 +5,13 @@ do not enter it, so that two copies of the same weights have the same hash howev
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.io.safetensors_arrays import read_bytes
-from attncli.io.safetensors_headers import TensorOffset
 
 CHUNK = 1 << 22
 """Bytes read at a time; a multiple of every width."""
@@ -76,23 +74,3 @@ def refuse_non_finite(weight: WeightBytes, chunk: NDArray[np.uint8], start: int)
     raise InputError(
         f"{weight.where}: tensor {weight.name} holds {kind} at {at}: weights that are no numbers cannot be analysed."
     )
-
-
-def iter_stored_weights(places: Mapping[str, TensorOffset]) -> Iterator[WeightBytes]:
-    """Iterate over the tensors of safetensors files; none is read whole or mapped into memory."""
-    for name, place in sorted(places.items()):
-        yield WeightBytes(str(place.path), name, place.dtype, place.shape, read_chunks(place))
-
-
-def read_chunks(place: TensorOffset) -> Iterator[NDArray[np.uint8]]:
-    """Read a tensor's bytes in chunks; each chunk overwrites the one before."""
-    room = np.empty(min(CHUNK, place.size), np.uint8)
-    for start in range(0, place.size, CHUNK):
-        chunk = room[: place.size - start]
-        read_bytes(place.path, [place.offset + start], chunk[None])
-        yield chunk
-
-
-def split_into_chunks(whole: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
-    for start in range(0, whole.size, CHUNK):
-        yield whole[start : start + CHUNK]

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from attncli.errors import InputError, add_article
-from attncli.models.files.hashing import WeightBytes, hash_weights, split_into_chunks
+from attncli.models.files.hashing import CHUNK, WeightBytes, hash_weights
 
 STORED_AS = {
     torch.float64: "F64",
@@ -47,6 +47,5 @@ def hash_state_dict(where: str, state: Mapping[str, Any]) -> str:
 
 def weight_bytes(where: str, name: str, tensor: torch.Tensor) -> WeightBytes:
     flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return WeightBytes(
-        where, name, name_stored_dtype(tensor), tuple(tensor.shape), split_into_chunks(flat)
-    )
+    chunks = (flat[start : start + CHUNK] for start in range(0, flat.size, CHUNK))
+    return WeightBytes(where, name, name_stored_dtype(tensor), tuple(tensor.shape), chunks)

@@ -1,12 +1,17 @@
-"""Find the weight files of a model folder: one, or the shards that an index names."""
+"""Find the weight files of a model folder: one, or the shards that an index names; read their bytes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from attncli.errors import InputError, list_first_names
 from attncli.io.json_files import read_json
+from attncli.io.safetensors_arrays import read_bytes
 from attncli.io.safetensors_headers import TensorOffset, read_tensor_offsets
+from attncli.models.files.hashing import CHUNK, WeightBytes
 
 ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
@@ -137,3 +142,18 @@ def refuse_mismatched_index(index: Path, places: Mapping[str, TensorOffset]) -> 
 
 def has_safetensors(folder: Path) -> bool:
     return any(folder.glob("*.safetensors")) or any(folder.glob("*.safetensors.index.json"))
+
+
+def iter_stored_weights(places: Mapping[str, TensorOffset]) -> Iterator[WeightBytes]:
+    """Iterate over the tensors of safetensors files; none is read whole or mapped into memory."""
+    for name, place in sorted(places.items()):
+        yield WeightBytes(str(place.path), name, place.dtype, place.shape, read_chunks(place))
+
+
+def read_chunks(place: TensorOffset) -> Iterator[NDArray[np.uint8]]:
+    """Read a tensor's bytes in chunks; each chunk overwrites the one before."""
+    room = np.empty(min(CHUNK, place.size), np.uint8)
+    for start in range(0, place.size, CHUNK):
+        chunk = room[: place.size - start]
+        read_bytes(place.path, [place.offset + start], chunk[None])
+        yield chunk

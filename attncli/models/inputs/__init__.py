@@ -1,7 +1,8 @@
 """The inputs of a model: one text at a time, never padded.
 
 input_options             options, checked before any heavy import
-model_inputs              texts, token ids, random tokens or images as the model's arguments
+model_inputs              what the options name as the model's arguments; random tokens, images or sounds
+text_inputs               texts and token ids as its arguments
 padding                   remove padding from one text
 split_batch               split a batch
 user_inputs               inputs given by a Python caller
@@ -11,8 +12,6 @@ tokenizing                the folder's tokenizer
 token_strings             the text of each token
 vocabulary_and_positions  which ids and lengths a model knows
 extra_inputs              what a forward needs in addition to ids
-shuffled_tokens           the same tokens in another order
-repeated_tokens           random tokens, repeated twice
-synthetic_texts           needles far back, and Markov chains
+synthetic_texts           random tokens repeated twice, needles far back, Markov chains, shuffled tokens
 model_input               one text, image or sound as the model's keyword arguments
 """

@@ -16,6 +16,8 @@ from attncli.capture.verification import output_tensors
 from attncli.errors import InputError, UsageError, join_parameters
 from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature
+from attncli.models.inputs.input_options import TEXT_OPTIONS
+from attncli.models.inputs.model_input import WORDS
 from attncli.models.random.dummy_inputs import (
     accepts_inputs,
     list_required_inputs,
@@ -23,13 +25,11 @@ from attncli.models.random.dummy_inputs import (
     make_named_inputs,
 )
 
-WORDS = "input_ids"
 OF_WORDS = frozenset({WORDS, "decoder_input_ids"})
 SHORT = 12
 """Tokens of the input on which these are determined."""
 LONG = 256
 """More tokens than any synthetic text has."""
-TEXT_OPTIONS = ["text", "text_file", "token_ids"]
 
 
 @dataclass(frozen=True, slots=True)

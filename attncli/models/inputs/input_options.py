@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from attncli.errors import UsageError
-from attncli.models.inputs.token_id_lists import FILE, parse_ids
+
+TEXT_OPTIONS = ["text", "text_file", "token_ids"]
+"""Options that name a text."""
 
 MOST_SAMPLES = 10_000
 """All samples are drawn before the first is measured."""
@@ -38,8 +40,9 @@ def refuse_impossible_input(options: RequestedInput) -> None:
     ):
         if size is not None and size < 1:
             raise UsageError(f"`{name}={size}`: it must be at least 1.")
-    for text in options.token_ids:
-        if not text.startswith(FILE):
-            parse_ids(text)
+    if options.token_ids:
+        from attncli.models.inputs.token_id_lists import refuse_malformed_ids
+
+        refuse_malformed_ids(options.token_ids)
     if options.samples > MOST_SAMPLES:
         raise UsageError(f"`samples={options.samples!r}`: it must be at most {MOST_SAMPLES:,}.")

@@ -8,7 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.forward_types import Inputs
+from attncli.forward_types import Inputs, Kwargs
+
+WORDS = "input_ids"
+"""The argument of a text's token ids."""
 
 Shapes = tuple[tuple[object, ...], ...]
 """What inputs of one batch have in common."""
@@ -70,6 +73,20 @@ class ModelInput:
         """How the report describes the text, beyond its name."""
         drawn = {"drawn_beside": list(self.beside)} if self.beside else {}
         return {"name": self.name, "tokens": self.tokens, "sha256": self.sha256, **drawn}
+
+
+def label_tokens_by_ids(ids: Sequence[int]) -> list[str]:
+    """Labels where there is no tokenizer: the ids."""
+    return [str(each) for each in ids]
+
+
+def decoder_labels(kwargs: Kwargs, labels: Sequence[str]) -> tuple[str, ...]:
+    """The decoder's labels: the encoder's, by id; start tokens are labelled by id, and sounds not at all."""
+    moved, ids = kwargs.get("decoder_input_ids"), kwargs.get(WORDS)
+    if moved is None or ids is None or moved.dim() > 2:
+        return ()
+    known = dict(zip(ids[0].tolist(), labels, strict=True))
+    return tuple(known.get(each, str(each)) for each in moved[0].tolist())
 
 
 def tensor_bytes(tensor: Tensor) -> bytes:

@@ -1,15 +1,25 @@
-"""Synthetic texts that reveal heads that copy: needles far back in random tokens, and Markov chains of a few tokens."""
+"""Texts that reveal what heads do: random tokens repeated twice, needles far back in random tokens, Markov chains of a few
+tokens; and the user's text with its tokens shuffled, as a control."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attncli.models.inputs.repeated_tokens import token_argument_names
+from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.models.inputs.extra_inputs import is_reading_ids_alone
+from attncli.models.inputs.model_input import WORDS, ModelInput
 from attncli.models.inputs.vocabulary_and_positions import max_positions, ordinary_ids
+from attncli.models.random.dummy_inputs import list_required_inputs
 
+PERIOD = 24
+"""Tokens before the repeat: enough pairs for a mean, and short enough to cost little."""
+SHORTEST_PERIOD = 4
+DRAWS = 8
+"""Number of draws: what a head does on one draw it may not do on the next."""
 TEXTS = 3
 """Texts of each kind: their mean has a standard deviation, and costs few passes."""
 NEEDLES, COPIED, LENGTH = 4, 6, 168
@@ -20,6 +30,43 @@ SYMBOLS, STEPS = 3, 96
 """The number of different tokens of a Markov chain, and its length."""
 SHORTEST = 16
 """The shortest text: in shorter ones nothing is far back."""
+PLACES = "position_ids"
+"""Positions are not shuffled, or nothing would have moved."""
+
+
+class RepeatedTokens(NamedTuple):
+    kwargs: dict[str, Tensor]
+    """A batch of `DRAWS`."""
+    period: int
+    """Tokens before the repeat, all different."""
+
+    def select_draw(self, draw: int) -> dict[str, Tensor]:
+        """One draw as a batch of one."""
+        return {name: ids[draw : draw + 1] for name, ids in self.kwargs.items()}
+
+
+def make_repeated_tokens(body: PreTrainedModel, seed: int) -> RepeatedTokens | None:
+    """Draw random tokens, each text repeated twice; None if the model does not read tokens alone or has too few positions."""
+    names = token_argument_names(body)
+    if names is None:
+        return None
+    most = max_positions(body)
+    known = ordinary_ids(body)
+    period = min(PERIOD, len(known), PERIOD if most is None else most // 2)
+    if period < SHORTEST_PERIOD:
+        return None
+    generator = torch.Generator().manual_seed(seed)
+    drawn = [torch.randperm(len(known), generator=generator)[:period] for _ in range(DRAWS)]
+    half = known[torch.stack(drawn)]
+    ids = torch.cat([half, half], dim=1).to(body.device)
+    return RepeatedTokens(dict.fromkeys(names, ids), period)
+
+
+def token_argument_names(body: PreTrainedModel) -> set[str] | None:
+    """Argument names of a model that reads tokens alone; None for any other."""
+    if isinstance(body, ForeignModule) or not is_reading_ids_alone(body):
+        return None
+    return set(list_required_inputs(body))
 
 
 class SyntheticText(NamedTuple):
@@ -80,3 +127,21 @@ def make_markov_chain(known: Tensor, most: int, generator: torch.Generator) -> T
 
 
 MADE: Mapping[str, Chosen] = {"needles": make_tokens_with_repeats, "markov": make_markov_chain}
+
+
+def shuffle_tokens(text: ModelInput, seed: int) -> ModelInput | None:
+    """Shuffle all but the first and last token, which may be special; None if the model reads no tokens."""
+    ids = text.kwargs.get(WORDS)
+    if ids is None or ids.dim() != 2:
+        return None
+    tokens = ids.shape[1]
+    generator = torch.Generator().manual_seed(seed)
+    inner = torch.randperm(max(0, tokens - 2), generator=generator) + 1
+    order = torch.cat([torch.tensor([0]), inner, torch.tensor([tokens - 1])])[:tokens].to(
+        ids.device
+    )
+    moved = dict(text.kwargs)
+    for name, value in text.kwargs.items():
+        if isinstance(value, Tensor) and value.dim() == 2 and value.shape[1] == tokens:
+            moved[name] = value if name == PLACES else value[:, order]
+    return replace(text, name=f"{text.name}, shuffled", kwargs=moved)

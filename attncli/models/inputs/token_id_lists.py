@@ -30,6 +30,13 @@ def read_id_lists(files: Sequence[str]) -> list[Named]:
     return found
 
 
+def refuse_malformed_ids(files: Sequence[str]) -> None:
+    """Refuse ids of the command line that are no numbers; files are read later."""
+    for text in files:
+        if not text.startswith(FILE):
+            parse_ids(text)
+
+
 def parse_ids(text: str) -> list[int]:
     numbers = parse_whole_numbers(text.split(","))
     if numbers is None:

@@ -179,8 +179,3 @@ def encode_text(
             f"it is not made for this text, or not read right: {ADVICE}."
         )
     return found
-
-
-def label_tokens_by_ids(ids: Sequence[int]) -> list[str]:
-    """Labels where there is no tokenizer: the ids."""
-    return [str(each) for each in ids]

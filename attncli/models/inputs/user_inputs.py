@@ -16,9 +16,8 @@ from attncli.capture.undetected_attention import explain_uncaptured_attention
 from attncli.errors import InputError, UsageError, add_article, join_parameters, quote_parameter
 from attncli.forward_types import Args, Inputs
 from attncli.models.forward_signatures import forward_signature
-from attncli.models.inputs.extra_inputs import WORDS
 from attncli.models.inputs.input_options import RequestedInput
-from attncli.models.inputs.model_input import ModelInput, Shapes, cast_inputs, input_shapes
+from attncli.models.inputs.model_input import WORDS, ModelInput, Shapes, cast_inputs, input_shapes
 from attncli.models.inputs.split_batch import split_batch
 from attncli.models.inputs.vocabulary_and_positions import refuse_too_long_text
 from attncli.models.loading.loaded_model import LoadedModel

@@ -22,7 +22,6 @@ from attncli.errors import (
     make_unknown_name_error,
 )
 from attncli.models.casting import cast_model
-from attncli.models.files.config_checks import refuse_oversized_values
 from attncli.models.layer_configs import text_config
 from attncli.models.library_errors import (
     describe_division_by_config_size,
@@ -30,9 +29,6 @@ from attncli.models.library_errors import (
 )
 from attncli.models.model_classes import body_class, body_classes, iter_configs
 from attncli.models.quiet_libraries import silence_libraries
-from attncli.models.random.size_overrides import apply_sizes, check_size_overrides, resolve_sizes
-from attncli.models.random.tiny_configs import tiny_config
-from attncli.models.random.tiny_sizes import TinySizeUnits
 from attncli.resource_limits import require_memory
 
 LARGEST_DEFAULT = 250_000_000
@@ -127,8 +123,13 @@ def make_config(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig,
         return make_tiny_config(arch, sizes), True, ""
     config = CONFIG_MAPPING[arch]()
     if sizes:
-        resolved = resolve_sizes(config, sizes)
-        refuse_oversized_values(f"random:{arch}", resolved, LimitError)
+        from attncli.models.random.size_overrides import (
+            apply_sizes,
+            check_size_overrides,
+            resolve_sizes,
+        )
+
+        resolved = resolve_sizes(arch, config, sizes)
         try:
             config = apply_sizes(config, resolved)
         except AttnError:
@@ -162,8 +163,11 @@ def set_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
 
 def make_tiny_config(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
     """Make the type's tiny config; sizes given by a word scale all others."""
-    resolved = resolve_sizes(CONFIG_MAPPING[arch](), sizes)
-    refuse_oversized_values(f"random:{arch}", resolved, LimitError)
+    from attncli.models.random.size_overrides import check_size_overrides, resolve_sizes
+    from attncli.models.random.tiny_configs import tiny_config
+    from attncli.models.random.tiny_sizes import TinySizeUnits
+
+    resolved = resolve_sizes(arch, CONFIG_MAPPING[arch](), sizes)
     words = {
         UNITS[name.replace("_", "-")]: int(value)
         for name, value in sizes.items()

@@ -9,7 +9,8 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-from attncli.errors import UsageError, make_unknown_name_error
+from attncli.errors import LimitError, UsageError, make_unknown_name_error
+from attncli.models.files.config_checks import refuse_oversized_values
 from attncli.models.layer_configs import config_value
 
 Given = Mapping[str, Any]
@@ -64,8 +65,8 @@ WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 WHOLE = "a whole number"
 
 
-def resolve_sizes(config: PreTrainedConfig, sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """Resolve words to the config's own dotted names, with values of the attributes' types."""
+def resolve_sizes(arch: str, config: PreTrainedConfig, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Resolve words to the config's own dotted names, with values of the attributes' types that some model could have."""
     own = dict(iter_attributes(config))
     resolved: dict[str, Any] = {}
     for name, value in sizes.items():
@@ -74,6 +75,7 @@ def resolve_sizes(config: PreTrainedConfig, sizes: Mapping[str, Any]) -> dict[st
             known = {*(word for word in WORDS if match_attributes(config, own, word)), *own, "tiny"}
             raise make_unknown_name_error(f"size of model type '{config.model_type}'", name, known)
         resolved |= {path: convert_size(name, value, own[path]) for path in paths}
+    refuse_oversized_values(f"random:{arch}", resolved, LimitError)
     return resolved
 
 

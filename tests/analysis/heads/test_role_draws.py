@@ -19,7 +19,7 @@ from attncli.analysis.heads.model_inspection import HeadPlan, observe_repeated_t
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture import verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
-from attncli.models.inputs.repeated_tokens import DRAWS, make_repeated_tokens
+from attncli.models.inputs.synthetic_texts import DRAWS, make_repeated_tokens
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.records import Row
 

@@ -22,8 +22,7 @@ from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_strongest_pair
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.model_structure.blocks import find_block_stacks
-from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.model_inputs import decoder_labels
+from attncli.models.inputs.model_input import ModelInput, decoder_labels
 from attncli.records import Row
 from attncli.render._cells import format_token_pair
 
@@ -216,7 +215,7 @@ def test_a_decoder_of_several_codes_a_step_has_no_labels() -> None:
     """Such as dia's, whose steps are a code of every channel."""
     import torch
 
-    from attncli.models.inputs.model_inputs import decoder_labels
+    from attncli.models.inputs.model_input import decoder_labels
 
     kwargs = {"input_ids": torch.arange(3)[None], "decoder_input_ids": torch.zeros(1, 4, 9).long()}
     assert decoder_labels(kwargs, ["a", "b", "c"]) == ()

@@ -31,8 +31,7 @@ from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._metric_accumulator import measure_maps
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.repeated_tokens import make_repeated_tokens
-from attncli.models.inputs.shuffled_tokens import shuffle_tokens
+from attncli.models.inputs.synthetic_texts import make_repeated_tokens, shuffle_tokens
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.records import Report, Row
@@ -159,7 +158,8 @@ def test_learned_sinks_and_windows_are_counted_as_they_are() -> None:
 
 def test_contributions_add_up_to_what_the_attention_writes() -> None:
     """The layer that is found is the one that writes: Σ_h ctx_h W_O,h + b is its output."""
-    from attncli.capture import capture_attention, observe_projections
+    from attncli.capture import capture_attention
+    from attncli.capture.strips.output_projections import observe_projections
 
     for name, outputs in (("gpt2", "h.1.attn.c_proj"), ("bert", "encoder.layer.1.attention.output.dense"), ("llama", "layers.1.self_attn.o_proj"), ("whisper", "decoder.layers.1.encoder_attn.out_proj")):  # fmt: skip
         model, inputs = TINY[name]()

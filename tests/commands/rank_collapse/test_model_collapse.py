@@ -14,7 +14,7 @@ from commands import attn
 from small_checkpoints import BERT, change_config, saved
 from trained_models import trained
 
-from attncli.models.inputs.model_inputs import default_text
+from attncli.models.inputs.text_inputs import default_text
 
 torch.set_num_threads(1)
 

@@ -20,14 +20,13 @@ from attncli.capture import (
     MapShape,
     Strip,
     capture_attention,
-    observe_gates,
-    observe_projections,
 )
 from attncli.capture.linear.linear_heads import NO_LINEAR, LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.model_structure.blocks import BlockStack, observe_states
 from attncli.capture.one_pass.kernel_attention import OnePass
 from attncli.capture.strips.map_statistics import request_statistics
+from attncli.capture.strips.output_projections import observe_projections
 from attncli.errors import InputError, NonFiniteNumbers
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import METRICS
@@ -404,6 +403,8 @@ def capture_projections(
         if "outputs" in extra:
             takes.append(watched.enter_context(observe_projections(body, observer.outputs)))
         if "gates" in extra:
+            from attncli.capture.strips.output_gates import observe_gates
+
             takes.append(watched.enter_context(observe_gates(body, observer.gates)))
 
         def observe_strip(site: AttentionSite, strip: Strip) -> None:

@@ -31,8 +31,8 @@ from attncli.fits._types import FitRequest
 from attncli.fits._verify import FitEvidence, measure_module
 from attncli.head_weights.head import Head
 from attncli.maths.number_format import format_number
-from attncli.models.inputs.extra_inputs import WORDS
-from attncli.models.inputs.tokenizing import label_tokens_by_ids, load_tokenizer
+from attncli.models.inputs.model_input import WORDS, label_tokens_by_ids
+from attncli.models.inputs.tokenizing import load_tokenizer
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report, Row, Scalar

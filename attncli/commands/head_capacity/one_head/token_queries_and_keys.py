@@ -16,7 +16,7 @@ from attncli.errors import InputError, UsageError
 from attncli.head_weights.head import Head
 from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.inputs_for_scores import project_inputs
-from attncli.models.inputs.extra_inputs import WORDS
+from attncli.models.inputs.model_input import WORDS
 from attncli.models.inputs.vocabulary_and_positions import max_positions, vocabulary_size
 from attncli.models.layer_configs import text_config
 from attncli.models.loading.loaded_model import LoadedModel

@@ -14,7 +14,6 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.errors import InputError
-from attncli.models.loading.in_memory.restore_state import restore_model_state
 from attncli.models.loading.isolate_global_state import disable_compiler, without_autocast
 
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
@@ -58,6 +57,8 @@ def refuse_non_finite_rotary_angles(model: PreTrainedModel) -> None:
 @contextmanager
 def eval_mode(model: nn.Module) -> Iterator[None]:
     """Within: evaluation mode, no gradients, no autocast, no compiled code, no cache."""
+    from attncli.models.loading.in_memory.restore_state import restore_model_state
+
     with ExitStack() as stack:
         stack.enter_context(restore_model_state(model))
         for module in model.modules():

@@ -2,30 +2,36 @@
 
 import re
 from collections.abc import Mapping
+from importlib import import_module
 
-from attncli.models.random.random_inputs.images import IMAGES, make_image
 from attncli.models.random.random_inputs.input_sampler import InputSampler, Maker, feature_sequence
-from attncli.models.random.random_inputs.sound import SOUND
-from attncli.models.random.random_inputs.states_and_time_series import OTHERS
-from attncli.models.random.random_inputs.text import TEXT
 
-MAKERS: Mapping[str, Maker] = {**TEXT, **IMAGES, **SOUND, **OTHERS}
-
-ENDINGS: Mapping[str, Maker] = {
-    r"\w+_input_ids": lambda drawn: drawn.random_ids(64, 1, drawn.tokens),
-    r"\w+_attention_mask": TEXT["attention_mask"],
-    r"\w+_pixel_values|\w+_masks": make_image,
-    r"\w+_(embeds|embeddings|features|hidden_states?|states|queries|pos_encoding)": feature_sequence,
-}
-"""By the end of a name, what transformers' forwards mean by it."""
+FAMILIES = ("text", "images", "sound", "states_and_time_series")
+"""The files of makers, each with a table MAKERS; those of what a model does not read are not imported."""
 
 
 def find_maker(name: str) -> Maker | None:
     """Find the maker for a name; None where no maker knows it."""
-    if name in MAKERS:
-        return MAKERS[name]
-    found = (maker for ending, maker in ENDINGS.items() if re.fullmatch(ending, name))
+    for family in FAMILIES:
+        makers: Mapping[str, Maker] = import_module(f"{__name__}.{family}").MAKERS
+        if name in makers:
+            return makers[name]
+    return find_maker_by_ending(name)
+
+
+def find_maker_by_ending(name: str) -> Maker | None:
+    """Find it by the end of the name, what transformers' forwards mean by it."""
+    from attncli.models.random.random_inputs.images import make_image
+    from attncli.models.random.random_inputs.text import all_or_causal_mask
+
+    endings: Mapping[str, Maker] = {
+        r"\w+_input_ids": lambda drawn: drawn.random_ids(64, 1, drawn.tokens),
+        r"\w+_attention_mask": all_or_causal_mask,
+        r"\w+_pixel_values|\w+_masks": make_image,
+        r"\w+_(embeds|embeddings|features|hidden_states?|states|queries|pos_encoding)": feature_sequence,
+    }
+    found = (maker for ending, maker in endings.items() if re.fullmatch(ending, name))
     return next(found, None)
 
 
-__all__ = ["MAKERS", "InputSampler", "Maker", "find_maker"]
+__all__ = ["InputSampler", "Maker", "find_maker"]

@@ -168,7 +168,7 @@ def make_patches_with_positions(drawn: InputSampler) -> Tensor:
     return torch.cat([places, pixels], dim=1).unsqueeze(0)
 
 
-IMAGES: Mapping[str, Maker] = {
+MAKERS: Mapping[str, Maker] = {
     "pixel_values": pixel_values,
     "image": make_image,
     "pixel_values_videos": make_video,

@@ -99,7 +99,7 @@ def mask_of_all_frames(drawn: InputSampler) -> Tensor:
     return torch.ones(1, frame_count(drawn), dtype=torch.long)
 
 
-SOUND: Mapping[str, Maker] = {
+MAKERS: Mapping[str, Maker] = {
     "input_values": waveform,
     "decoder_input_values": feature_sequence,
     "input_features": input_features,

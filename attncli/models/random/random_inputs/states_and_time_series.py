@@ -49,7 +49,7 @@ def past_time_features(drawn: InputSampler) -> Tensor:
     return drawn.draw_floats(*make_past_values(drawn).shape, drawn.size("num_time_features"))
 
 
-OTHERS: Mapping[str, Maker] = {
+MAKERS: Mapping[str, Maker] = {
     "hidden_states": hidden_states,
     "encoder_hidden_states": encoder_states,
     "t_cond": lambda drawn: drawn.draw_floats(1, 1, drawn.width),

@@ -8,7 +8,6 @@ from transformers import PreTrainedConfig
 
 from attncli.models.layer_configs import config_value
 from attncli.models.model_classes import iter_configs
-from attncli.models.random.random_inputs.images import FRAMES, FRAMES_FIRST_IMAGES
 from attncli.models.random.random_inputs.input_sampler import InputSampler, Maker
 
 MARKED, MARKED_PLACES = "image_embeds_position_mask", "latent_query_num"
@@ -33,8 +32,8 @@ def make_ids_at_image_positions(drawn: InputSampler) -> Tensor:
     """[item, position]: ids whose embeddings image features replace, where the model takes both."""
     if MARKED in drawn.names:
         return drawn.random_ids(count_vocabulary_rows(drawn), 1, drawn.size(MARKED_PLACES))
-    token = next(iter(iter_image_token_ids(drawn)), None)
-    if "pixel_values" not in drawn.names or token is None:
+    token = next(iter_image_token_ids(drawn), None) if "pixel_values" in drawn.names else None
+    if token is None:
         return torch.zeros(1, 0, dtype=torch.long)
     return torch.full((1, features_per_image(drawn)), token)
 
@@ -49,6 +48,8 @@ def iter_image_token_ids(drawn: InputSampler) -> Iterator[int]:
 
 def features_per_image(drawn: InputSampler) -> int:
     """Tokens per image: as many as its queries, in every frame of a video."""
+    from attncli.models.random.random_inputs.images import FRAMES, FRAMES_FIRST_IMAGES
+
     if drawn.kind == "pi0":
         return (drawn.size("image_size") // drawn.size("patch_size")) ** 2
     queries = drawn.size("num_query_tokens", default=0)
@@ -118,7 +119,7 @@ def token_boxes(drawn: InputSampler) -> Tensor:
     return found.to(drawn.model.dtype) / 64 if drawn.kind == "bros" else found
 
 
-TEXT: Mapping[str, Maker] = {
+MAKERS: Mapping[str, Maker] = {
     "input_ids": input_ids,
     "decoder_input_ids": decoder_input_ids,
     "qformer_input_ids": lambda drawn: drawn.random_ids(64, 1, drawn.tokens),

@@ -46,7 +46,7 @@ SECONDS = 600
 MEMORY = 8 * 2**30
 LONGEST = 200
 """Letters of a reason."""
-NO_ATTENTION = "no attention was seen"
+NO_ATTENTION = "no attention"
 UNDERSTOOD = "understood"
 RESIDUAL = "log10_residual"
 RESOLVED, EQUAL = -8.0, 1e-6
@@ -90,14 +90,17 @@ def examined(kind: str) -> Result:
     except Exception as error:
         result.runs = f"no: {reason(error)}"
         return result
+    model.config.use_cache = False  # as every model is loaded
     with home(model):
-        result.capture, result.difference = try_capture(model, inputs)
-        if result.difference or (result.capture == "no attention" and "input_ids" in inputs):
-            result.mixers, result.linear = try_mixers(model, inputs)
-        if result.capture != "no attention" or result.mixers:
+        proof, result.capture = try_capture(model, inputs)
+        if proof.sites:
+            result.difference = power_of_ten(proof.difference)
+        if proof.sites or (result.capture == NO_ATTENTION and "input_ids" in inputs):
+            result.mixers, result.linear = try_mixers(model, inputs, proof)
+        if result.capture != NO_ATTENTION or result.mixers:
             result.ablation = try_ablation(model, inputs)
         if result.ablation == UNDERSTOOD and model.dtype == torch.float64:
-            result.exact = try_exact(model, inputs)
+            result.exact = try_exact(model, inputs, proof)
     return result
 
 
@@ -128,14 +131,15 @@ def home(model: PreTrainedModel) -> AbstractContextManager[None]:
     return force_float64() if model.dtype == torch.float64 else nullcontext()
 
 
-def try_capture(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str, str]:
+def try_capture(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[VerifiedCapture, str]:
     try:
         proof = verify_capture(model, inputs)
+    except NoAttention:
+        return NOTHING_ATTENDS, NO_ATTENTION
     except Exception as error:
-        said = reason(error)
-        return ("no attention" if NO_ATTENTION in said else f"refused: {said}"), ""
+        return NOTHING_ATTENDS, f"refused: {reason(error)}"
     ways = {"watched" if site in proof.whole_maps else "strips" for site in proof.sites}
-    return " and ".join(sorted(ways)), power_of_ten(proof.difference)
+    return proof, " and ".join(sorted(ways))
 
 
 def try_ablation(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
@@ -146,11 +150,10 @@ def try_ablation(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     return UNDERSTOOD
 
 
-def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
+def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any], proof: VerifiedCapture) -> str:
     """Whether common row and residual can be carried apart through every variant, to what subtraction finds."""
-    model.config.use_cache = False  # as every model is loaded
     try:
-        anatomy, proof = recognise_block_anatomy(model, inputs), proof_of(model, inputs)
+        anatomy = recognise_block_anatomy(model, inputs)
         subtracted, exact = (
             residuals(CollapseModel(model, anatomy, how, proof.eager_alone), inputs)
             for how in (False, True)
@@ -161,13 +164,6 @@ def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     if apart == math.inf:
         return "refused: a residual that subtraction knows is lost on the way"
     return "equal" if apart < EQUAL else f"differs: by {apart:.1g} in log10 r"
-
-
-def proof_of(model: PreTrainedModel, inputs: Mapping[str, Any]) -> VerifiedCapture:
-    try:
-        return verify_capture(model, inputs)
-    except NoAttention:
-        return NOTHING_ATTENDS
 
 
 def residuals(subject: CollapseModel, inputs: Mapping[str, Any]) -> list[Trajectory]:
@@ -191,14 +187,15 @@ def worst_difference(subtracted: Trajectory, exact: Trajectory) -> float:
     return max((abs(a - b) if math.isfinite(b) else math.inf for a, b in resolved), default=0.0)
 
 
-def try_mixers(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str, str]:
+def try_mixers(
+    model: PreTrainedModel, inputs: Mapping[str, Any], proof: VerifiedCapture
+) -> tuple[str, str]:
     """And those that have maps; none where the model's layers are not found: `ablation` says so."""
     tokens = max((value.shape[1] for value in inputs.values() if value.dim() >= 2), default=0)
+    shapes = proof.shapes
     try:
-        shapes = verify_capture(model, inputs).shapes
-        stacks = find_block_stacks(model, inputs)
-    except NoAttention:
-        shapes, stacks = {}, find_stacks_without_attention(model, inputs)
+        find_stacks = find_block_stacks if proof.sites else find_stacks_without_attention
+        stacks = find_stacks(model, inputs)
     except InputError:
         return "", ""
     found = find_mixers(model, stacks, inputs, shapes, tokens)

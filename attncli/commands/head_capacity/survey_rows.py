@@ -203,8 +203,10 @@ def build_findings(rows: Sequence[Row]) -> Iterator[Finding]:
     if shown:
         least, most = min(shown.values()), max(shown.values())
         keys = f"{least:g}" if least == most else f"{least:g} … {most:g}"
+        noun = "key" if most == 1 else "keys"
         yield Finding(
-            "capacity", f"inputs alone show every random pattern tried with up to {keys} keys a row"
+            "capacity",
+            f"inputs alone show every random pattern tried with up to {keys} {noun} a row",
         )
 
 

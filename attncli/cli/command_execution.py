@@ -5,13 +5,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from attncli.cli.typer_options import set_function_signature
 from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
 from attncli.declare.option_applicability import ANY_MODEL, Applies
 from attncli.declare.options import (
-    Option,
+    declare_option,
     fill_option_groups,
     flatten_parameters,
     list_group_parameters,
@@ -38,9 +38,9 @@ Run = Callable[[Callable[..., Any], dict[str, Any], Any], int]
 class QuietOptions:
     """Options of commands that write a file and no report."""
 
-    quiet: Annotated[
-        bool, Option("--quiet", "-q", help="Print nothing on stderr but errors.", panel="Output")
-    ] = False
+    quiet: bool = declare_option(
+        "--quiet", "-q", default=False, help="Print nothing on stderr but errors.", panel="Output"
+    )
 
 
 def make_command(question: Callable[..., Any], entry: CommandEntry) -> Callable[..., int]:
@@ -56,17 +56,12 @@ def make_command(question: Callable[..., Any], entry: CommandEntry) -> Callable[
 class ProcessOptions(OutputOptions):
     """Options of commands whose work can be distributed."""
 
-    processes: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            panel="Output",
-            applies=Applies(
-                to=ANY_MODEL, why="{setting} divides the texts of a model: leave it out."
-            ),
-            help="Divide a model's texts among N processes started here; the report is that of one. [default: 1]",
-        ),
-    ] = None
+    processes: int | None = declare_option(
+        metavar="N",
+        panel="Output",
+        applies=Applies(to=ANY_MODEL, why="{setting} divides the texts of a model: leave it out."),
+        help="Divide a model's texts among N processes started here; the report is that of one. [default: 1]",
+    )
 
 
 def add_option_group(function: Callable[..., Any], group: type, run: Run) -> Callable[..., int]:

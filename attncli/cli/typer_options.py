@@ -19,6 +19,7 @@ from attncli.declare.options import (
     collect_option_rules,
     fill_option_groups,
     flatten_parameters,
+    list_flags,
 )
 
 NUMBER_METAVARS = {int: "N", int | None: "N", float: "X", float | None: "X"}
@@ -62,15 +63,15 @@ def to_typer_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
         return parameter
     kind, *annotations = get_args(parameter.annotation)
     kind = str if kind is Any else kind  # Python takes arrays there, too
-    converted = [to_typer_option(one, kind) for one in annotations]
+    converted = [to_typer_option(one, parameter.name, kind) for one in annotations]
     return parameter.replace(annotation=Annotated[kind, *converted])
 
 
-def to_typer_option(annotations: Any, kind: Any) -> Any:
+def to_typer_option(annotations: Any, name: str, kind: Any) -> Any:
     """An option with its metavar; that of a number is N or X where it declares none."""
     if isinstance(annotations, Option):
         return typer.Option(
-            *annotations.flags,
+            *list_flags(annotations, name, kind),
             help=annotations.help,
             metavar=annotations.metavar or NUMBER_METAVARS.get(kind),
             autocompletion=make_completion(annotations),

@@ -1,8 +1,7 @@
 """Which options are valid together, and for which kinds of SOURCE: declared with the option itself.
 
-    seeds: Annotated[int | None, Option(applies=Applies(to=("synthetic",)), help="…")] = None
-    path:  Annotated[list[str] | None, Option(applies=Applies(excludes=("sample",)), help="…")] =
-None
+    seeds: int | None = declare_option(applies=Applies(to=("synthetic",)), help="…")
+    path: list[str] | None = declare_option(applies=Applies(excludes=("sample",)), help="…")
 
 `settle` applies these rules to typed options and to settings; nothing else checks options by their
 names.

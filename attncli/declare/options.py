@@ -1,9 +1,10 @@
 """How options are declared, once for Python and for the command line: each with its type, its default, one sentence.
 
-    tokens: Annotated[int | None, Option(metavar="N", help="Longest text.")] = None
+    tokens: int | None = declare_option(metavar="N", help="Longest text.")
 
 The name is the field's own: `tokens=` in Python, `--tokens` on the command line. Options that several questions
-share are the fields of a dataclass, a group. Nothing here knows typer.
+share are the fields of a dataclass, a group; those of one question may be its parameters, and are declared in their
+types, `Annotated[int | None, Option(…)] = None`. Nothing here knows typer.
 """
 
 import dataclasses
@@ -11,10 +12,12 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 from attncli.declare.option_applicability import TYPED, Applies
 
+OPTION = "option"
+"""Key of the declaration in a field's metadata."""
 Complete = Callable[[str], list[str]]
 
 NO_OPTIONS = ("how", "return")
@@ -29,10 +32,10 @@ DELETES = Applies(set_by=TYPED, why="deletes files")
 
 @dataclass(frozen=True, slots=True, init=False)
 class Option:
-    """The declaration of an option, in its `Annotated` type."""
+    """The declaration of an option: all but its type and default."""
 
     flags: tuple[str, ...]
-    """Spellings on the command line, where they are not --name: `--skip/--no-skip`, `-o`."""
+    """Spellings on the command line, where they do not follow from name and type: `--output`, `-o`."""
     help: str
     metavar: str | None
     complete: Complete | None
@@ -77,6 +80,21 @@ class Option:
             object.__setattr__(self, name, value)
 
 
+def declare_option(*flags: str, default: Any = None, **described: Any) -> Any:
+    """Declare a field of a group of options: its default, and what an `Option` says of it."""
+    metadata = {OPTION: Option(*flags, **described)}
+    if isinstance(default, list):
+        return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def list_flags(option: Option, name: str, kind: Any) -> tuple[str, ...]:
+    """Spellings on the command line; what may be set either way has two names: `--skip/--no-skip`."""
+    flag = name.replace("_", "-")
+    both = bool in get_args(kind)
+    return option.flags or (f"--{flag}/--no-{flag}" if both else f"--{flag}",)
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """A positional argument of the command line; the first parameter in Python."""
@@ -109,14 +127,14 @@ def list_group_parameters(group: Any) -> Iterator[inspect.Parameter]:
     """A group's fields, each as a keyword."""
     hints = get_type_hints(group, include_extras=True)
     for field in dataclasses.fields(group):
-        default = field.default
+        default, kind = field.default, hints[field.name]
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
         yield inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=default,
-            annotation=hints[field.name],
+            annotation=Annotated[kind, field.metadata[OPTION]] if field.metadata else kind,
         )
 
 

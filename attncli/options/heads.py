@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Annotated
 
-from attncli.declare.options import Option
+from attncli.declare.options import declare_option
 from attncli.errors import UsageError
 from attncli.options.completion import complete_order
 from attncli.options.shared import split_names
@@ -31,27 +30,25 @@ GROUPS = (
 )
 """Groups that `--metric` accepts besides names."""
 
-head_option = partial(Option, panel="Layers and heads")
+head_option = partial(declare_option, panel="Layers and heads")
 
 
 @dataclass(frozen=True)
 class HeadChoice:
     """Which heads are measured."""
 
-    layers: Annotated[
-        list[str],
-        head_option(
-            metavar="N,N-M,…", usual=True, help="Measure only the attention of these layers."
-        ),
-    ] = field(default_factory=list)
-    heads: Annotated[
-        list[str],
-        head_option(
-            metavar="N,N-M,L.H,…",
-            usual=True,
-            help="Measure only these heads; 5.1 is head 1 of layer 5.",
-        ),
-    ] = field(default_factory=list)
+    layers: list[str] = head_option(
+        default=[],
+        metavar="N,N-M,…",
+        usual=True,
+        help="Measure only the attention of these layers.",
+    )
+    heads: list[str] = head_option(
+        default=[],
+        metavar="N,N-M,L.H,…",
+        usual=True,
+        help="Measure only these heads; 5.1 is head 1 of layer 5.",
+    )
 
     def list_set_options(self) -> list[str]:
         """Names of the options that the command line sets."""
@@ -82,33 +79,27 @@ class HeadChoice:
 class HeadOptions(HeadChoice):
     """Which heads are measured, and in which order they are shown."""
 
-    top: Annotated[
-        int | None,
-        head_option(metavar="N", usual=True, help="Show only the first N heads by --sort."),
-    ] = None
-    sort: Annotated[
-        str | None,
-        head_option(
-            metavar="METRIC[:rising]",
-            complete=complete_order,
-            usual=True,
-            help="Show a table of heads, sorted by METRIC. [with --top: the first --metric]",
-        ),
-    ] = None
+    top: int | None = head_option(
+        metavar="N", usual=True, help="Show only the first N heads by --sort."
+    )
+    sort: str | None = head_option(
+        metavar="METRIC[:rising]",
+        complete=complete_order,
+        usual=True,
+        help="Show a table of heads, sorted by METRIC. [with --top: the first --metric]",
+    )
 
 
 @dataclass(frozen=True)
 class LayerHeadOptions:
     """Which layers, and which heads of each."""
 
-    layers: Annotated[
-        list[str],
-        head_option(metavar="N,N-M,…", usual=True, help="Only these layers."),
-    ] = field(default_factory=list)
-    heads: Annotated[
-        list[str],
-        head_option(metavar="N,N-M,…", usual=True, help="Only these heads of each layer."),
-    ] = field(default_factory=list)
+    layers: list[str] = head_option(
+        default=[], metavar="N,N-M,…", usual=True, help="Only these layers."
+    )
+    heads: list[str] = head_option(
+        default=[], metavar="N,N-M,…", usual=True, help="Only these heads of each layer."
+    )
 
 
 def parse_numbers_and_ranges(name: str, texts: list[str]) -> list[int]:

@@ -1,12 +1,18 @@
 """Options of the commands that run a model: which one, how it is loaded, and its input."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.declare.option_applicability import ANY_MODEL, Applies
 from attncli.declare.option_value_conversion import INPUT
-from attncli.declare.options import RUNS_CODE, Argument, Option, number_rows_to_texts
+from attncli.declare.options import (
+    RUNS_CODE,
+    Argument,
+    Option,
+    declare_option,
+    number_rows_to_texts,
+)
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
 from attncli.options.completion import complete_source
@@ -34,8 +40,8 @@ ONE_PROCESS = "`tensor_parallel` splits a model over processes: start them with 
 PLACES = ("device", "device_map", "tensor_parallel")
 """Where the model is loaded: on one device, on several, or partly on each process's own."""
 
-model_option = partial(Option, panel="Model", applies=OF_MODELS, of_any_model=True)
-input_option = partial(Option, panel=INPUT, applies=OF_MODELS, of_any_model=True)
+model_option = partial(declare_option, panel="Model", applies=OF_MODELS, of_any_model=True)
+input_option = partial(declare_option, panel=INPUT, applies=OF_MODELS, of_any_model=True)
 
 HALF = ("bfloat16", "float16")
 
@@ -51,17 +57,14 @@ ARITHMETICS = (AUTO, EXACTLY, PLAIN)
 class FetchOptions:
     """Where a model's files come from."""
 
-    revision: Annotated[
-        str | None,
-        model_option(
-            metavar="NAME",
-            applies=(OF_MODELS, OF_THE_HUB),
-            help="Revision of a Hub model; org/name@revision means the same.",
-        ),
-    ] = None
-    offline: Annotated[
-        bool, model_option("--offline", help="Use only files that are already in the cache.")
-    ] = False
+    revision: str | None = model_option(
+        metavar="NAME",
+        applies=(OF_MODELS, OF_THE_HUB),
+        help="Revision of a Hub model; org/name@revision means the same.",
+    )
+    offline: bool = model_option(
+        default=False, help="Use only files that are already in the cache."
+    )
 
     def list_set_options(self) -> list[str]:
         """Names of the options that the command line sets."""
@@ -78,34 +81,25 @@ class FetchOptions:
 class WeightFileOptions(FetchOptions):
     """Which files of weights are read, without a model of them."""
 
-    allow_pickle: Annotated[
-        bool,
-        model_option(
-            "--allow-pickle",
-            applies=(OF_MODELS, RUNS_CODE),
-            help="Also read .bin files (pickle), not only safetensors.",
-        ),
-    ] = False
+    allow_pickle: bool = model_option(
+        default=False,
+        applies=(OF_MODELS, RUNS_CODE),
+        help="Also read .bin files (pickle), not only safetensors.",
+    )
 
 
 @dataclass(frozen=True)
 class CheckpointOptions(WeightFileOptions):
     """Which files of a model are read, and which are trusted: none by default."""
 
-    allow_missing: Annotated[
-        bool,
-        model_option(
-            "--allow-missing", help="Draw weights that the checkpoint lacks at random, from --seed."
-        ),
-    ] = False
-    trust_remote_code: Annotated[
-        bool,
-        model_option(
-            "--trust-remote-code",
-            applies=(OF_MODELS, RUNS_CODE),
-            help="Run Python code that comes with the checkpoint.",
-        ),
-    ] = False
+    allow_missing: bool = model_option(
+        default=False, help="Draw weights that the checkpoint lacks at random, from --seed."
+    )
+    trust_remote_code: bool = model_option(
+        default=False,
+        applies=(OF_MODELS, RUNS_CODE),
+        help="Run Python code that comes with the checkpoint.",
+    )
 
     def list_set_options_for_runs(self) -> list[str]:
         """Options that do not apply where files are read and no model is run."""
@@ -121,51 +115,40 @@ class CheckpointOptions(WeightFileOptions):
 class PatternModelOptions(CheckpointOptions):
     """The same for models that patterns name, if any; `offline` always applies."""
 
-    offline: Annotated[
-        bool,
-        model_option("--offline", applies=(), help="Use only files that are already in the cache."),
-    ] = False
+    offline: bool = model_option(
+        default=False, applies=(), help="Use only files that are already in the cache."
+    )
 
 
 @dataclass(frozen=True)
 class ModelOptions(CheckpointOptions):
     """How a model is loaded."""
 
-    dtype: Annotated[
-        str | None,
-        model_option(
-            metavar="float64|float32|bfloat16|float16",
-            help="What the model runs in. [default: the file's own, but float32 for float16 on a CPU, which takes 2 to 5 times "
-            "as long; in rank-collapse float64 if that fits in memory]",
-        ),
-    ] = None
-    device: Annotated[
-        str | None,
-        model_option(metavar="cpu|cuda[:N]|mps", help="Device to run on. [default: cpu]"),
-    ] = None
-    device_map: Annotated[
-        str | None,
-        model_option(
-            metavar="auto",
-            applies=Applies(to=ANY_MODEL, excludes=PLACES[:1]),
-            help="Distribute the model over devices with accelerate (extra `big`).",
-        ),
-    ] = None
-    tensor_parallel: Annotated[
-        bool,
-        model_option(
-            "--tensor-parallel",
-            applies=(
-                Applies(to=ANY_MODEL, excludes=PLACES[:2]),
-                Applies(needs=("processes", "torchrun"), why=ONE_PROCESS),
-                Applies(
-                    excludes=("with_random_init", "exact", "arithmetic:exact"),
-                    why="{name} is not understood with {other}: leave one out.",
-                ),
+    dtype: str | None = model_option(
+        metavar="float64|float32|bfloat16|float16",
+        help="What the model runs in. [default: the file's own, but float32 for float16 on a CPU, which takes 2 to 5 times "
+        "as long; in rank-collapse float64 if that fits in memory]",
+    )
+    device: str | None = model_option(
+        metavar="cpu|cuda[:N]|mps", help="Device to run on. [default: cpu]"
+    )
+    device_map: str | None = model_option(
+        metavar="auto",
+        applies=Applies(to=ANY_MODEL, excludes=PLACES[:1]),
+        help="Distribute the model over devices with accelerate (extra `big`).",
+    )
+    tensor_parallel: bool = model_option(
+        default=False,
+        applies=(
+            Applies(to=ANY_MODEL, excludes=PLACES[:2]),
+            Applies(needs=("processes", "torchrun"), why=ONE_PROCESS),
+            Applies(
+                excludes=("with_random_init", "exact", "arithmetic:exact"),
+                why="{name} is not understood with {other}: leave one out.",
             ),
-            help="Split the model over torchrun's processes.",
         ),
-    ] = False
+        help="Split the model over torchrun's processes.",
+    )
 
     def build_load_options(self, seed: int) -> "LoadOptions":
         from attncli.models.loading.load_options import LoadOptions
@@ -178,10 +161,7 @@ class ModelOptions(CheckpointOptions):
         """Refuse options that need several processes in one, or one process in several."""
         several = read_launch_environment().is_distributed
         if self.tensor_parallel and not several:
-            raise UsageError(
-                ONE_PROCESS,
-                about=["tensor_parallel"],
-            )
+            raise UsageError(ONE_PROCESS, about=["tensor_parallel"])
         if self.device_map is not None and several:
             raise UsageError(
                 "`device_map` takes all devices for one process: leave it out under torchrun, where `tensor_parallel` "
@@ -213,39 +193,34 @@ class ModelOptions(CheckpointOptions):
 
 
 text_option = partial(input_option, metavar="TEXT", usual=True, applies=OF_TEXTS)
-SampleCount = Annotated[
-    int | None, input_option(metavar="N", help="Number of random texts or images. [default: 1]")
-]
+sample_option = partial(
+    input_option, metavar="N", help="Number of random texts or images. [default: 1]"
+)
 
 
 @dataclass(frozen=True)
 class TextOptions:
     """The texts that a model reads."""
 
-    text: Annotated[
-        list[str], text_option(help="Text to run on; repeatable. [default: attn's own sample text]")
-    ] = field(default_factory=list)
-    text_file: Annotated[
-        str | None,
-        input_option(
-            metavar="FILE",
-            usual=True,
-            applies=OF_TEXTS,
-            help=("Texts split at blank lines; .jsonl .json .csv .tsv; - is stdin."),
+    text: list[str] = text_option(
+        default=[], help="Text to run on; repeatable. [default: attn's own sample text]"
+    )
+    text_file: str | None = input_option(
+        metavar="FILE",
+        usual=True,
+        applies=OF_TEXTS,
+        help=("Texts split at blank lines; .jsonl .json .csv .tsv; - is stdin."),
+    )
+    token_ids: list[str] = input_option(
+        default=[],
+        metavar="ID,ID,…|@FILE",
+        applies=(*OF_TEXTS, Applies(excludes=KINDS_OF_INPUT[:2])),
+        help=(
+            "Token ids instead of a text; no tokenizer is needed. A file holds JSON lists, or the ids of one text "
+            "per line. Repeatable."
         ),
-    ] = None
-    token_ids: Annotated[
-        list[str],
-        input_option(
-            metavar="ID,ID,…|@FILE",
-            applies=(*OF_TEXTS, Applies(excludes=KINDS_OF_INPUT[:2])),
-            help=(
-                "Token ids instead of a text; no tokenizer is needed. A file holds JSON lists, or the ids of one text "
-                "per line. Repeatable."
-            ),
-            in_words=number_rows_to_texts,
-        ),
-    ] = field(default_factory=list)
+        in_words=number_rows_to_texts,
+    )
 
     def list_set_options(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value]
@@ -273,26 +248,22 @@ class TextOptions:
 class InputOptions(TextOptions):
     """The input of a model."""
 
-    random_tokens: Annotated[
-        int | None,
-        input_option(
-            metavar="N",
-            applies=Applies(to=ANY_MODEL, excludes=KINDS_OF_INPUT[:3]),
-            help="N random token ids, or a random image or sound where a model takes one.",
-        ),
-    ] = None
-    samples: SampleCount = None
+    random_tokens: int | None = input_option(
+        metavar="N",
+        applies=Applies(to=ANY_MODEL, excludes=KINDS_OF_INPUT[:3]),
+        help="N random token ids, or a random image or sound where a model takes one.",
+    )
+    samples: int | None = sample_option()
 
 
 @dataclass(frozen=True)
 class TextsByLengthOptions(TextOptions):
     """Texts cut to several lengths, or random tokens of these lengths."""
 
-    text: Annotated[
-        list[str],
-        text_option(help="Text to cut to each length; repeatable. [default: random tokens]"),
-    ] = field(default_factory=list)
-    samples: SampleCount = None
+    text: list[str] = text_option(
+        default=[], help="Text to cut to each length; repeatable. [default: random tokens]"
+    )
+    samples: int | None = sample_option()
 
 
 StackOption = Annotated[

@@ -1,12 +1,12 @@
 """Options of synthetic networks, and of the variants of any network that are compared."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 from attncli.declare.option_applicability import NETWORKS, Applies
-from attncli.declare.options import Option
+from attncli.declare.options import declare_option
 from attncli.networks.spec import KINDS, SINKHORN_NEEDS_ALL, NetworkSpec
 from attncli.networks.variants import (
     SETS,
@@ -55,10 +55,10 @@ def applies_unless_swept(name: str, *others: Applies) -> tuple[Applies, ...]:
     return (*(others or (OF_NETWORKS,)), Applies(excludes=(f"sweep:{name}",), why=why))
 
 
-network_option = partial(Option, panel="Network", applies=OF_NETWORKS)
+network_option = partial(declare_option, panel="Network", applies=OF_NETWORKS)
 
 
-variant_option = partial(Option, panel="Variants")
+variant_option = partial(declare_option, panel="Variants")
 
 
 @dataclass(frozen=True)
@@ -66,81 +66,50 @@ class NetworkOptions:
     """The synthetic network. `None` = not set, so that a network file can refuse what it fixes
     itself."""
 
-    layers: Annotated[
-        int | None,
-        network_option(
-            usual=True,
-            applies=applies_unless_swept("layers"),
-            help=f"Number of blocks. {format_default('layers')}",
-        ),
-    ] = None
-    tokens: Annotated[
-        int | None,
-        network_option(
-            usual=True,
-            applies=applies_unless_swept("tokens", ANY_RUN),
-            of_any_model=True,
-            help=f"Number of tokens. {format_default('tokens')}",
-        ),
-    ] = None
-    width: Annotated[
-        int | None,
-        network_option(
-            usual=True,
-            applies=applies_unless_swept("width"),
-            help=f"Features per token. {format_default('width')}",
-        ),
-    ] = None
-    heads: Annotated[
-        int | None,
-        network_option(
-            usual=True,
-            applies=applies_unless_swept("heads"),
-            help=f"Heads per layer. {format_default('heads')}",
-        ),
-    ] = None
-    key_width: Annotated[
-        int | None,
-        network_option(help="Width of queries, keys and values per head. [default: width/heads]"),
-    ] = None
-    mlp_width: Annotated[
-        int | None, network_option(help="Hidden width of the MLP. [default: 4 × width]")
-    ] = None
-    norm: Annotated[str | None, declare_kind_option("norm", "Norm of every sub-block.")] = None
-    norm_position: Annotated[
-        str | None,
-        declare_kind_option(
-            "norm_position", "Norm before the sub-block (pre), or after its skip (post)."
-        ),
-    ] = None
-    mask: Annotated[str | None, declare_kind_option("mask", "Attention mask.")] = None
-    positions: Annotated[
-        str | None,
-        declare_kind_option(
-            "positions", "Position encoding: a learned bias per offset, or rotary."
-        ),
-    ] = None
-    attention: Annotated[
-        str | None,
-        declare_kind_option(
-            "attention",
-            "gated multiplies each head's output by a sigmoid; sinkhorn normalises rows and columns.",
-            Applies(only=("sinkhorn",), excludes=MASKS, why=SINKHORN_NEEDS_ALL),
-        ),
-    ] = None
-    activation: Annotated[
-        str | None, declare_kind_option("activation", "Activation of the MLP.")
-    ] = None
-    biases: Annotated[
-        bool | None, network_option("--biases/--no-biases", help="Random biases, or none.")
-    ] = None
-    init_scale: Annotated[
-        float | None,
-        network_option(
-            applies=applies_unless_swept("init-scale"),
-            help=f"Factor on the standard deviation of all weights. {format_default('init_scale')}",
-        ),
-    ] = None
+    layers: int | None = network_option(
+        usual=True,
+        applies=applies_unless_swept("layers"),
+        help=f"Number of blocks. {format_default('layers')}",
+    )
+    tokens: int | None = network_option(
+        usual=True,
+        applies=applies_unless_swept("tokens", ANY_RUN),
+        of_any_model=True,
+        help=f"Number of tokens. {format_default('tokens')}",
+    )
+    width: int | None = network_option(
+        usual=True,
+        applies=applies_unless_swept("width"),
+        help=f"Features per token. {format_default('width')}",
+    )
+    heads: int | None = network_option(
+        usual=True,
+        applies=applies_unless_swept("heads"),
+        help=f"Heads per layer. {format_default('heads')}",
+    )
+    key_width: int | None = network_option(
+        help="Width of queries, keys and values per head. [default: width/heads]"
+    )
+    mlp_width: int | None = network_option(help="Hidden width of the MLP. [default: 4 × width]")
+    norm: str | None = declare_kind_option("norm", "Norm of every sub-block.")
+    norm_position: str | None = declare_kind_option(
+        "norm_position", "Norm before the sub-block (pre), or after its skip (post)."
+    )
+    mask: str | None = declare_kind_option("mask", "Attention mask.")
+    positions: str | None = declare_kind_option(
+        "positions", "Position encoding: a learned bias per offset, or rotary."
+    )
+    attention: str | None = declare_kind_option(
+        "attention",
+        "gated multiplies each head's output by a sigmoid; sinkhorn normalises rows and columns.",
+        Applies(only=("sinkhorn",), excludes=MASKS, why=SINKHORN_NEEDS_ALL),
+    )
+    activation: str | None = declare_kind_option("activation", "Activation of the MLP.")
+    biases: bool | None = network_option(help="Random biases, or none.")
+    init_scale: float | None = network_option(
+        applies=applies_unless_swept("init-scale"),
+        help=f"Factor on the standard deviation of all weights. {format_default('init_scale')}",
+    )
 
     def collect_set_values(self) -> dict[str, int | float | str | bool]:
         """The options that are set."""
@@ -151,29 +120,18 @@ class NetworkOptions:
 class VariantSwitchOptions:
     """One variant, by its switches; unset ones are on."""
 
-    skip: Annotated[
-        bool | None,
-        variant_option(
-            "--skip/--no-skip",
-            help="Run one variant: with the attention's skip connection, or without.",
+    skip: bool | None = variant_option(
+        help="Run one variant: with the attention's skip connection, or without."
+    )
+    mlp: bool | None = variant_option(help="Run one variant: with the MLP, or without.")
+    mlp_skip: bool | None = variant_option(
+        applies=Applies(
+            excludes=("mlp:False",),
+            unless=("False",),
+            why="`mlp_skip` needs the MLP that `mlp=False` removes: drop one of them.",
         ),
-    ] = None
-    mlp: Annotated[
-        bool | None,
-        variant_option("--mlp/--no-mlp", help="Run one variant: with the MLP, or without."),
-    ] = None
-    mlp_skip: Annotated[
-        bool | None,
-        variant_option(
-            "--mlp-skip/--no-mlp-skip",
-            applies=Applies(
-                excludes=("mlp:False",),
-                unless=("False",),
-                why="`mlp_skip` needs the MLP that `mlp=False` removes: drop one of them.",
-            ),
-            help="Run one variant: with the MLP's own skip connection, or without.",
-        ),
-    ] = None
+        help="Run one variant: with the MLP's own skip connection, or without.",
+    )
 
     @property
     def is_any_switch_set(self) -> bool:
@@ -191,33 +149,28 @@ class VariantSwitchOptions:
 class VariantNames:
     """Which variants of the network are compared."""
 
-    variants: Annotated[
-        list[str],
-        variant_option(
-            metavar="NAME,…",
-            complete=complete_variant,
-            usual=True,
-            applies=Applies(
-                excludes=("skip", "mlp", "mlp_skip"),
-                why="give `variants` or single switches such as `skip=False`, not both.",
-            ),
-            help="Variants to compare (see `attn list variants`). [default: paper]",
+    variants: list[str] = variant_option(
+        default=[],
+        metavar="NAME,…",
+        complete=complete_variant,
+        usual=True,
+        applies=Applies(
+            excludes=("skip", "mlp", "mlp_skip"),
+            why="give `variants` or single switches such as `skip=False`, not both.",
         ),
-    ] = field(default_factory=list)
+        help="Variants to compare (see `attn list variants`). [default: paper]",
+    )
 
 
 @dataclass(frozen=True)
 class VariantOptions(VariantNames):
     """Which variants of the network are compared, and whether with their outlier removed."""
 
-    remove_outlier: Annotated[
-        bool,
-        variant_option(
-            "--remove-outlier",
-            applies=Applies(to=NETWORKS),
-            help="Also run every variant with A - 11^T/n in place of A, the published remedy.",
-        ),
-    ] = False
+    remove_outlier: bool = variant_option(
+        default=False,
+        applies=Applies(to=NETWORKS),
+        help="Also run every variant with A - 11^T/n in place of A, the published remedy.",
+    )
 
     def chosen(
         self, switches: VariantSwitchOptions, default: str = "paper"
@@ -245,24 +198,18 @@ model_switch = partial(variant_option, applies=OF_MODELS)
 class NormSwitchOptions:
     """Parts that only a trained model's blocks have."""
 
-    no_norms: Annotated[
-        bool,
-        model_switch("--no-norms", help="Remove the blocks' norms in every variant."),
-    ] = False
-    mlp_norm: Annotated[
-        bool,
-        model_switch(
-            "--mlp-norm",
-            applies=(
-                OF_MODELS,
-                Applies(
-                    excludes=("no_norms",),
-                    why="{other} takes out what {name} leaves: drop one of them.",
-                ),
+    no_norms: bool = model_switch(default=False, help="Remove the blocks' norms in every variant.")
+    mlp_norm: bool = model_switch(
+        default=False,
+        applies=(
+            OF_MODELS,
+            Applies(
+                excludes=("no_norms",),
+                why="{other} takes out what {name} leaves: drop one of them.",
             ),
-            help="Where the MLP is removed, keep the norm after it.",
         ),
-    ] = False
+        help="Where the MLP is removed, keep the norm after it.",
+    )
 
     def applied(self, variants: Mapping[str, AblationSwitches]) -> Mapping[str, AblationSwitches]:
         variants = switch_off_norms(variants) if self.no_norms else variants

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import Option
+from attncli.declare.options import declare_option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.options.completion import complete_entries, complete_names
 from attncli.options.shared import RunOptions, split_names
@@ -50,35 +50,29 @@ OF_ONE_HEAD = Applies(needs=("head",), why="{name} goes with one head: name it w
 class PatternOptions:
     """The patterns to fit."""
 
-    pattern: Annotated[
-        list[str],
-        Option(
-            metavar="NAME[:PARAMETERS]|FILE",
-            applies=OF_ONE_HEAD,
-            complete=complete_pattern,
-            usual=True,
-            help=(
-                "Target pattern (see `attn list patterns`); a sum such as global:2+window:3; a matrix in a file (.npy .npz .mtx .csv "
-                ".safetensors); or the map of a trained head on --text, as in ./model:0.3:top=4. Repeatable. "
-                f"[default: {DEFAULT_PATTERN}]"
-            ),
-            in_words=name_matrices,
+    pattern: list[str] = declare_option(
+        default=[],
+        metavar="NAME[:PARAMETERS]|FILE",
+        applies=OF_ONE_HEAD,
+        complete=complete_pattern,
+        usual=True,
+        help=(
+            "Target pattern (see `attn list patterns`); a sum such as global:2+window:3; a matrix in a file (.npy .npz .mtx .csv "
+            ".safetensors); or the map of a trained head on --text, as in ./model:0.3:top=4. Repeatable. "
+            f"[default: {DEFAULT_PATTERN}]"
         ),
-    ] = field(default_factory=list)
-    length: Annotated[
-        int | None,
-        Option(
-            usual=True,
-            applies=Applies(
-                excludes=("sweep",), why="`sweep='length=...'` sets the length: leave `length` out."
-            ),
-            help=f"Number of tokens. [default: {DEFAULT_LENGTH}, or the length of the file or text]",
+        in_words=name_matrices,
+    )
+    length: int | None = declare_option(
+        usual=True,
+        applies=Applies(
+            excludes=("sweep",), why="`sweep='length=...'` sets the length: leave `length` out."
         ),
-    ] = None
-    causal: Annotated[
-        bool,
-        Option("--causal", usual=True, applies=OF_ONE_HEAD, help="Hide the keys after each query."),
-    ] = False
+        help=f"Number of tokens. [default: {DEFAULT_LENGTH}, or the length of the file or text]",
+    )
+    causal: bool = declare_option(
+        default=False, usual=True, applies=OF_ONE_HEAD, help="Hide the keys after each query."
+    )
 
     @property
     def chosen(self) -> list[str]:
@@ -89,26 +83,23 @@ class PatternOptions:
 class MethodOptions:
     """Which methods make the inputs, and how long they search."""
 
-    method: Annotated[
-        list[str],
-        Option(
-            metavar="NAME[:PARAMETERS],…",
-            complete=complete_method,
-            usual=True,
-            help="auto, or methods of `attn list methods`. [default: auto]",
-        ),
-    ] = field(default_factory=list)
-    widest: Annotated[int, Option(help="Largest width that a search tries. [default: 512]")] = 512
-    allow_unmet: Annotated[
-        bool,
-        Option(
-            "--allow-unmet",
-            help="Exit with 0 although a pattern misses the request or no width was found.",
-        ),
-    ] = False
-    effort: Annotated[
-        int, Option(help="How long `learned` searches, from 1 to 4. [default: 2]")
-    ] = 2
+    method: list[str] = declare_option(
+        default=[],
+        metavar="NAME[:PARAMETERS],…",
+        complete=complete_method,
+        usual=True,
+        help="auto, or methods of `attn list methods`. [default: auto]",
+    )
+    widest: int = declare_option(
+        default=512, help="Largest width that a search tries. [default: 512]"
+    )
+    allow_unmet: bool = declare_option(
+        default=False,
+        help="Exit with 0 although a pattern misses the request or no width was found.",
+    )
+    effort: int = declare_option(
+        default=2, help="How long `learned` searches, from 1 to 4. [default: 2]"
+    )
 
     @property
     def methods(self) -> list[str]:
@@ -132,67 +123,54 @@ class MethodOptions:
 class WidthSearchOptions(MethodOptions):
     """How the module is fitted."""
 
-    width: Annotated[
-        int | None,
-        Option(
-            usual=True,
-            applies=Applies(
-                excludes=("find_width", "sweep", "frontier"),
-                why="`width` fixes what `find_width`, `sweep` and `frontier` vary: leave it out.",
-            ),
-            help="Head dimension d of queries and keys. [default: the smallest found]",
+    width: int | None = declare_option(
+        usual=True,
+        applies=Applies(
+            excludes=("find_width", "sweep", "frontier"),
+            why="`width` fixes what `find_width`, `sweep` and `frontier` vary: leave it out.",
         ),
-    ] = None
-    find_width: Annotated[
-        bool,
-        Option(
-            "--find-width",
-            help="Search for the smallest width; this is the default without --width.",
-        ),
-    ] = False
+        help="Head dimension d of queries and keys. [default: the smallest found]",
+    )
+    find_width: bool = declare_option(
+        default=False, help="Search for the smallest width; this is the default without --width."
+    )
 
 
 @dataclass(frozen=True)
 class PrecisionOptions:
     """How exactly the rounded module must reproduce the pattern."""
 
-    ratio_error: Annotated[
-        float,
-        Option(
-            help="ε2: ratios of weights within a row are kept up to a factor 1 + ε2. [default: 0.2]"
-        ),
-    ] = 0.2
-    off_support: Annotated[
-        float, Option(help="ε1: weights off the support, relative to those on it. [default: 0.2]")
-    ] = 0.2
-    total_variation: Annotated[
-        float, Option(usual=True, help="Total variation of the worst row. [default: 0.01]")
-    ] = 0.01
-    logit_budget: Annotated[float, Option(help="Largest |logit| allowed. [default: none]")] = float(
-        "inf"
+    ratio_error: float = declare_option(
+        default=0.2,
+        help="ε2: ratios of weights within a row are kept up to a factor 1 + ε2. [default: 0.2]",
     )
-    dtype: Annotated[
-        str,
-        Option(
-            metavar="float64|float32|bfloat16",
-            help="Data type to round to (a trained head: each of them). [default: float32]",
-        ),
-    ] = "float32"
+    off_support: float = declare_option(
+        default=0.2, help="ε1: weights off the support, relative to those on it. [default: 0.2]"
+    )
+    total_variation: float = declare_option(
+        default=0.01, usual=True, help="Total variation of the worst row. [default: 0.01]"
+    )
+    logit_budget: float = declare_option(
+        default=float("inf"), help="Largest |logit| allowed. [default: none]"
+    )
+    dtype: str = declare_option(
+        default="float32",
+        metavar="float64|float32|bfloat16",
+        help="Data type to round to (a trained head: each of them). [default: float32]",
+    )
 
 
 @dataclass(frozen=True)
 class RandomDrawOptions(RunOptions):
     """Which random draws: of the patterns that are random, and of the methods."""
 
-    seeds: Annotated[
-        int,
-        Option(
-            help=(
-                "Draws: of patterns that are random, and of starts that a method may try until one meets the "
-                "request. [default: 2]"
-            )
+    seeds: int = declare_option(
+        default=2,
+        help=(
+            "Draws: of patterns that are random, and of starts that a method may try until one meets the "
+            "request. [default: 2]"
         ),
-    ] = 2
+    )
 
 
 def build_fit_request(

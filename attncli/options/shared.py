@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 from attncli.declare.commands import GATE
 from attncli.declare.option_applicability import ANY_MODEL, SYNTHETIC, Applies
-from attncli.declare.options import WRITES, Option
+from attncli.declare.options import WRITES, declare_option
 from attncli.errors import UsageError
 from attncli.io.remote_files import is_remote_url
 from attncli.options.completion import complete_format
@@ -35,7 +34,7 @@ ANY_RUN = Applies(to=(*SYNTHETIC, *ANY_MODEL))
 """For generated networks and for model inputs; a network file fixes it."""
 
 
-output_option = partial(Option, panel="Output")
+output_option = partial(declare_option, panel="Output")
 OF_A_FILE = "{name} is of a figure in a file: name one with `plot`."
 
 
@@ -43,15 +42,12 @@ OF_A_FILE = "{name} is of a figure in a file: name one with `plot`."
 class RunOptions:
     """Which random networks."""
 
-    seed: Annotated[int | None, Option(applies=ANY_RUN, help="First seed. [default: 0]")] = None
-    seeds: Annotated[
-        int | None,
-        Option(
-            usual=True,
-            applies=OF_NETWORKS,
-            help="Number of random networks to average over. [default: 5]",
-        ),
-    ] = None
+    seed: int | None = declare_option(applies=ANY_RUN, help="First seed. [default: 0]")
+    seeds: int | None = declare_option(
+        usual=True,
+        applies=OF_NETWORKS,
+        help="Number of random networks to average over. [default: 5]",
+    )
 
     def collect_set_values(self) -> dict[str, int]:
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -75,65 +71,49 @@ def validate_seed(seed: int) -> int:
 class OutputOptions:
     """Where the report goes, its format, and its gates."""
 
-    format: Annotated[
-        str | None,
-        output_option(
-            metavar="NAME",
-            complete=complete_format,
-            usual=True,
-            applies=Applies(
-                excludes=("plot:terminal",),
-                unless=("table", "markdown"),
-                why="`plot` would spoil {setting}: give it a file, as in `plot='curves.png'`.",
-            ),
-            help="Output format (`attn list formats`). [default: of -o, else table]",
+    format: str | None = output_option(
+        metavar="NAME",
+        complete=complete_format,
+        usual=True,
+        applies=Applies(
+            excludes=("plot:terminal",),
+            unless=("table", "markdown"),
+            why="`plot` would spoil {setting}: give it a file, as in `plot='curves.png'`.",
         ),
-    ] = None
-    output: Annotated[
-        str | None,
-        output_option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            usual=True,
-            applies=WRITES,
-            help="Write to FILE (atomically).",
-        ),
-    ] = None
-    fail_if: Annotated[
-        list[str],
-        output_option(
-            metavar="CONDITION",
-            usual=True,
-            help=f"Exit 1 if CONDITION is true: '{GATE}'. Repeatable.",
-        ),
-    ] = field(default_factory=list)
-    plot: Annotated[
-        str | None,
-        output_option(
-            metavar="[FILE.pdf|svg|png]",
-            usual=True,
-            applies=WRITES,
-            help="Draw the curves in the terminal, or save them to a file.",
-        ),
-    ] = None
-    figure_size: Annotated[
-        str | None,
-        output_option(
-            metavar="WxH",
-            applies=(
-                Applies(needs=("plot",), why=OF_A_FILE),
-                Applies(excludes=("plot:terminal",), why=OF_A_FILE),
-            ),
-            help="Size of the figure in inches, as in 3.4x2.6. [default: as its panels need]",
-        ),
-    ] = None
-    quiet: Annotated[
-        bool, output_option("--quiet", "-q", help="Print nothing on stderr but errors.")
-    ] = False
-    no_progress: Annotated[bool, output_option("--no-progress", help="Hide the progress bar.")] = (
-        False
+        help="Output format (`attn list formats`). [default: of -o, else table]",
     )
+    output: str | None = output_option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        usual=True,
+        applies=WRITES,
+        help="Write to FILE (atomically).",
+    )
+    fail_if: list[str] = output_option(
+        default=[],
+        metavar="CONDITION",
+        usual=True,
+        help=f"Exit 1 if CONDITION is true: '{GATE}'. Repeatable.",
+    )
+    plot: str | None = output_option(
+        metavar="[FILE.pdf|svg|png]",
+        usual=True,
+        applies=WRITES,
+        help="Draw the curves in the terminal, or save them to a file.",
+    )
+    figure_size: str | None = output_option(
+        metavar="WxH",
+        applies=(
+            Applies(needs=("plot",), why=OF_A_FILE),
+            Applies(excludes=("plot:terminal",), why=OF_A_FILE),
+        ),
+        help="Size of the figure in inches, as in 3.4x2.6. [default: as its panels need]",
+    )
+    quiet: bool = output_option(
+        "--quiet", "-q", default=False, help="Print nothing on stderr but errors."
+    )
+    no_progress: bool = output_option(default=False, help="Hide the progress bar.")
 
     @property
     def file(self) -> Path | None:

@@ -1,11 +1,11 @@
 """Options of a baseline: of `attn check`, of `report.check`, of a check of `attn ci`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from attncli.declare.option_value_conversion import convert_value
-from attncli.declare.options import Option, list_group_parameters
+from attncli.declare.options import declare_option, list_group_parameters
 from attncli.errors import NoBaseline, UsageError
 from attncli.records import Report
 
@@ -16,36 +16,28 @@ if TYPE_CHECKING:
     from attncli.gates.baseline_changes import AllowedChange
     from attncli.records import Verdict
 
-baseline_option = partial(Option, panel="Baseline")
+baseline_option = partial(declare_option, panel="Baseline")
 
 
 @dataclass(frozen=True)
 class BaselineOptions:
     """The earlier report and how far numbers may have changed since."""
 
-    baseline: Annotated[
-        str | None,
-        baseline_option(
-            metavar="OLD.json", help="An earlier report; without the file the exit code is 5."
-        ),
-    ] = None
-    fail_on: Annotated[
-        list[str],
-        baseline_option(
-            metavar="METRIC:LIMIT",
-            help="Exit 1 if a number changed by more than noise explains: 'sink:p.05' (t-test over texts or seeds; about 5 % false "
-            "alarms in all), or by more than a size: 'log10_residual:-0.5' (a fall), 'sink:5%' of the old number, 'sink:2s' "
-            "standard deviations. min(), max(), mean() aggregate. Repeatable.",
-        ),
-    ] = field(default_factory=list)
-    family_wise: Annotated[
-        float | None,
-        baseline_option(
-            metavar="SHARE",
-            help="How often noise alone may fail any of several gates with p or s, as in .05: corrects for all of their "
-            "values together.",
-        ),
-    ] = None
+    baseline: str | None = baseline_option(
+        metavar="OLD.json", help="An earlier report; without the file the exit code is 5."
+    )
+    fail_on: list[str] = baseline_option(
+        default=[],
+        metavar="METRIC:LIMIT",
+        help="Exit 1 if a number changed by more than noise explains: 'sink:p.05' (t-test over texts or seeds; about 5 % false "
+        "alarms in all), or by more than a size: 'log10_residual:-0.5' (a fall), 'sink:5%' of the old number, 'sink:2s' "
+        "standard deviations. min(), max(), mean() aggregate. Repeatable.",
+    )
+    family_wise: float | None = baseline_option(
+        metavar="SHARE",
+        help="How often noise alone may fail any of several gates with p or s, as in .05: corrects for all of their "
+        "values together.",
+    )
 
     def parse_changes(self) -> "list[AllowedChange]":
         """Parse the conditions on changes before a file is read."""

@@ -61,7 +61,6 @@ def approximate(
     decide: Annotated[
         bool,
         Option(
-            "--decide",
             usual=True,
             applies=(
                 OF_NO_MODULE,
@@ -82,7 +81,6 @@ def approximate(
     timing: Annotated[
         bool,
         Option(
-            "--timing",
             applies=Applies(
                 excludes=("decide", "sweep", "frontier"),
                 why="`timing` is of a plain run's methods: leave it out.",
@@ -137,13 +135,7 @@ def refuse_gates_on_unknown_metrics(names: list[str]) -> None:
         FRONTIER_METRICS,
     )
 
-    tables = (
-        FIT_METRICS,
-        DECISION_METRICS,
-        GROWTH_METRICS,
-        FRONTIER_METRICS,
-        SCALE_METRICS,
-    )
+    tables = (FIT_METRICS, DECISION_METRICS, GROWTH_METRICS, FRONTIER_METRICS, SCALE_METRICS)
     known = {name for table in tables for name in table}
     for name in names:
         if name not in known:

@@ -53,17 +53,12 @@ def inspect_model(
     with_random_init: Annotated[
         bool,
         Option(
-            "--with-random-init",
             usual=True,
             help="Also report each number for the same architecture with random weights.",
         ),
     ] = False,
     with_shuffled_text: Annotated[
-        bool,
-        Option(
-            "--with-shuffled-text",
-            help="Also report each number for the same tokens in random order.",
-        ),
+        bool, Option(help="Also report each number for the same tokens in random order.")
     ] = False,
     tokens: Annotated[
         int | None,

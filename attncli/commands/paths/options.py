@@ -1,10 +1,9 @@
 """Options of `attn paths` that select the paths and their metrics."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
 from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, Applies
-from attncli.declare.options import Option, number_rows_to_texts
+from attncli.declare.options import declare_option, number_rows_to_texts
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.options.completion import complete_metric
 from attncli.options.model import OF_MODELS, StackOption
@@ -30,76 +29,56 @@ MOST_SAMPLES = 100_000
 class PathOptions:
     """Which paths to measure, and how."""
 
-    metric: Annotated[
-        list[str] | None,
-        Option(
-            metavar="NAME,…",
-            complete=complete_metric,
-            applies=OF_LENGTHS,
-            help="Metrics of each length's term (see `attn list metrics`). [default: log10_residual,stable_rank]",
-        ),
-    ] = None
-    skip: Annotated[
-        bool,
-        Option(
-            "--skip/--no-skip",
-            applies=Applies(to=NETWORKS),
-            help="With skip connections, or without: then every path has the full length.",
-        ),
-    ] = True
-    path: Annotated[
-        list[str] | None,
-        Option(
-            metavar="N,N,…",
-            help="Measure one path: for each layer a head, counted from 1, or 0 for the skip. Repeatable.",
-            in_words=number_rows_to_texts,
-        ),
-    ] = None
-    sample: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            usual=True,
-            applies=Applies(excludes=("path", "by"), why=ONE_QUESTION),
-            help="Sample N random paths of every length and report their quantiles.",
-        ),
-    ] = None
-    by: Annotated[
-        str | None,
-        Option(
-            metavar="head|steps",
-            usual=True,
-            applies=(
-                Applies(excludes=("path",), why=ONE_QUESTION),
-                Applies(
-                    to=ANY_MODEL,
-                    only=(STEPS,),
-                    why="{setting} is about MLPs: name a model as `source`.",
-                ),
-            ),
-            help=(
-                "Share of the output through each head and each skip, or (models only) by number of attention and MLP "
-                "steps."
+    metric: list[str] | None = declare_option(
+        metavar="NAME,…",
+        complete=complete_metric,
+        applies=OF_LENGTHS,
+        help="Metrics of each length's term (see `attn list metrics`). [default: log10_residual,stable_rank]",
+    )
+    skip: bool = declare_option(
+        "--skip/--no-skip",
+        default=True,
+        applies=Applies(to=NETWORKS),
+        help="With skip connections, or without: then every path has the full length.",
+    )
+    path: list[str] | None = declare_option(
+        metavar="N,N,…",
+        help="Measure one path: for each layer a head, counted from 1, or 0 for the skip. Repeatable.",
+        in_words=number_rows_to_texts,
+    )
+    sample: int | None = declare_option(
+        metavar="N",
+        usual=True,
+        applies=Applies(excludes=("path", "by"), why=ONE_QUESTION),
+        help="Sample N random paths of every length and report their quantiles.",
+    )
+    by: str | None = declare_option(
+        metavar="head|steps",
+        usual=True,
+        applies=(
+            Applies(excludes=("path",), why=ONE_QUESTION),
+            Applies(
+                to=ANY_MODEL,
+                only=(STEPS,),
+                why="{setting} is about MLPs: name a model as `source`.",
             ),
         ),
-    ] = None
-    steps: Annotated[
-        list[str] | None,
-        Option(
-            metavar="attention,mlp",
-            usual=True,
-            applies=(OF_MODELS, OF_LENGTHS),
-            help="What counts as a step of a model's paths. [default: attention]",
+        help=(
+            "Share of the output through each head and each skip, or (models only) by number of attention and MLP "
+            "steps."
         ),
-    ] = None
-    loss: Annotated[
-        bool,
-        Option(
-            "--loss",
-            applies=(OF_MODELS, OF_LENGTHS),
-            help="Loss of a next-token model when only paths up to each length are kept.",
-        ),
-    ] = False
+    )
+    steps: list[str] | None = declare_option(
+        metavar="attention,mlp",
+        usual=True,
+        applies=(OF_MODELS, OF_LENGTHS),
+        help="What counts as a step of a model's paths. [default: attention]",
+    )
+    loss: bool = declare_option(
+        default=False,
+        applies=(OF_MODELS, OF_LENGTHS),
+        help="Loss of a next-token model when only paths up to each length are kept.",
+    )
     stack: StackOption = None
 
     @property

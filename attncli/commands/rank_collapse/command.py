@@ -133,7 +133,6 @@ def rank_collapse(
     exact: Annotated[
         bool,
         Option(
-            "--exact",
             applies=Applies(to=ANY_MODEL, excludes=(f"arithmetic:{AUTO}", f"arithmetic:{PLAIN}")),
             help="Short for --arithmetic exact.",
         ),
@@ -141,7 +140,6 @@ def rank_collapse(
     with_random_init: Annotated[
         bool,
         Option(
-            "--with-random-init",
             applies=OF_MODELS,
             usual=True,
             help="Also run the same architecture with random weights.",
@@ -150,7 +148,6 @@ def rank_collapse(
     sub_blocks: Annotated[
         bool,
         Option(
-            "--sub-blocks",
             applies=OF_MODELS,
             help="Also report the state after the attention of each block of a model.",
         ),
@@ -158,7 +155,6 @@ def rank_collapse(
     theorem: Annotated[
         bool,
         Option(
-            "--theorem",
             applies=OF_LAYERS,
             help="The theorem layer by layer: β, whether its one-layer bound is proved there, and that bound against what attention does.",
         ),
@@ -166,7 +162,6 @@ def rank_collapse(
     gates: Annotated[
         bool,
         Option(
-            "--gates",
             applies=(Applies(to=NETWORKS), OF_LAYERS, *OF_GATED),
             help=(
                 "What each head's gate does in networks with --attention gated; for models, `inspect-model --metric "
@@ -177,7 +172,6 @@ def rank_collapse(
     gradients: Annotated[
         bool,
         Option(
-            "--gradients",
             applies=(
                 Applies(to=NETWORKS),
                 Applies(needs=("sweep",), why="`gradients` needs a range of sizes: add `sweep`."),
@@ -342,10 +336,7 @@ def prepare_network_curves(
     if not gates:
         return study
     if spec.attention != "gated":
-        raise UsageError(
-            NOT_GATED.format(spec.attention),
-            about=["gates", "attention"],
-        )
+        raise UsageError(NOT_GATED.format(spec.attention), about=["gates", "attention"])
     from attncli.commands.rank_collapse.network_output_gates import add_gate_rows
 
     def with_gates(*, metrics: Sequence[str], progress: Progress) -> Report:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import WRITES, Option
+from attncli.declare.options import WRITES, declare_option
 from attncli.errors import UsageError, quote_parameter
 from attncli.options.shared import split_names
 from attncli.resource_limits import parse_whole_number
@@ -16,28 +16,22 @@ from attncli.resource_limits import parse_whole_number
 if TYPE_CHECKING:
     from attncli.commands.reproduce.training_checkpoints import SavedTraining
 
-task_option = partial(Option, panel="Task")
+task_option = partial(declare_option, panel="Task")
 
 
 @dataclass(frozen=True)
 class SavedTrainingOptions:
     """How long networks are trained, and the folder where trainings are saved."""
 
-    train_steps: Annotated[
-        int | None,
-        task_option(
-            metavar="N", usual=True, help="Number of training steps. [default: enough for the task]"
-        ),
-    ] = None
-    save_training: Annotated[
-        Path | None,
-        task_option(
-            metavar="DIR",
-            usual=True,
-            applies=WRITES,
-            help="Save trainings in DIR; the same command resumes from there.",
-        ),
-    ] = None
+    train_steps: int | None = task_option(
+        metavar="N", usual=True, help="Number of training steps. [default: enough for the task]"
+    )
+    save_training: Path | None = task_option(
+        metavar="DIR",
+        usual=True,
+        applies=WRITES,
+        help="Save trainings in DIR; the same command resumes from there.",
+    )
 
     def list_set_options(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value is not None]
@@ -47,20 +41,17 @@ class SavedTrainingOptions:
 class TrainingOptions(SavedTrainingOptions):
     """How a network is trained and monitored."""
 
-    watch_training: Annotated[
-        int | None,
-        task_option(
-            metavar="N",
-            applies=Applies(
-                needs=("save_training",),
-                why="{name} saves its reports next to the trainings: add `save_training`.",
-            ),
-            help=(
-                "Measure the attention every N training steps, and save each report next to the training in "
-                "--save-training."
-            ),
+    watch_training: int | None = task_option(
+        metavar="N",
+        applies=Applies(
+            needs=("save_training",),
+            why="{name} saves its reports next to the trainings: add `save_training`.",
         ),
-    ] = None
+        help=(
+            "Measure the attention every N training steps, and save each report next to the training in "
+            "--save-training."
+        ),
+    )
 
 
 def validate_number(name: str, number: int | None, default: int, least: int, most: int) -> int:

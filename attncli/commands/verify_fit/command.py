@@ -25,8 +25,7 @@ def verify_fit(
         ),
     ],
     allow_unmet: Annotated[
-        bool,
-        Option("--allow-unmet", help="Exit with 0 although a pattern misses its request."),
+        bool, Option(help="Exit with 0 although a pattern misses its request.")
     ] = False,
     how: RunContext,
 ) -> Report:

@@ -66,7 +66,6 @@ def ci(
     accept: Annotated[
         bool,
         Option(
-            "--accept",
             applies=WRITES,
             help=(
                 "Show what changed, then make the reports the baselines: of all checks that have one, or of those "

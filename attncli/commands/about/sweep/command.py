@@ -26,7 +26,7 @@ from attncli.declare.option_value_conversion import (
     list_other_names,
     split_annotation,
 )
-from attncli.declare.options import Option, flatten_parameters, list_group_parameters
+from attncli.declare.options import flatten_parameters, list_flags, list_group_parameters
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError, add_article, make_unknown_name_error
 from attncli.gates import Condition
@@ -175,9 +175,8 @@ def find_question_function(command: str) -> Callable[..., Any]:
 
 def format_option(parameter: Any, value: Any) -> list[str]:
     """An option as the command line spells it."""
-    _, annotations = split_annotation(parameter)
-    flags = next((one.flags for one in annotations if isinstance(one, Option)), ())
-    names = next(iter(flags), "--" + parameter.name.replace("_", "-")).split("/")
+    kind, (option, *_) = split_annotation(parameter)
+    names = list_flags(option, parameter.name, kind)[0].split("/")
     if isinstance(value, bool):
         return [names[0]] if value else names[1:2]
     if value is None:

@@ -52,7 +52,6 @@ def sweep(
     list_items: Annotated[
         bool,
         Option(
-            "--list-items",
             panel="Models",
             help=(
                 "Run nothing: print each item's command line, or with --format jsonl the data that another scheduler "

@@ -1,45 +1,40 @@
 """Options of `attn reproduce memorise`, `sort` and `convex-hull`."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
 
 from attncli.commands.reproduce.options import task_option
-from attncli.declare.options import Option
+from attncli.declare.options import declare_option
 
 
 @dataclass(frozen=True)
 class LabellingOptions:
     """Options of the network that learns the task, and of its paths."""
 
-    evaluate: Annotated[
-        list[str],
-        task_option(
-            metavar="frozen,rerun",
-            usual=True,
-            help=(
-                "Keep the attention of the full pass (frozen), or run sub-networks on their own, as published "
-                "(rerun). [default: both]"
-            ),
+    evaluate: list[str] = task_option(
+        default=[],
+        metavar="frozen,rerun",
+        usual=True,
+        help=(
+            "Keep the attention of the full pass (frozen), or run sub-networks on their own, as published "
+            "(rerun). [default: both]"
         ),
-    ] = field(default_factory=list)
-    paths_per_sum: Annotated[
-        list[str],
-        task_option(
-            metavar="N,…", usual=True, help="How many random paths are summed. [default: 5,20]"
-        ),
-    ] = field(default_factory=list)
-    layers: Annotated[
-        int | None, Option(metavar="N", usual=True, help="Layers. [default: as the task needs]")
-    ] = None
-    heads: Annotated[
-        int | None,
-        Option(metavar="N", usual=True, help="Heads of a layer. [default: as the task needs]"),
-    ] = None
-    width: Annotated[
-        int | None,
-        Option(metavar="N", help="Features of a token. [default: as the task needs]"),
-    ] = None
+    )
+    paths_per_sum: list[str] = task_option(
+        default=[],
+        metavar="N,…",
+        usual=True,
+        help="How many random paths are summed. [default: 5,20]",
+    )
+    layers: int | None = declare_option(
+        metavar="N", usual=True, help="Layers. [default: as the task needs]"
+    )
+    heads: int | None = declare_option(
+        metavar="N", usual=True, help="Heads of a layer. [default: as the task needs]"
+    )
+    width: int | None = declare_option(
+        metavar="N", help="Features of a token. [default: as the task needs]"
+    )
 
     def sizes(self) -> dict[str, int]:
         """The sizes that the user has set."""
@@ -51,34 +46,26 @@ class LabellingOptions:
 class MemoriseOptions:
     """The sequences that are learned by heart."""
 
-    sequences: Annotated[
-        int | None,
-        task_option(metavar="N", usual=True, help="Number of sequences to learn. [default: 100]"),
-    ] = None
-    length: Annotated[
-        int | None,
-        task_option(metavar="N", usual=True, help="Tokens per sequence. [default: 16]"),
-    ] = None
-    tokens_from: Annotated[
-        Path | None,
-        task_option(
-            metavar="FILE",
-            help=(
-                "Tokens: the words of a text, or token ids. [default: random words, the r-th as "
-                "frequent as 1/r]"
-            ),
+    sequences: int | None = task_option(
+        metavar="N", usual=True, help="Number of sequences to learn. [default: 100]"
+    )
+    length: int | None = task_option(
+        metavar="N", usual=True, help="Tokens per sequence. [default: 16]"
+    )
+    tokens_from: Path | None = task_option(
+        metavar="FILE",
+        help=(
+            "Tokens: the words of a text, or token ids. [default: random words, the r-th as "
+            "frequent as 1/r]"
         ),
-    ] = None
-    as_published: Annotated[
-        bool,
-        task_option(
-            "--as-published",
-            help=(
-                "Run as the released script does: 500 × 128 tokens of --tokens-from, width 250, dropout "
-                ".1, 3,150 steps of 8. Takes hours."
-            ),
+    )
+    as_published: bool = task_option(
+        default=False,
+        help=(
+            "Run as the released script does: 500 × 128 tokens of --tokens-from, width 250, dropout "
+            ".1, 3,150 steps of 8. Takes hours."
         ),
-    ] = False
+    )
 
     @property
     def is_set(self) -> bool:

@@ -90,9 +90,8 @@ def declare_option(*flags: str, default: Any = None, **described: Any) -> Any:
 
 def list_flags(option: Option, name: str, kind: Any) -> tuple[str, ...]:
     """Spellings on the command line; what may be set either way has two names: `--skip/--no-skip`."""
-    flag = name.replace("_", "-")
-    both = bool in get_args(kind)
-    return option.flags or (f"--{flag}/--no-{flag}" if both else f"--{flag}",)
+    names = (name, f"no_{name}") if bool in get_args(kind) else (name,)
+    return option.flags or ("/".join("--" + each.replace("_", "-") for each in names),)
 
 
 @dataclass(frozen=True, slots=True)

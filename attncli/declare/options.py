@@ -3,8 +3,7 @@
     tokens: int | None = declare_option(metavar="N", help="Longest text.")
 
 The name is the field's own: `tokens=` in Python, `--tokens` on the command line. Options that several questions
-share are the fields of a dataclass, a group; those of one question may be its parameters, and are declared in their
-types, `Annotated[int | None, Option(…)] = None`. Nothing here knows typer.
+share are the fields of a dataclass, a group. Nothing here knows typer.
 """
 
 import dataclasses
@@ -81,7 +80,7 @@ class Option:
 
 
 def declare_option(*flags: str, default: Any = None, **described: Any) -> Any:
-    """Declare a field of a group of options: its default, and what an `Option` says of it."""
+    """Declare a parameter of a question, or a field of a group: its default, and what an `Option` says of it."""
     metadata = {OPTION: Option(*flags, **described)}
     if isinstance(default, list):
         return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
@@ -115,9 +114,11 @@ def flatten_parameters(function: Callable[..., Any]) -> Iterator[inspect.Paramet
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in NO_OPTIONS:
             continue
-        kind = hints[parameter.name]
+        kind, default = hints[parameter.name], parameter.default
         if dataclasses.is_dataclass(kind):
             yield from list_group_parameters(kind)
+        elif isinstance(default, dataclasses.Field):
+            yield field_to_parameter(parameter.name, default, kind)
         else:
             yield parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY)
 
@@ -126,15 +127,18 @@ def list_group_parameters(group: Any) -> Iterator[inspect.Parameter]:
     """A group's fields, each as a keyword."""
     hints = get_type_hints(group, include_extras=True)
     for field in dataclasses.fields(group):
-        default, kind = field.default, hints[field.name]
-        if field.default_factory is not dataclasses.MISSING:
-            default = field.default_factory()
-        yield inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=default,
-            annotation=Annotated[kind, field.metadata[OPTION]] if field.metadata else kind,
-        )
+        yield field_to_parameter(field.name, field, hints[field.name])
+
+
+def field_to_parameter(name: str, field: "dataclasses.Field[Any]", kind: Any) -> inspect.Parameter:
+    """A declared option as a keyword, its declaration in its annotation."""
+    default = field.default
+    if field.default_factory is not dataclasses.MISSING:
+        default = field.default_factory()
+    annotation = Annotated[kind, field.metadata[OPTION]] if field.metadata else kind
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+    )
 
 
 def fill_option_groups(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.declare.commands import MODEL_COMMANDS
-from attncli.declare.options import Argument, Option
+from attncli.declare.options import Argument, declare_option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.options.completion import complete_names
 from attncli.python.question_decorator import RunContext, question
@@ -38,23 +38,19 @@ def compare(
         str,
         Argument(metavar="B", help="Another one; - reads a report from stdin.", takes_reports=True),
     ],
-    top: Annotated[int, Option(metavar="N", help="Number of changes to show. [default: 20]")] = 20,
-    by: Annotated[
-        str | None,
-        Option(
-            metavar="COMMAND",
-            complete=complete_names(lambda: MODEL_COMMANDS),
-            help="A and B are models: the command to run on each, as in 'inspect-model --metric sink'.",
-        ),
-    ] = None,
-    family_wise: Annotated[
-        float | None,
-        Option(
-            metavar="SHARE",
-            help="Count the changes that noise alone makes no more often than that among all numbers, as in .05 (Student's t, "
-            "Holm), and show how likely each is.",
-        ),
-    ] = None,
+    top: int = declare_option(
+        default=20, metavar="N", help="Number of changes to show. [default: 20]"
+    ),
+    by: str | None = declare_option(
+        metavar="COMMAND",
+        complete=complete_names(lambda: MODEL_COMMANDS),
+        help="A and B are models: the command to run on each, as in 'inspect-model --metric sink'.",
+    ),
+    family_wise: float | None = declare_option(
+        metavar="SHARE",
+        help="Count the changes that noise alone makes no more often than that among all numbers, as in .05 (Student's t, "
+        "Holm), and show how likely each is.",
+    ),
     how: RunContext,
 ) -> Report:
     """What changed between two reports or models, and is it more than noise?

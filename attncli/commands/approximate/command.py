@@ -1,9 +1,7 @@
 """The question of `attn approximate`."""
 
-from typing import Annotated
-
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import Option
+from attncli.declare.options import declare_option
 from attncli.errors import make_unknown_name_error
 from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.model import InputOptions, PatternModelOptions
@@ -40,54 +38,42 @@ OF_NO_MODULE = Applies(
 def approximate(
     *,
     patterns: PatternOptions,
-    sweep: Annotated[
-        str | None,
-        Option(
-            metavar="length=FROM:TO",
-            usual=True,
-            applies=OF_NO_MODULE,
-            help="Smallest width as a function of length, with its fitted law.",
-        ),
-    ] = None,
-    frontier: Annotated[
-        str | None,
-        Option(
-            metavar="FROM:TO",
-            usual=True,
-            applies=OF_NO_MODULE,
-            help="Smallest logit scale at each of these widths, per dtype.",
-        ),
-    ] = None,
-    decide: Annotated[
-        bool,
-        Option(
-            usual=True,
-            applies=(
-                OF_NO_MODULE,
-                Applies(
-                    excludes=("sweep", "frontier"),
-                    why="{name} and {other} exclude each other: ask one at a time.",
-                ),
-                Applies(
-                    excludes=("method",), why="`decide` tries every method: leave `method` out."
-                ),
+    sweep: str | None = declare_option(
+        metavar="length=FROM:TO",
+        usual=True,
+        applies=OF_NO_MODULE,
+        help="Smallest width as a function of length, with its fitted law.",
+    ),
+    frontier: str | None = declare_option(
+        metavar="FROM:TO",
+        usual=True,
+        applies=OF_NO_MODULE,
+        help="Smallest logit scale at each of these widths, per dtype.",
+    ),
+    decide: bool = declare_option(
+        default=False,
+        usual=True,
+        applies=(
+            OF_NO_MODULE,
+            Applies(
+                excludes=("sweep", "frontier"),
+                why="{name} and {other} exclude each other: ask one at a time.",
             ),
-            help=(
-                "Is the width enough, or which is the smallest? Yes with a verified module, no with a proof, "
-                "otherwise bounds on both sides."
-            ),
+            Applies(excludes=("method",), why="`decide` tries every method: leave `method` out."),
         ),
-    ] = False,
-    timing: Annotated[
-        bool,
-        Option(
-            applies=Applies(
-                excludes=("decide", "sweep", "frontier"),
-                why="`timing` is of a plain run's methods: leave it out.",
-            ),
-            help="Add CPU seconds, which differ from run to run.",
+        help=(
+            "Is the width enough, or which is the smallest? Yes with a verified module, no with a proof, "
+            "otherwise bounds on both sides."
         ),
-    ] = False,
+    ),
+    timing: bool = declare_option(
+        default=False,
+        applies=Applies(
+            excludes=("decide", "sweep", "frontier"),
+            why="`timing` is of a plain run's methods: leave it out.",
+        ),
+        help="Add CPU seconds, which differ from run to run.",
+    ),
     files: PatternModelOptions,
     texts: InputOptions,
     search: WidthSearchOptions,

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from attncli.declare.options import Option
+from attncli.declare.options import Option, declare_option
 from attncli.errors import UsageError
 from attncli.options.model import InputOptions, ModelOptions, ModelSource
 from attncli.python.question_decorator import MEASURING, RunContext, question
@@ -30,33 +30,23 @@ def attribute(
             ),
         ),
     ],
-    relevance: Annotated[
-        str | None,
-        Option(
-            metavar="TARGET",
-            usual=True,
-            help=(
-                "Also report Chefer's relevance for TARGET: a class, a token of the vocabulary, an id, top (the highest "
-                "score) or state (the state itself)."
-            ),
+    relevance: str | None = declare_option(
+        metavar="TARGET",
+        usual=True,
+        help=(
+            "Also report Chefer's relevance for TARGET: a class, a token of the vocabulary, an id, top (the highest "
+            "score) or state (the state itself)."
         ),
-    ] = None,
-    top: Annotated[
-        int | None,
-        Option(metavar="N", usual=True, help="Show only the N tokens with the largest share."),
-    ] = None,
-    tokens: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            usual=True,
-            of_any_model=True,
-            help="Longest text, or length of random ones.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int, Option(metavar="N", help="Of random tokens and weights. [default: 0]")
-    ] = 0,
+    ),
+    top: int | None = declare_option(
+        metavar="N", usual=True, help="Show only the N tokens with the largest share."
+    ),
+    tokens: int | None = declare_option(
+        metavar="N", usual=True, of_any_model=True, help="Longest text, or length of random ones."
+    ),
+    seed: int = declare_option(
+        default=0, metavar="N", help="Of random tokens and weights. [default: 0]"
+    ),
     model: ModelOptions,
     inputs: InputOptions,
     how: RunContext,

@@ -1,9 +1,7 @@
 """`attn count-paths`"""
 
-from typing import Annotated
-
 from attncli.declare.option_applicability import SYNTHETIC, Applies
-from attncli.declare.options import Option
+from attncli.declare.options import declare_option
 from attncli.options.model import FetchOptions, Source
 from attncli.python.question_decorator import MEASURING, RunContext, question
 from attncli.records import Report
@@ -25,24 +23,18 @@ OF_NO_SOURCE = Applies(
 def count_paths(
     *,
     source: Source = None,
-    layers: Annotated[
-        int | None,
-        Option(metavar="N", usual=True, applies=OF_NO_SOURCE, help="Layers. [default: 12]"),
-    ] = None,
-    heads: Annotated[
-        int | None,
-        Option(
-            metavar="N", usual=True, applies=OF_NO_SOURCE, help="Heads of a layer. [default: 4]"
-        ),
-    ] = None,
-    skip: Annotated[
-        bool,
-        Option(
-            "--skip/--no-skip",
-            usual=True,
-            help="With skip connections, or without: then every path has the full length.",
-        ),
-    ] = True,
+    layers: int | None = declare_option(
+        metavar="N", usual=True, applies=OF_NO_SOURCE, help="Layers. [default: 12]"
+    ),
+    heads: int | None = declare_option(
+        metavar="N", usual=True, applies=OF_NO_SOURCE, help="Heads of a layer. [default: 4]"
+    ),
+    skip: bool = declare_option(
+        "--skip/--no-skip",
+        default=True,
+        usual=True,
+        help="With skip connections, or without: then every path has the full length.",
+    ),
     files: FetchOptions,
     how: RunContext,
 ) -> Report:

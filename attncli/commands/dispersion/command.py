@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from attncli.declare.options import Option
+from attncli.declare.options import Option, declare_option
 from attncli.options.completion import complete_names, list_head_metrics
 from attncli.options.heads import HeadChoice
 from attncli.options.model import ModelOptions, ModelSource, TextsByLengthOptions
@@ -30,18 +30,15 @@ def dispersion(
             help="Lengths that the texts are cut to: doubling FROM … TO, FROM:TO:STEPS, or a list 64,128,512.",
         ),
     ],
-    metric: Annotated[
-        list[str] | None,
-        Option(
-            metavar="NAME,…",
-            complete=complete_names(list_head_metrics),
-            usual=True,
-            help="Metrics of heads (see `attn list attention-metrics`). [default: largest_weight,entropy]",
-        ),
-    ] = None,
-    seed: Annotated[
-        int, Option(metavar="N", help="Of random tokens and weights. [default: 0]")
-    ] = 0,
+    metric: list[str] | None = declare_option(
+        metavar="NAME,…",
+        complete=complete_names(list_head_metrics),
+        usual=True,
+        help="Metrics of heads (see `attn list attention-metrics`). [default: largest_weight,entropy]",
+    ),
+    seed: int = declare_option(
+        default=0, metavar="N", help="Of random tokens and weights. [default: 0]"
+    ),
     heads: HeadChoice,
     model: ModelOptions,
     inputs: TextsByLengthOptions,

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from attncli.commands.generate.network import Seed, Target
-from attncli.declare.options import Option
+from attncli.declare.options import Option, declare_option
 from attncli.errors import UsageError
 from attncli.options.completion import complete_map
 from attncli.options.shared import validate_seed
@@ -27,8 +27,8 @@ def generate_maps(
             help="Add one layer of this kind (see `attn list maps`), as in iid:sigma=2 or window:8. Repeatable.",
         ),
     ],
-    tokens: Annotated[int, Option(help="Number of queries and keys. [default: 64]")] = 64,
-    heads: Annotated[int, Option(help="Number of draws of each map. [default: 1]")] = 1,
+    tokens: int = declare_option(default=64, help="Number of queries and keys. [default: 64]"),
+    heads: int = declare_option(default=1, help="Number of draws of each map. [default: 1]"),
     seed: Seed = 0,
     how: RunContext,
 ) -> Path:

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import Argument, Option
+from attncli.declare.options import Argument, declare_option
 from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.completion import complete_names, complete_source
 from attncli.options.model import CheckpointOptions, InputOptions
@@ -39,28 +39,21 @@ def head_capacity(
             complete=complete_source,
         ),
     ],
-    head: Annotated[
-        str | None,
-        Option(
-            metavar="LAYER.HEAD",
-            usual=True,
-            help="One head: the inputs that make it show --pattern, after rounding. [default: survey all heads]",
+    head: str | None = declare_option(
+        metavar="LAYER.HEAD",
+        usual=True,
+        help="One head: the inputs that make it show --pattern, after rounding. [default: survey all heads]",
+    ),
+    inputs: str = declare_option(
+        default=FREE,
+        metavar="free|embeddings",
+        applies=Applies(needs=("head",), why="`inputs='embeddings'` goes with `head='0.HEAD'`."),
+        complete=complete_names(lambda: [FREE, EMBEDDINGS]),
+        help=(
+            "For a head of layer 0: try any vectors, or also the embeddings of the model's own tokens. "
+            "[default: free]"
         ),
-    ] = None,
-    inputs: Annotated[
-        str,
-        Option(
-            metavar="free|embeddings",
-            applies=Applies(
-                needs=("head",), why="`inputs='embeddings'` goes with `head='0.HEAD'`."
-            ),
-            complete=complete_names(lambda: [FREE, EMBEDDINGS]),
-            help=(
-                "For a head of layer 0: try any vectors, or also the embeddings of the model's own tokens. "
-                "[default: free]"
-            ),
-        ),
-    ] = FREE,
+    ),
     patterns: PatternOptions,
     files: CheckpointOptions,
     texts: InputOptions,

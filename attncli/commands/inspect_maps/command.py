@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from attncli.declare.options import Argument, Option
+from attncli.declare.options import Argument, declare_option
 from attncli.options.completion import complete_names, complete_source, list_head_metrics
 from attncli.options.heads import GROUPS, HeadOptions
 from attncli.options.shared import split_names
@@ -31,37 +31,26 @@ def inspect_maps(
             complete=complete_source,
         ),
     ],
-    metric: Annotated[
-        list[str] | None,
-        Option(
-            metavar="NAME,…",
-            complete=complete_names(lambda: [*GROUPS, *list_head_metrics()]),
-            usual=True,
-            help="Metrics or groups (see `attn list attention-metrics`). [default: those that decide the heads' roles]",
-        ),
-    ] = None,
-    labels: Annotated[
-        list[str] | None,
-        Option(
-            metavar="FILE|TOKEN",
-            usual=True,
-            help="The tokens along both axes: a file with one a line, or a JSON list; in Python also the tokens themselves.",
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        Option(
-            metavar="N", usual=True, help="Which text of maps that hold several, counted from 0."
-        ),
-    ] = None,
-    pairs: Annotated[
-        int,
-        Option(
-            metavar="N",
-            usual=True,
-            help="Strongest query ← key pairs to report per head. [default: 0]",
-        ),
-    ] = 0,
+    metric: list[str] | None = declare_option(
+        metavar="NAME,…",
+        complete=complete_names(lambda: [*GROUPS, *list_head_metrics()]),
+        usual=True,
+        help="Metrics or groups (see `attn list attention-metrics`). [default: those that decide the heads' roles]",
+    ),
+    labels: list[str] | None = declare_option(
+        metavar="FILE|TOKEN",
+        usual=True,
+        help="The tokens along both axes: a file with one a line, or a JSON list; in Python also the tokens themselves.",
+    ),
+    batch: int | None = declare_option(
+        metavar="N", usual=True, help="Which text of maps that hold several, counted from 0."
+    ),
+    pairs: int = declare_option(
+        default=0,
+        metavar="N",
+        usual=True,
+        help="Strongest query ← key pairs to report per head. [default: 0]",
+    ),
     heads: HeadOptions,
     how: RunContext,
 ) -> Report:

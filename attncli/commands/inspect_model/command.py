@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.declare.options import WRITES, Argument, Option
+from attncli.declare.options import WRITES, Argument, declare_option
 from attncli.errors import UsageError
 from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.completion import complete_names, complete_source, list_head_metrics
@@ -38,62 +38,45 @@ def inspect_model(
             complete=complete_source,
         ),
     ],
-    metric: Annotated[
-        list[str] | None,
-        Option(
-            metavar="NAME,…",
-            complete=complete_names(lambda: [*GROUPS, *list_head_metrics()]),
-            usual=True,
-            help=(
-                "Metrics, or groups: attention, spectra, roles, copying, lazy, sinks, gates, memory, states, all. "
-                "[default: those that decide the heads' roles]"
-            ),
+    metric: list[str] | None = declare_option(
+        metavar="NAME,…",
+        complete=complete_names(lambda: [*GROUPS, *list_head_metrics()]),
+        usual=True,
+        help=(
+            "Metrics, or groups: attention, spectra, roles, copying, lazy, sinks, gates, memory, states, all. "
+            "[default: those that decide the heads' roles]"
         ),
-    ] = None,
-    with_random_init: Annotated[
-        bool,
-        Option(
-            usual=True,
-            help="Also report each number for the same architecture with random weights.",
-        ),
-    ] = False,
-    with_shuffled_text: Annotated[
-        bool, Option(help="Also report each number for the same tokens in random order.")
-    ] = False,
-    tokens: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            of_any_model=True,
-            help="Maximum length of a text in tokens, or length of random ones.",
-        ),
-    ] = None,
-    save_maps: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE.safetensors",
-            usual=True,
-            applies=WRITES,
-            help="Save the first text's maps of the selected --layers and --heads.",
-        ),
-    ] = None,
-    pairs: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            usual=True,
-            help="Each head's N strongest query ← key pairs, against uniform attention.",
-        ),
-    ] = None,
-    strip_memory: Annotated[
-        int | None,
-        Option(
-            metavar="MIB", help="Memory limit for the rows of maps in work at a time. [default: 64]"
-        ),
-    ] = None,
-    seed: Annotated[
-        int, Option(help="Seed of random tokens, weights and shuffles. [default: 0]")
-    ] = 0,
+    ),
+    with_random_init: bool = declare_option(
+        default=False,
+        usual=True,
+        help="Also report each number for the same architecture with random weights.",
+    ),
+    with_shuffled_text: bool = declare_option(
+        default=False, help="Also report each number for the same tokens in random order."
+    ),
+    tokens: int | None = declare_option(
+        metavar="N",
+        of_any_model=True,
+        help="Maximum length of a text in tokens, or length of random ones.",
+    ),
+    save_maps: Path | None = declare_option(
+        metavar="FILE.safetensors",
+        usual=True,
+        applies=WRITES,
+        help="Save the first text's maps of the selected --layers and --heads.",
+    ),
+    pairs: int | None = declare_option(
+        metavar="N",
+        usual=True,
+        help="Each head's N strongest query ← key pairs, against uniform attention.",
+    ),
+    strip_memory: int | None = declare_option(
+        metavar="MIB", help="Memory limit for the rows of maps in work at a time. [default: 64]"
+    ),
+    seed: int = declare_option(
+        default=0, help="Seed of random tokens, weights and shuffles. [default: 0]"
+    ),
     heads: HeadOptions,
     model: ModelOptions,
     inputs: InputOptions,

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from attncli.declare.options import Argument, Option
+from attncli.declare.options import Argument, declare_option
 from attncli.options.completion import complete_names, complete_source, list_weight_metrics
 from attncli.options.heads import LayerHeadOptions
 from attncli.options.model import WeightFileOptions
@@ -29,18 +29,15 @@ def inspect_weights(
             complete=complete_source,
         ),
     ],
-    metric: Annotated[
-        list[str] | None,
-        Option(
-            metavar="NAME,…",
-            complete=complete_names(list_weight_metrics),
-            usual=True,
-            help="Metrics of weights (see `attn list weight-metrics`). [default: all]",
-        ),
-    ] = None,
-    seed: Annotated[
-        int, Option(metavar="N", help="Of the random matrices to compare with. [default: 0]")
-    ] = 0,
+    metric: list[str] | None = declare_option(
+        metavar="NAME,…",
+        complete=complete_names(list_weight_metrics),
+        usual=True,
+        help="Metrics of weights (see `attn list weight-metrics`). [default: all]",
+    ),
+    seed: int = declare_option(
+        default=0, metavar="N", help="Of the random matrices to compare with. [default: 0]"
+    ),
     heads: LayerHeadOptions,
     files: WeightFileOptions,
     how: RunContext,

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from attncli.analysis import MetricStudy
 from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
-from attncli.declare.options import Option
+from attncli.declare.options import declare_option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.gates import Condition
 from attncli.networks.spec import KINDS
@@ -90,112 +90,87 @@ DEFAULT_SWEEP_METRICS = ("stable_rank", "log10_residual")
 def rank_collapse(
     *,
     source: Source = None,
-    metric: Annotated[
-        list[str] | None,
-        Option(
-            metavar="NAME,…",
-            complete=complete_depth_metric,
-            usual=True,
-            help=(
-                "Metrics to report (see `attn list metrics`), or a group: depth (what each further block "
-                "contributes), spike (the token with massive activations). [default: log10_residual]"
+    metric: list[str] | None = declare_option(
+        metavar="NAME,…",
+        complete=complete_depth_metric,
+        usual=True,
+        help=(
+            "Metrics to report (see `attn list metrics`), or a group: depth (what each further block "
+            "contributes), spike (the token with massive activations). [default: log10_residual]"
+        ),
+    ),
+    sweep: str | None = declare_option(
+        metavar="NAME=FROM:TO",
+        applies=(
+            Applies(to=NETWORKS),
+            Applies(
+                to=(*SYNTHETIC, *ANY_MODEL),
+                why="`sweep` makes its own networks: leave {source} out.",
             ),
         ),
-    ] = None,
-    sweep: Annotated[
-        str | None,
-        Option(
-            metavar="NAME=FROM:TO",
-            applies=(
-                Applies(to=NETWORKS),
-                Applies(
-                    to=(*SYNTHETIC, *ANY_MODEL),
-                    why="`sweep` makes its own networks: leave {source} out.",
-                ),
-            ),
-            help=(
-                "Repeat over a range of tokens, heads, width, layers or init-scale: FROM:TO (doubling), "
-                "FROM:TO:STEPS, or a list 1,2,4."
-            ),
+        help=(
+            "Repeat over a range of tokens, heads, width, layers or init-scale: FROM:TO (doubling), "
+            "FROM:TO:STEPS, or a list 1,2,4."
         ),
-    ] = None,
-    arithmetic: Annotated[
-        str | None,
-        Option(
-            metavar="|".join(ARITHMETICS),
-            applies=(OF_MODELS, OF_ONE_TYPE),
-            help=(
-                "How a model's residual is computed: exactly, with common vector and residual tracked separately, or "
-                "in plain numbers, with the lost digits measured. [default: auto, exact wherever there are rules]"
-            ),
+    ),
+    arithmetic: str | None = declare_option(
+        metavar="|".join(ARITHMETICS),
+        applies=(OF_MODELS, OF_ONE_TYPE),
+        help=(
+            "How a model's residual is computed: exactly, with common vector and residual tracked separately, or "
+            "in plain numbers, with the lost digits measured. [default: auto, exact wherever there are rules]"
         ),
-    ] = None,
-    exact: Annotated[
-        bool,
-        Option(
-            applies=Applies(to=ANY_MODEL, excludes=(f"arithmetic:{AUTO}", f"arithmetic:{PLAIN}")),
-            help="Short for --arithmetic exact.",
+    ),
+    exact: bool = declare_option(
+        default=False,
+        applies=Applies(to=ANY_MODEL, excludes=(f"arithmetic:{AUTO}", f"arithmetic:{PLAIN}")),
+        help="Short for --arithmetic exact.",
+    ),
+    with_random_init: bool = declare_option(
+        default=False,
+        applies=OF_MODELS,
+        usual=True,
+        help="Also run the same architecture with random weights.",
+    ),
+    sub_blocks: bool = declare_option(
+        default=False,
+        applies=OF_MODELS,
+        help="Also report the state after the attention of each block of a model.",
+    ),
+    theorem: bool = declare_option(
+        default=False,
+        applies=OF_LAYERS,
+        help="The theorem layer by layer: β, whether its one-layer bound is proved there, and that bound against what attention does.",
+    ),
+    gates: bool = declare_option(
+        default=False,
+        applies=(Applies(to=NETWORKS), OF_LAYERS, *OF_GATED),
+        help=(
+            "What each head's gate does in networks with --attention gated; for models, `inspect-model --metric "
+            "gates`."
         ),
-    ] = False,
-    with_random_init: Annotated[
-        bool,
-        Option(
-            applies=OF_MODELS,
-            usual=True,
-            help="Also run the same architecture with random weights.",
+    ),
+    gradients: bool = declare_option(
+        default=False,
+        applies=(
+            Applies(to=NETWORKS),
+            Applies(needs=("sweep",), why="`gradients` needs a range of sizes: add `sweep`."),
         ),
-    ] = False,
-    sub_blocks: Annotated[
-        bool,
-        Option(
-            applies=OF_MODELS,
-            help="Also report the state after the attention of each block of a model.",
+        help=(
+            "With --sweep: size of the gradient of the last state with respect to the value weights, for one head "
+            "without skips."
         ),
-    ] = False,
-    theorem: Annotated[
-        bool,
-        Option(
-            applies=OF_LAYERS,
-            help="The theorem layer by layer: β, whether its one-layer bound is proved there, and that bound against what attention does.",
-        ),
-    ] = False,
-    gates: Annotated[
-        bool,
-        Option(
-            applies=(Applies(to=NETWORKS), OF_LAYERS, *OF_GATED),
-            help=(
-                "What each head's gate does in networks with --attention gated; for models, `inspect-model --metric "
-                "gates`."
+    ),
+    blocks: int | None = declare_option(
+        metavar="N",
+        applies=(
+            Applies(excludes=("sweep",), why=OF_TWO_STATES),
+            Applies(
+                needs=(*TWO_STATES, "metric:depth", "metric:spike", "fail_if"), why=OF_TWO_STATES
             ),
         ),
-    ] = False,
-    gradients: Annotated[
-        bool,
-        Option(
-            applies=(
-                Applies(to=NETWORKS),
-                Applies(needs=("sweep",), why="`gradients` needs a range of sizes: add `sweep`."),
-            ),
-            help=(
-                "With --sweep: size of the gradient of the last state with respect to the value weights, for one head "
-                "without skips."
-            ),
-        ),
-    ] = False,
-    blocks: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            applies=(
-                Applies(excludes=("sweep",), why=OF_TWO_STATES),
-                Applies(
-                    needs=(*TWO_STATES, "metric:depth", "metric:spike", "fail_if"),
-                    why=OF_TWO_STATES,
-                ),
-            ),
-            help="Distance in blocks for metrics that compare two states, such as angular_distance. [default: 1]",
-        ),
-    ] = None,
+        help="Distance in blocks for metrics that compare two states, such as angular_distance. [default: 1]",
+    ),
     variants: VariantOptions,
     switches: VariantSwitchOptions,
     model_switches: NormSwitchOptions,

@@ -1,8 +1,6 @@
 """`attn sensitivity`"""
 
-from typing import Annotated
-
-from attncli.declare.options import Option
+from attncli.declare.options import declare_option
 from attncli.options.model import InputOptions, ModelOptions, ModelSource, StackOption
 from attncli.python.question_decorator import MEASURING, RunContext, question
 from attncli.records import Report
@@ -19,30 +17,21 @@ attn sensitivity ./checkpoint --fail-if 'sensitivity[position=0] > 5'
 def sensitivity(
     *,
     source: ModelSource,
-    directions: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            usual=True,
-            help=(
-                "Random directions of the output, a backward pass each; as many as the width are exact. "
-                "[default: all where that is cheap, else 32]"
-            ),
+    directions: int | None = declare_option(
+        metavar="N",
+        usual=True,
+        help=(
+            "Random directions of the output, a backward pass each; as many as the width are exact. "
+            "[default: all where that is cheap, else 32]"
         ),
-    ] = None,
+    ),
     stack: StackOption = None,
-    tokens: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            usual=True,
-            of_any_model=True,
-            help="Longest text, or length of random ones.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int, Option(metavar="N", help="Of random tokens, weights and directions. [default: 0]")
-    ] = 0,
+    tokens: int | None = declare_option(
+        metavar="N", usual=True, of_any_model=True, help="Longest text, or length of random ones."
+    ),
+    seed: int = declare_option(
+        default=0, metavar="N", help="Of random tokens, weights and directions. [default: 0]"
+    ),
     model: ModelOptions,
     inputs: InputOptions,
     how: RunContext,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from attncli.declare.options import Argument, Option
+from attncli.declare.options import Argument, declare_option
 from attncli.python.question_decorator import RunContext, question
 from attncli.records import Report
 
@@ -24,9 +24,9 @@ def verify_fit(
             help="A fitted module: what `attn approximate -o FIT.safetensors` has written.",
         ),
     ],
-    allow_unmet: Annotated[
-        bool, Option(help="Exit with 0 although a pattern misses its request.")
-    ] = False,
+    allow_unmet: bool = declare_option(
+        default=False, help="Exit with 0 although a pattern misses its request."
+    ),
     how: RunContext,
 ) -> Report:
     """Does a saved fit still show its patterns, measured again from the file alone?

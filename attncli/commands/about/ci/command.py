@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.cli.typer_options import flatten_option_groups
-from attncli.declare.options import WRITES, Argument, Option
+from attncli.declare.options import WRITES, Argument, declare_option
 from attncli.errors import AttnError, UsageError, capitalize_first_letter, make_unknown_name_error
 from attncli.io.atomic_files import require_folder, resolve_links
 from attncli.io.remote_files import is_remote_url, join_path_or_url
@@ -52,27 +52,22 @@ def ci(
             complete=complete_names(check_names),
         ),
     ] = None,
-    keep: Annotated[
-        str | None,
-        Option(
-            metavar="FOLDER",
-            applies=WRITES,
-            help=(
-                "Keep the reports in FOLDER, as CHECK.json; a baseline there is not overwritten (the new report is "
-                "CHECK.new.json)."
-            ),
+    keep: str | None = declare_option(
+        metavar="FOLDER",
+        applies=WRITES,
+        help=(
+            "Keep the reports in FOLDER, as CHECK.json; a baseline there is not overwritten (the new report is "
+            "CHECK.new.json)."
         ),
-    ] = None,
-    accept: Annotated[
-        bool,
-        Option(
-            applies=WRITES,
-            help=(
-                "Show what changed, then make the reports the baselines: of all checks that have one, or of those "
-                "named."
-            ),
+    ),
+    accept: bool = declare_option(
+        default=False,
+        applies=WRITES,
+        help=(
+            "Show what changed, then make the reports the baselines: of all checks that have one, or of those "
+            "named."
         ),
-    ] = False,
+    ),
     output: OutputOptions,
 ) -> int:
     """Do the checks in the configuration file pass?

@@ -13,7 +13,7 @@ from attncli.commands.about.list.catalogue import (
     SMALL,
     list_catalogue_entries,
 )
-from attncli.declare.options import WRITES, Argument, Option
+from attncli.declare.options import WRITES, Argument, declare_option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.io.standard_streams import is_terminal
 from attncli.options.completion import complete_names
@@ -53,25 +53,15 @@ def list_registered_names(
             help=f"One of {', '.join(LISTS)}, {SCHEMA} (a JSON Schema of the report). [default: all but the last two]",
         ),
     ] = None,
-    format: Annotated[
-        str | None,
-        Option(
-            metavar="table|csv|json",
-            help=(
-                "csv and json show everything known about each entry. [default: table, or by -o's extension]"
-            ),
+    format: str | None = declare_option(
+        metavar="table|csv|json",
+        help=(
+            "csv and json show everything known about each entry. [default: table, or by -o's extension]"
         ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            applies=WRITES,
-            help="Write to FILE (atomically).",
-        ),
-    ] = None,
+    ),
+    output: Path | None = declare_option(
+        "--output", "-o", metavar="FILE", applies=WRITES, help="Write to FILE (atomically)."
+    ),
 ) -> int:
     """List metrics, patterns, model types and whatever else has a name, one line each."""
     manner = choose_format(format, output)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.commands.about.sweep.options import EngineOptions, ItemOptions
 from attncli.declare.commands import MODEL_COMMANDS
-from attncli.declare.options import Argument, Option
+from attncli.declare.options import Argument, declare_option
 from attncli.errors import UsageError
 from attncli.io.remote_files import is_remote_url
 from attncli.options.completion import complete_names
@@ -49,16 +49,14 @@ def sweep(
             complete=complete_names(lambda: MODEL_COMMANDS),
         ),
     ] = None,
-    list_items: Annotated[
-        bool,
-        Option(
-            panel="Models",
-            help=(
-                "Run nothing: print each item's command line, or with --format jsonl the data that another scheduler "
-                "needs."
-            ),
+    list_items: bool = declare_option(
+        default=False,
+        panel="Models",
+        help=(
+            "Run nothing: print each item's command line, or with --format jsonl the data that another scheduler "
+            "needs."
         ),
-    ] = False,
+    ),
     items: ItemOptions,
     run: EngineOptions,
     output: OutputOptions,

@@ -1,10 +1,8 @@
 """`attn reproduce circle`"""
 
-from typing import Annotated
-
 from attncli.commands.reproduce.circle.options import CircleOptions
 from attncli.commands.reproduce.options import TrainingOptions
-from attncli.declare.options import Option
+from attncli.declare.options import declare_option
 from attncli.options.completion import complete_metric
 from attncli.options.network import VariantNames, VariantSwitchOptions, resolve_variants
 from attncli.options.shared import RunOptions
@@ -22,15 +20,12 @@ attn reproduce circle --width 32 --save-training runs --watch-training 500
 @question()
 def circle(
     *,
-    metric: Annotated[
-        list[str] | None,
-        Option(
-            metavar="NAME,…",
-            complete=complete_metric,
-            usual=True,
-            help="Metrics to report (see `attn list metrics`). [default: log10_residual]",
-        ),
-    ] = None,
+    metric: list[str] | None = declare_option(
+        metavar="NAME,…",
+        complete=complete_metric,
+        usual=True,
+        help="Metrics to report (see `attn list metrics`). [default: log10_residual]",
+    ),
     variants: VariantNames,
     switches: VariantSwitchOptions,
     asked: CircleOptions,

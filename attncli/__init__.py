@@ -15,12 +15,12 @@ Packages, top to bottom; each imports only from those above it, and `tests/test_
     sanitize           text from outside, made safe to show
     records            Row, Report, provenance: the types that travel between packages
     registry           one mechanism for whatever is extended by adding a file
-    progress           callbacks by which long work says how far it is
     forward_types      types of what a model's own code is called with
     resource_limits    what the machine can hold
     tolerances         every tolerance of a verification: what is compared, by which norm, how much, why
     threads            one BLAS thread around loops of our own
     distributed_ranks  which process this is, by the environment alone
+    progress           how far long work is: callbacks, and a bar on a terminal
     io                 files that others wrote, read without torch; files written whole or not at all
     maths              numpy only, no input or output: the c+R arithmetic, bounds, laws of curves
     reports            finished reports: read back from JSON, compared

@@ -1,12 +1,35 @@
-"""Callbacks by which long work says how far it is and what it does, and those that ignore it."""
+"""How far long work is: callbacks that say so, and what shows it on a terminal.
 
-from collections.abc import Callable
+A line with the current step comes first, then a bar once there are numbers. All of it goes to
+stderr and is erased at the end. It is shown on a terminal only, or where Python has
+`progress=True`, as in a notebook, which has no terminal and shows one line, rewritten in place.
+"""
+
+import contextlib
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from attncli.distributed_ranks import is_first_rank
+from attncli.sanitize import escape_invisible_characters
 
 Progress = Callable[[int, int, str], None]
 """Called as progress(done, total, what) during a long computation."""
 
 Say = Callable[[str], None]
 """Called with a sentence for a person."""
+
+PATIENCE = 1.0
+"""Seconds before a bar appears."""
+PAUSE = 0.2
+"""Seconds between two lines where each is written over the one before."""
+DUMB = ("dumb", "unknown")
+"""Terminals that cannot erase output."""
+NARROWEST, USUAL = 20, 80
+"""Columns."""
 
 
 def ignore_progress(done: int, total: int, what: str) -> None:
@@ -15,3 +38,110 @@ def ignore_progress(done: int, total: int, what: str) -> None:
 
 def ignore_sentence(sentence: str) -> None:
     """Ignore the sentence."""
+
+
+@contextlib.contextmanager
+def progress_bar(requested: bool) -> Iterator[Progress]:
+    """Yield a progress callback for studies; it draws nothing unless stderr is a terminal."""
+    if not (requested and sys.stderr.isatty() and is_first_rank()):
+        yield ignore_progress
+        return
+    bar = ProgressBar()
+    try:
+        yield bar
+    finally:
+        bar.stop()
+
+
+@contextlib.contextmanager
+def show_progress() -> Iterator[Progress]:
+    """Yield a progress callback for callers who have requested it, wherever stderr goes."""
+    if sys.stderr is None or sys.stderr.isatty() or not is_first_rank():
+        with progress_bar(sys.stderr is not None) as progress:
+            yield progress
+        return
+    line = PlainProgress()
+    try:
+        yield line
+    finally:
+        line.doing("")
+
+
+class PlainProgress:
+    """Progress as one line of text, rewritten in place, for notebooks and log files."""
+
+    def __init__(self) -> None:
+        self.said = ""
+        self.told = -math.inf
+
+    def doing(self, what: str) -> None:
+        """Replace the text; an empty one erases it."""
+        line = f"{escape_invisible_characters(what)} …"[: USUAL - 1] if what else ""
+        blank = " " * len(self.said)
+        print(f"\r{blank}\r{line}" if self.said else line, end="", file=sys.stderr, flush=True)
+        self.said = line
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        now = time.monotonic()
+        if now - self.told >= PAUSE:
+            self.told = now
+            self.doing(f"{done}{what}" if what.startswith("%") else f"{done:,} of {total:,} {what}")
+
+
+def make_status_callback(progress: Progress) -> Say:
+    """Return a callback for the current step before there are numbers; callbacks other than the bar
+    ignore it."""
+    return progress.doing if isinstance(progress, ProgressBar | PlainProgress) else ignore_sentence
+
+
+class ProgressBar:
+    """Created cheap: a line of words until patience ends, then rich's bar, which is imported for it."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.display: Any = None
+        self.said = ""
+        """The text on the terminal now."""
+
+    def doing(self, what: str) -> None:
+        """Replace the text; an empty one erases it."""
+        self.clear()
+        if what and self.display is None and os.environ.get("TERM") not in DUMB:
+            self.said = fit_to_terminal(f"{escape_invisible_characters(what)} …")
+            print(self.said, end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Erase the text, so that another line can be printed."""
+        if self.said:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+            self.said = ""
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        if self.display is None and time.monotonic() - self.began > PATIENCE:
+            self.clear()
+            self.show(what)
+        if self.display is not None:
+            self.display.update(self.task, completed=done, total=total)
+
+    def show(self, what: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        columns = (BarColumn(), MofNCompleteColumn(), what, TimeRemainingColumn(), "left")
+        self.display = Progress(*columns, console=Console(stderr=True), transient=True)
+        self.task = self.display.add_task(what)
+        self.display.start()
+
+    def stop(self) -> None:
+        self.clear()
+        if self.display is not None:
+            self.display.stop()
+
+
+def fit_to_terminal(text: str) -> str:
+    """Cut the text to one line of the terminal: a longer one could not be erased."""
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or USUAL
+    except (OSError, ValueError):
+        columns = USUAL
+    return text[: max(NARROWEST, columns) - 1]

@@ -8,7 +8,7 @@ and there is no second place to edit.
     METRICS.names()            # file names only: imports nothing
     METRICS["stable_rank"]     # imports attncli/metrics/stable_rank.py and returns its function `stable_rank`
 
-What other code must know of an entry, such as a metric's unit, is a `EntryDeclaration` above its function.
+What other code must know of an entry, such as a metric's unit, is an `EntryDeclaration` above its function.
 """
 
 import importlib
@@ -76,10 +76,16 @@ class Registry(Generic[Entry_co]):
         """The first line of the entry's docstring."""
         return (inspect.getdoc(self[name]) or "").partition("\n")[0]
 
-    def declared(self, name: str, kind: type[Declared]) -> Declared:
-        """What the entry's decorator of this kind declares."""
+
+class SpecifiedRegistry(Registry[Entry_co], Generic[Entry_co, Declared]):
+    """The entries of a package whose decorator declares their properties."""
+
+    specification: type[Declared]
+
+    def spec(self, name: str) -> Declared:
+        """What the entry's decorator declares."""
         found = DECLARED[self[name]]
-        assert isinstance(found, kind)
+        assert isinstance(found, self.specification)
         return found
 
 

@@ -650,7 +650,6 @@ SHORT_FILES = {
     "maths/curve_fits/evaluate_law": "without numpy, for pages",
     "models/loading/base_model": "by everything that loads",
     "models/loading/random_init": "by every command with that control",
-    "progress": "by all that works long, fits included, which know nothing of questions",
     "python/reproduce": "the module `attn.reproduce`",
     "render/plots/figure_files": "file names of plots, without matplotlib",
 }

@@ -13,7 +13,7 @@ from source_trees import nodes_of
 import attncli
 from attncli.commands.about.list.catalogue import REGISTRIES
 from attncli.errors import UsageError
-from attncli.registry import EntryDeclaration, Registry, call_entry_from_text
+from attncli.registry import EntryDeclaration, Registry, SpecifiedRegistry, call_entry_from_text
 
 PACKAGE = Path(attncli.__file__).parent
 
@@ -148,7 +148,7 @@ def test_each_registry_is_made_once() -> None:
     made: dict[str, list[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in nodes_of(path):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Registry", "MetricRegistry"):  # fmt: skip
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Registry", "MetricRegistry", "FormatRegistry"):  # fmt: skip
                 (_, package) = map(ast.literal_eval, node.args)
                 made.setdefault(package, []).append(path.relative_to(PACKAGE.parent).as_posix())
     homes = {package.replace(".", "/"): files for package, files in made.items()}
@@ -157,6 +157,8 @@ def test_each_registry_is_made_once() -> None:
 
 
 def test_what_an_entry_declares_is_found_by_its_name(toys: Registry) -> None:
+    toys = SpecifiedRegistry(toys.kind, toys.package)
+
     class Size(EntryDeclaration):
         pass
 
@@ -165,6 +167,8 @@ def test_what_an_entry_declares_is_found_by_its_name(toys: Registry) -> None:
 
     size = Size()
     assert size(toys["car"]) is toys["car"]
-    assert toys.declared("car", Size) is size
+    toys.specification = Size
+    assert toys.spec("car") is size
+    toys.specification = Other
     with pytest.raises(AssertionError):
-        toys.declared("car", Other)
+        toys.spec("car")

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any
 
 import typer
@@ -22,7 +22,7 @@ from attncli.cli.command_tree import register_app_builder
 from attncli.cli.typer_options import ValueReader
 from attncli.declare.commands import COMMANDS, GATE, GROUPS, import_function
 from attncli.declare.replaced_options import refuse_option_that_became_command
-from attncli.errors import UsageError
+from attncli.errors import AttnError, UsageError
 from attncli.io.standard_streams import write_stdout
 
 HELP = (
@@ -92,9 +92,19 @@ class Command(CommandMixin, TyperCommand):
     """A command, which takes the defaults that apply to it."""
 
     def invoke(self, ctx: Any) -> Any:
-        from attncli.cli.config.settings import run_with_defaults
+        """Run it without the defaults that do not fit; an error about another names the line that sets it."""
+        from attncli.cli.config.settings import find_setting, resolve_settings, unset_option
 
-        return run_with_defaults(ctx, super().invoke)
+        for name in resolve_settings(ctx).left_out:
+            unset_option(ctx, name)
+        try:
+            return super().invoke(ctx)
+        except AttnError as error:
+            own = [find_setting(ctx, name) for name in error.about]
+            places = dict.fromkeys(one.where for one in own if one is not None)
+            if places and not str(error).startswith(tuple(places)):
+                error.args = (f"{', '.join(places)}: {error}",)
+            raise
 
 
 class Group(CommandMixin, TyperGroup):
@@ -219,8 +229,9 @@ def attn(
     context.default_map = build_default_map(context.obj)
 
 
+@cache
 def build_app() -> Any:
-    """The group of all commands."""
+    """The group of all commands, built once per process."""
     names = dict.fromkeys(path.split()[0] for path in COMMANDS)
     makers = {
         name: partial(build_subgroup if name in GROUPS else build_command, name) for name in names

@@ -22,7 +22,7 @@ from attncli.io.atomic_files import is_device_or_pipe
 from attncli.io.standard_streams import print_to_stderr as print_line
 from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
-from attncli.progress import Say, ignore_sentence
+from attncli.progress import Say, ignore_sentence, make_status_callback, progress_bar
 from attncli.python.keyword_signatures import SOURCE
 from attncli.python.question_decorator import RunContext
 from attncli.threads import TURNS
@@ -43,15 +43,6 @@ class QuietOptions:
     )
 
 
-def make_command(question: Callable[..., Any], entry: CommandEntry) -> Callable[..., int]:
-    """The function that typer calls: the question's options and the options of its kind of answer."""
-    if question.__annotations__["return"] is Path:
-        return add_option_group(question, QuietOptions, run_and_write)
-    if entry.runs_models and entry.reads_texts:
-        return add_option_group(question, ProcessOptions, run_in_several_processes)
-    return add_option_group(question, OutputOptions, run_and_emit)
-
-
 @dataclass(frozen=True)
 class ProcessOptions(OutputOptions):
     """Options of commands whose work can be distributed."""
@@ -64,21 +55,26 @@ class ProcessOptions(OutputOptions):
     )
 
 
-def add_option_group(function: Callable[..., Any], group: type, run: Run) -> Callable[..., int]:
-    own = list(flatten_parameters(function))
+def make_command(question: Callable[..., Any], entry: CommandEntry) -> Callable[..., int]:
+    """The function that typer calls: the question's options and those of its kind of answer."""
+    group: type[Any] = OutputOptions
+    run: Run = run_and_emit
+    if question.__annotations__["return"] is Path:
+        group, run = QuietOptions, run_and_write
+    elif entry.runs_models and entry.reads_texts:
+        group, run = ProcessOptions, run_in_several_processes
+    own = list(flatten_parameters(question))
     shared = list(list_group_parameters(group))
 
-    @functools.wraps(function)
+    @functools.wraps(question)
     def run_command(**values: Any) -> int:
         output = group(**{each.name: values.pop(each.name) for each in shared})
         PARTS.folder = None
         if getattr(output, "file", None) is not None:
-            start_resume_cache(function, values, output)
-        code = run(function, fill_option_groups(function, values), output)
-        if (
-            code in FINISHED and not read_launch_environment().is_distributed
-        ):  # of several the last one out puts them away
-            PARTS.end()
+            start_resume_cache(question, values, output)
+        code = run(question, fill_option_groups(question, values), output)
+        if code in FINISHED and not read_launch_environment().is_distributed:
+            PARTS.end()  # of several processes the last one out puts them away
         return code
 
     return set_function_signature(run_command, (*own, *shared))
@@ -89,8 +85,7 @@ def run_and_emit(
 ) -> int:
     """Validate, run the question, decide the gates, write."""
     from attncli.cli.writer import emit_report, resolve_format, validate_output_options
-    from attncli.python.progress import make_status_callback, progress_bar
-    from attncli.render import format_spec
+    from attncli.render import FORMATS
     from attncli.reports.provenance import add_provenance
 
     output, module = split_module_output(function, output)
@@ -100,7 +95,7 @@ def run_and_emit(
         doing = make_status_callback(progress)
         doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
         say = make_printer(output.quiet, doing)
-        pages = format_spec(resolve_format(output)).shows_maps
+        pages = FORMATS.spec(resolve_format(output)).shows_maps
         how = RunContext(
             progress,
             doing,

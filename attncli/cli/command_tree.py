@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from attncli.declare.commands import COMMANDS
@@ -24,9 +23,8 @@ def register_app_builder(build: Callable[[], Any]) -> None:
     ENROLLED[:] = [build]
 
 
-@cache
 def root_command() -> Any:
-    """The group of all commands, to be read and to be run; built once per process."""
+    """The group of all commands."""
     return ENROLLED[0]()
 
 

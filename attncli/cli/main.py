@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from attncli.cli.command_tree import PARSER_WORDS, root_command
+from attncli.cli.command_tree import PARSER_WORDS
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import AttnError, UsageError, translate_system_error
 from attncli.io.standard_streams import print_to_stderr, silence_final_flush, write_stdout
@@ -121,10 +121,10 @@ def run_typer_app(arguments: Sequence[str]) -> int:
     """Let typer parse and run; its own errors become one sentence too."""
     import typer
 
-    import attncli.cli.app  # noqa: F401 - enrols the commands
+    from attncli.cli.app import build_app
 
     try:
-        code = root_command()(list(arguments), prog_name="attn", standalone_mode=False)
+        code = build_app()(list(arguments), prog_name="attn", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except typer.TyperException as error:

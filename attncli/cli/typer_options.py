@@ -74,7 +74,7 @@ def to_typer_option(annotations: Any, name: str, kind: Any) -> Any:
             *list_flags(annotations, name, kind),
             help=annotations.help,
             metavar=annotations.metavar or NUMBER_METAVARS.get(kind),
-            autocompletion=make_completion(annotations),
+            autocompletion=lambda incomplete: complete_option(annotations, incomplete),
             rich_help_panel=annotations.panel,
             show_default=False,
         )
@@ -88,16 +88,12 @@ def to_typer_option(annotations: Any, name: str, kind: Any) -> Any:
     return annotations
 
 
-def make_completion(option: Option) -> Callable[[str], list[str]]:
+def complete_option(option: Option, incomplete: str) -> list[str]:
     """By the option's own function, or the choices in its metavar, such as `cpu|cuda[:N]|mps`."""
+    from attncli.options.completion import complete_choices
 
-    def complete_option(incomplete: str) -> list[str]:
-        from attncli.options.completion import complete_choices
-
-        found = option.complete or complete_choices(option.metavar)
-        return found(incomplete) if found is not None else []
-
-    return complete_option
+    found = option.complete or complete_choices(option.metavar)
+    return found(incomplete) if found is not None else []
 
 
 PLAIN_NUMBER = {

@@ -23,7 +23,7 @@ from attncli.io.standard_streams import print_to_stderr, write_stdout
 from attncli.io.tensor_file_endings import TENSORS, require_tensor_file
 from attncli.options.shared import OutputOptions
 from attncli.records import Report
-from attncli.render import FORMATS, format_endings, format_spec
+from attncli.render import FORMATS, format_endings
 from attncli.resource_limits import parse_whole_number
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def write_report(report: Report, options: OutputOptions) -> int:
     if name == "github":
         append_to_github_step_summary(report)
     write_notes(
-        report, options, written=options.output is None and format_spec(name).tells_verdicts
+        report, options, written=options.output is None and FORMATS.spec(name).tells_verdicts
     )
     if undrawn is not None:
         raise undrawn
@@ -151,7 +151,7 @@ def render_report(report: Report, name: str, stream: Any, plot: bool) -> str:
 
     Warnings are for stderr (`notes`), whichever file the report goes to: text for people stays what stdout would show.
     """
-    apart = format_spec(name).warnings_apart
+    apart = FORMATS.spec(name).warnings_apart
     result = FORMATS[name](replace(report, warnings=()) if apart else report)
     if isinstance(result, str) and not plot:
         return result

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.records import Definition
-from attncli.registry import EntryDeclaration, Function, Registry
+from attncli.registry import EntryDeclaration, Function, SpecifiedRegistry
 
 Measurement_co = TypeVar("Measurement_co", bound=Callable[..., object], covariant=True)
 
@@ -65,11 +65,10 @@ metric = MetricSpec
 """As a decorator: `@metric("nats")`."""
 
 
-class MetricRegistry(Registry[Measurement_co]):
+class MetricRegistry(SpecifiedRegistry[Measurement_co, MetricSpec]):
     """Metrics of one thing, such as of states or of heads."""
 
-    def spec(self, name: str) -> MetricSpec:
-        return self.declared(name, MetricSpec)
+    specification = MetricSpec
 
     def definition(self, name: str) -> Definition:
         return Definition(self.spec(name).unit, self.summary(name))

@@ -6,7 +6,6 @@ importing the package costs nothing.
 
 keyword_signatures  declared options as Python has them: the types in a signature
 keyword_help        a line of help for each
-progress            progress bar on a terminal
 notebook_html       a report in a notebook
 report_answer       a report with methods: check, save, to_pandas, plots in notebooks; finished reports, read back
 question_decorator  declares a question once, for Python and for the command line

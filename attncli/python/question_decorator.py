@@ -36,7 +36,14 @@ from attncli.declare.settle import SetOption, settle
 from attncli.declare.source_kinds import find_run_source
 from attncli.errors import UsageError, translate_system_error
 from attncli.gates import Condition
-from attncli.progress import Progress, Say, ignore_progress, ignore_sentence
+from attncli.progress import (
+    Progress,
+    Say,
+    ignore_progress,
+    ignore_sentence,
+    make_status_callback,
+    show_progress,
+)
 from attncli.python.keyword_help import add_keyword_help
 from attncli.python.keyword_signatures import (
     OF_ALL,
@@ -45,7 +52,6 @@ from attncli.python.keyword_signatures import (
     build_signature,
     make_plural_parameter,
 )
-from attncli.python.progress import make_status_callback, show_progress
 from attncli.python.report_answer import Answer, report_to_answer
 from attncli.records import Report
 from attncli.sources import Source

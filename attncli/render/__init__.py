@@ -15,9 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attncli.registry import EntryDeclaration, Registry
-
-FORMATS: Registry[Callable[..., Any]] = Registry("format", "attncli.render")
+from attncli.registry import EntryDeclaration, SpecifiedRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +39,13 @@ renderer = FormatSpec
 """As a decorator: `@renderer(endings=(".csv",))`."""
 
 
-def format_spec(name: str) -> FormatSpec:
-    return FORMATS.declared(name, FormatSpec)
+class FormatRegistry(SpecifiedRegistry[Callable[..., Any], FormatSpec]):
+    """Formats of reports."""
+
+    specification = FormatSpec
+
+
+FORMATS = FormatRegistry("format", "attncli.render")
 
 
 def format_endings(holding_rows: bool = True) -> dict[str, str]:
@@ -50,6 +53,6 @@ def format_endings(holding_rows: bool = True) -> dict[str, str]:
     return {
         ending: name
         for name in FORMATS.names()
-        for ending in format_spec(name).endings
-        if format_spec(name).holds_rows == holding_rows
+        for ending in FORMATS.spec(name).endings
+        if FORMATS.spec(name).holds_rows == holding_rows
     }

@@ -10,7 +10,7 @@ import pytest
 from commands import ATTN, PLAIN
 from small_checkpoints import saved
 
-from attncli.python.progress import ProgressBar
+from attncli.progress import ProgressBar
 
 ERASED = "\r\x1b[2K"
 

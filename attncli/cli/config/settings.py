@@ -10,7 +10,7 @@ refused with its line.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from attncli.declare.replaced_options import refuse_option_that_became_command
 from attncli.declare.settle import SetOption, Settled, settle
 from attncli.declare.source_kinds import find_run_source
 from attncli.distributed_ranks import read_launch_environment
-from attncli.errors import AttnError, UsageError, make_unknown_name_error
+from attncli.errors import UsageError, make_unknown_name_error
 from attncli.io.tensor_file_endings import TENSORS
 
 if TYPE_CHECKING:
@@ -234,20 +234,6 @@ def read_environment_settings(environment: Mapping[str, str], root: Any) -> Iter
                 yield OptionSetting(path, option, value, variable)
 
 
-def run_with_defaults(context: Any, run: Callable[[Any], Any]) -> Any:
-    """Run the command without the defaults that do not fit; an error about another names the line that sets it."""
-    for name in resolve_settings(context).left_out:
-        unset_option(context, name)
-    try:
-        return run(context)
-    except AttnError as error:
-        own = [find_setting(context, name) for name in error.about]
-        places = dict.fromkeys(one.where for one in own if one is not None)
-        if places and not str(error).startswith(tuple(places)):
-            error.args = (f"{', '.join(places)}: {error}",)
-        raise
-
-
 def resolve_settings(context: Any) -> Settled:
     """The values of a command's options, typed or set; a command that passes options on gets all
     settings."""
@@ -270,9 +256,10 @@ def list_set_options(context: Any) -> Iterator[SetOption]:
             or not is_option_set(command.declared[name], values[name])
         ):
             continue
-        one = find_setting(context, name)
-        where, of_any_model = ("", False) if one is None else (one.where, one.of_any_model)
-        yield SetOption(name, values[name], where, of_any_model)
+        if by.name == "COMMANDLINE":
+            yield SetOption(name, values[name])
+        elif (one := find_setting(context, name)) is not None:
+            yield SetOption(name, values[name], one.where, one.of_any_model)
     if values.get("tensor_parallel") and read_launch_environment().is_distributed:
         yield SetOption("torchrun", True)
     if "save_module" in getattr(command, "own", ()) and str(values["output"]).endswith(TENSORS):

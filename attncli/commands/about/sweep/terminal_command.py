@@ -74,7 +74,7 @@ def sweep(
     from attncli.io.atomic_files import require_folder
     from attncli.io.standard_streams import write_stdout
     from attncli.processes.jobs import option_settings
-    from attncli.python.progress import progress_bar
+    from attncli.progress import progress_bar
     from attncli.reports.provenance import add_provenance
 
     command, rest = (words[0], tuple(words[1:])) if words else (None, ())

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from attncli.declare.commands import COMMANDS
 from attncli.errors import UsageError
 from attncli.io.atomic_files import resolve_links
+from attncli.io.file_kinds import detect_kind
 from attncli.sources import (
     MODELS,
     SAVED_MODELS,
     Kind,
     Source,
-    parse_path_source,
     parse_source,
     require_source_kind,
 )
@@ -55,7 +55,6 @@ def read_report_source(text: str, asker: str) -> "Report":
 def refuse_files_of_wrong_kind(text: str, asker: str) -> None:
     """Refuse a path whose kind is known and wrong; a missing file is refused by its reader."""
     path = Path(text)
-    if path.is_file() or path.is_dir():
-        source = parse_path_source(text)
-        if source.kind != "other":
-            require_source_kind(source, TAKES[asker], f"`{asker}`")
+    kind = detect_kind(path) if path.is_file() else "folder" if path.is_dir() else "other"
+    if kind != "other":
+        require_source_kind(Source(kind, text), TAKES[asker], f"`{asker}`")

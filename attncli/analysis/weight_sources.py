@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attncli.errors import UsageError
 from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_files import open_tensors, require_matching_config
 from attncli.models.files.config_checks import refuse_quantised
@@ -30,7 +29,6 @@ def open_weights(source: Source | str | Path, how: FetchSettings, seed: int) -> 
     named = parse_source(str(source.absolute())) if isinstance(source, Path) else source
     named = parse_source(named) if isinstance(named, str) else named
     if named.kind == "live":
-        refuse_foreign_modules_and_inputs(named.live.model, str(named.live), named.live.inputs)
         return open_in_memory_weights(named.live.model, str(named.live), named.live.identity())
     if named.kind == "random":
         from attncli.models.loading.load import load_model
@@ -59,21 +57,6 @@ def open_in_memory_weights(
         InMemoryTensors(name, rename_state_to_saved_names(model)), config
     )
     return OpenedWeights(config, tensors, identity, warnings)
-
-
-def refuse_foreign_modules_and_inputs(model: Any, name: str, inputs: Any) -> None:
-    """Refuse modules that are not from transformers, since they need a run, and inputs, which are
-    for runs."""
-    from attncli.capture.model_structure.custom_modules import ForeignModule
-
-    if isinstance(model, ForeignModule):
-        raise UsageError(
-            f"heads are found by the names that a type of transformers has for their weights, and {name} is none of those."
-        )
-    if inputs is not None:
-        raise UsageError(
-            "nothing is run here, so `inputs` says nothing: leave it out.", about=["inputs"]
-        )
 
 
 def build_in_memory_config(model: Any, name: str) -> HeadConfig:

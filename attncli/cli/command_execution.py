@@ -23,7 +23,7 @@ from attncli.io.standard_streams import print_to_stderr as print_line
 from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
 from attncli.progress import Say, ignore_sentence, make_status_callback, progress_bar
-from attncli.python.keyword_signatures import SOURCE
+from attncli.python.keyword_signatures import OF_PYTHON, SOURCE
 from attncli.python.question_decorator import RunContext
 from attncli.threads import TURNS
 
@@ -77,7 +77,8 @@ def make_command(question: Callable[..., Any], entry: CommandEntry) -> Callable[
             PARTS.end()  # of several processes the last one out puts them away
         return code
 
-    return set_function_signature(run_command, (*own, *shared))
+    python_only = [OF_PYTHON[name] for name in vars(question)["own"]]
+    return set_function_signature(run_command, (*own, *shared), python_only)
 
 
 def run_and_emit(

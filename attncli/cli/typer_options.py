@@ -36,18 +36,21 @@ def flatten_option_groups(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def set_function_signature(
-    command: Callable[..., int], declared: Iterable[inspect.Parameter]
+    command: Callable[..., int],
+    declared: Iterable[inspect.Parameter],
+    python_only: Iterable[inspect.Parameter] = (),
 ) -> Callable[..., int]:
     """The command under the signature that typer reads.
 
-    `declared` are its parameters by name, `options` those of them that are options, `rules` when each applies.
+    `declared` are its parameters by name, `options` those of them that are options, `rules` when each applies,
+    and each keyword of Python alone, which another option sets here.
     """
     found: Any = command
     found.declared = {each.name: each for each in declared}
     parameters = [to_typer_parameter(each) for each in found.declared.values()]
     found.__signature__ = inspect.Signature(parameters)
     found.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    found.rules = collect_option_rules(found.declared.values())
+    found.rules = collect_option_rules((*found.declared.values(), *python_only))
     found.options = {
         name: one
         for name, each in found.declared.items()

@@ -48,11 +48,6 @@ def validate_output_options(options: OutputOptions, *tensors: Path | None) -> li
     FORMATS[name]
     if options.output is not None and Path(options.output) not in tensors:
         require_report_file(options, options.output)
-    if options.plot == "terminal" and name not in ("table", "markdown"):
-        raise UsageError(
-            f"--plot would spoil the {name}: give it a file, as in --plot curves.png.",
-            about=["plot", "format", "output"],
-        )
     if options.plot not in (None, "terminal"):
         from attncli.render.plots.figure_files import require_figure
 

@@ -41,8 +41,8 @@ class Applies:
     set_by: tuple[str, ...] = ANYWHERE
     """Who may set the option; `why` then says what it does, of which only they decide."""
     why: str = ""
-    """The message, where the default one does not fit: {name} is the option, {setting} the same
-    with its value, {other} and {other_setting} the one that it excludes, {source} what SOURCE names."""
+    """The message, where the default one does not fit: {name} is the option, {value} its value,
+    {setting} the one with the other, {other} and {other_setting} the one that it excludes, {source} what SOURCE names."""
 
     def applies_to_value(self, value: Any) -> bool:
         named = not self.only or any(is_matching_value(value, text) for text in self.only)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
+from attncli.declare.option_applicability import Applies
 from attncli.declare.options import Argument, Option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.records import Report
@@ -61,9 +62,11 @@ def is_number_parameter(parameter: inspect.Parameter) -> bool:
     return bool(NAMES_A_NUMBER.search(metavar(parameter)))
 
 
-def declare_python_keyword(name: str, kind: Any, default: Any, help: str) -> inspect.Parameter:
+def declare_python_keyword(
+    name: str, kind: Any, default: Any, help: str, applies: Applies | tuple[Applies, ...] = ()
+) -> inspect.Parameter:
     """Declare a keyword that the command line spells differently or lacks."""
-    annotations = Annotated[kind, Option(help=help)]
+    annotations = Annotated[kind, Option(help=help, applies=applies)]
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotations
     )

@@ -191,5 +191,5 @@ def explain_unmet_need(rules: Rules, one: SetOption, options: Sequence[SetOption
 
 
 def format_rule_reason(rule: Applies, one: SetOption, **others: str) -> str:
-    setting = f"`{one.name}={one.value!r}`"
-    return rule.why.format(name=quote_parameter(one.name), setting=setting, **others)
+    name, setting = quote_parameter(one.name), f"`{one.name}={one.value!r}`"
+    return rule.why.format(name=name, value=one.value, setting=setting, **others)

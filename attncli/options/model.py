@@ -36,6 +36,12 @@ OF_THE_HUB = Applies(
     why="`revision` is for Hub models: {source} has none.",
 )
 KINDS_OF_INPUT = ("text", "text_file", "token_ids", "random_tokens")
+NOT_IN_MEMORY = Applies(
+    to=tuple(kind for kind in ANY_MODEL if kind != "live"),
+    unless=("cpu",),
+    why="a live module is measured where it is: move it, or leave {name} out.",
+)
+CHECKPOINTS = tuple(kind for kind in ANY_MODEL if kind != "random")
 ONE_PROCESS = "`tensor_parallel` splits a model over processes: start them with `torchrun`."
 PLACES = ("device", "device_map", "tensor_parallel")
 """Where the model is loaded: on one device, on several, or partly on each process's own."""
@@ -130,17 +136,31 @@ class ModelOptions(CheckpointOptions):
         "as long; in rank-collapse float64 if that fits in memory]",
     )
     device: str | None = model_option(
-        metavar="cpu|cuda[:N]|mps", help="Device to run on. [default: cpu]"
+        metavar="cpu|cuda[:N]|mps",
+        applies=(OF_MODELS, NOT_IN_MEMORY),
+        help="Device to run on. [default: cpu]",
     )
     device_map: str | None = model_option(
         metavar="auto",
-        applies=Applies(to=ANY_MODEL, excludes=PLACES[:1]),
+        applies=(
+            Applies(to=ANY_MODEL, excludes=PLACES[:1]),
+            NOT_IN_MEMORY,
+            Applies(
+                to=CHECKPOINTS,
+                why="{name} spreads checkpoints: a random model is built on one `device`.",
+            ),
+        ),
         help="Distribute the model over devices with accelerate (extra `big`).",
     )
     tensor_parallel: bool = model_option(
         default=False,
         applies=(
             Applies(to=ANY_MODEL, excludes=PLACES[:2]),
+            NOT_IN_MEMORY,
+            Applies(
+                to=CHECKPOINTS,
+                why="{name} splits checkpoints: a random model is built whole.",
+            ),
             Applies(needs=("processes", "torchrun"), why=ONE_PROCESS),
             Applies(
                 excludes=("with_random_init", "exact", "arithmetic:exact"),

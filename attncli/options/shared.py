@@ -78,7 +78,7 @@ class OutputOptions:
         applies=Applies(
             excludes=("plot:terminal",),
             unless=("table", "markdown"),
-            why="`plot` would spoil {setting}: give it a file, as in `plot='curves.png'`.",
+            why="`plot` would spoil the {value}: give it a file, as in `plot='curves.png'`.",
         ),
         help="Output format (`attn list formats`). [default: of -o, else table]",
     )

@@ -4,8 +4,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from attncli.declare.option_applicability import Applies
 from attncli.declare.option_value_conversion import convert_value
-from attncli.declare.options import declare_option, list_group_parameters
+from attncli.declare.options import (
+    collect_option_rules,
+    declare_option,
+    is_option_set,
+    list_group_parameters,
+)
+from attncli.declare.settle import SetOption, settle
 from attncli.errors import NoBaseline, UsageError
 from attncli.records import Report
 
@@ -17,6 +24,10 @@ if TYPE_CHECKING:
     from attncli.records import Verdict
 
 baseline_option = partial(declare_option, panel="Baseline")
+TOGETHER = (
+    "`baseline` and `fail_on` go together: give both, an earlier report and how far a number may be from it, such as "
+    "'sink:p.05'."
+)
 
 
 @dataclass(frozen=True)
@@ -24,17 +35,24 @@ class BaselineOptions:
     """The earlier report and how far numbers may have changed since."""
 
     baseline: str | None = baseline_option(
-        metavar="OLD.json", help="An earlier report; without the file the exit code is 5."
+        metavar="OLD.json",
+        applies=Applies(needs=("fail_on",), why=TOGETHER),
+        help="An earlier report; without the file the exit code is 5.",
     )
     fail_on: list[str] = baseline_option(
         default=[],
         metavar="METRIC:LIMIT",
+        applies=Applies(needs=("baseline",), why=TOGETHER),
         help="Exit 1 if a number changed by more than noise explains: 'sink:p.05' (t-test over texts or seeds; about 5 % false "
         "alarms in all), or by more than a size: 'log10_residual:-0.5' (a fall), 'sink:5%' of the old number, 'sink:2s' "
         "standard deviations. min(), max(), mean() aggregate. Repeatable.",
     )
     family_wise: float | None = baseline_option(
         metavar="SHARE",
+        applies=Applies(
+            needs=("fail_on",),
+            why="{name} corrects limits of `fail_on`: give one, such as 'sink:p.05'.",
+        ),
         help="How often noise alone may fail any of several gates with p or s, as in .05: corrects for all of their "
         "values together.",
     )
@@ -44,16 +62,6 @@ class BaselineOptions:
         from attncli.gates.baseline_changes import parse_change, require_probability
 
         require_probability(self.family_wise)
-        if self.family_wise is not None and not self.fail_on:
-            raise UsageError(
-                "`family_wise` corrects limits of `fail_on`: give one, such as 'sink:p.05'.",
-                about=["family_wise"],
-            )
-        if bool(self.fail_on) != bool(self.baseline):
-            raise UsageError(
-                "`baseline` and `fail_on` go together: give both, an earlier report and how far a number may be from it, such as "
-                "'sink:p.05'."
-            )
         changes = [parse_change(text) for text in self.fail_on]
         if self.family_wise is not None and not any(change.needs_noise for change in changes):
             raise UsageError(
@@ -80,9 +88,9 @@ class BaselineOptions:
         """Read the baseline; a typo in the conditions is reported before a missing file."""
         from attncli.reports.reading import read_report, report_exists
 
-        self.parse_changes()
         if self.baseline is None:
             return None
+        self.parse_changes()
         if not report_exists(self.baseline):
             raise NoBaseline(
                 f"there is no baseline {self.baseline}: save a report there, and check again."
@@ -101,6 +109,8 @@ def build_baseline(
         "family_wise": family_wise,
     }
     values = {name: convert_value(KEYWORDS[name], value) for name, value in set_keywords.items()}
+    given = [SetOption(*one) for one in values.items() if is_option_set(KEYWORDS[one[0]], one[1])]
+    settle(collect_option_rules(KEYWORDS.values()), given, None)
     return BaselineOptions(**values), baseline_report
 
 

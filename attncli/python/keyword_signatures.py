@@ -14,6 +14,7 @@ from typing import (
     get_origin,
 )
 
+from attncli.declare.option_applicability import Applies
 from attncli.declare.option_value_conversion import (
     declare_python_keyword,
     find_text_converter,
@@ -25,6 +26,7 @@ from attncli.declare.option_value_conversion import (
     split_annotation,
 )
 from attncli.declare.options import Argument, Option
+from attncli.options.model import KINDS_OF_INPUT
 from attncli.progress import Progress
 from attncli.records import Report
 
@@ -35,18 +37,37 @@ SOURCE = "source"
 OF_PYTHON = {
     each.name: each
     for each in (
-        declare_python_keyword("tokenizer", Any, None, "Of a live module, for its texts."),
+        declare_python_keyword(
+            "tokenizer",
+            Any,
+            None,
+            "Of a live module, for its texts.",
+            Applies(
+                to=("live",), why="{name} goes with a live module: a checkpoint brings its own."
+            ),
+        ),
         declare_python_keyword(
             "inputs",
             Any,
             None,
             "What the forward of a live module reads: its first argument, a mapping of arguments by name, or a list of either.",
+            (
+                Applies(
+                    to=("live",),
+                    why="{name} goes with a live module: a checkpoint reads `text`, `token_ids` or `random_tokens`.",
+                ),
+                Applies(excludes=(*KINDS_OF_INPUT, "tokens", "samples")),
+            ),
         ),
         declare_python_keyword(
             "save_module",
             Path | None,
             None,
             "The safetensors file that the fitted module is written to.",
+            Applies(
+                needs=("head",),
+                why="{name} goes with `head`: a survey makes no module to write.",
+            ),
         ),
         declare_python_keyword(
             "progress",

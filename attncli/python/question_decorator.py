@@ -166,9 +166,8 @@ def run_question(
             options[SOURCE] = around.enter_context(at_hand)
         watch = around.enter_context(open_progress(python_only["progress"]))
         around.enter_context(translate_system_errors())
-        refuse_keywords_that_do_not_apply(
-            parameters, options | list_python_keywords(python_only), function.__name__
-        )
+        declared = [*parameters, *(OF_PYTHON[name] for name in python_only)]
+        refuse_keywords_that_do_not_apply(declared, options | python_only, function.__name__)
         how = RunContext(
             watch,
             make_status_callback(watch),
@@ -180,15 +179,6 @@ def run_question(
         return function(**fill_option_groups(function, options), how=how)
 
 
-def list_python_keywords(python_only: Mapping[str, Any]) -> dict[str, Any]:
-    """Python-only keywords that are set, for rules of options that exclude them."""
-    return {
-        name: python_only[name]
-        for name in ("inputs", "save_module")
-        if python_only.get(name) is not None
-    }
-
-
 def refuse_keywords_that_do_not_apply(
     declared: Iterable[inspect.Parameter], values: Mapping[str, Any], function: str
 ) -> None:
@@ -198,7 +188,7 @@ def refuse_keywords_that_do_not_apply(
     positional = [
         SetOption(name, value)
         for name, value in values.items()
-        if name not in known or is_option_set(known[name], value)
+        if is_option_set(known[name], value)
     ]
     settle(collect_option_rules(known.values()), positional, subject)
 
@@ -256,12 +246,6 @@ def resolve_source_or_module(
     """
     tokenizer, inputs = python_only.get("tokenizer"), python_only.get("inputs")
     if value is None or isinstance(value, str | os.PathLike):
-        if tokenizer is not None:
-            raise UsageError("`tokenizer` goes with a live module: a checkpoint brings its own.")
-        if inputs is not None:
-            raise UsageError(
-                "`inputs` goes with a live module: a checkpoint reads `text`, `token_ids` or `random_tokens`."
-            )
         yield None if value is None else os.fspath(value)
         return
     from attncli.models.inputs.tokenizing import refuse_no_tokenizer

@@ -9,6 +9,7 @@ import dataclasses
 import sys
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -110,7 +111,7 @@ def make_record_reader(kind: type) -> Reader:
     """Of a dataclass, from the keys that its fields know."""
     hints, fields = get_type_hints(kind), dataclasses.fields(kind)
     readers = [(field.name, make_json_reader(hints[field.name])) for field in fields]
-    required = [field.name for field in fields if is_field_required(field)]
+    required = [field.name for field in fields if field.default is field.default_factory is MISSING]
 
     def read_record(value: Any) -> Any:
         require_json_type(dict, "an object", value)
@@ -127,10 +128,6 @@ def make_record_reader(kind: type) -> Reader:
         return kind(**found)
 
     return read_record
-
-
-def is_field_required(field: "dataclasses.Field[Any]") -> bool:
-    return field.default is field.default_factory is dataclasses.MISSING
 
 
 def require_json_type(kind: type, expected: str, value: Any) -> None:

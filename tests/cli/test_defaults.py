@@ -201,6 +201,8 @@ def any_value(command: str, option: Any) -> Any:
 def acceptances(command: str, option: Any, options: Mapping[str, Any], rules: Rules) -> Iterator[str]:  # fmt: skip
     """What each kind of SOURCE, or of model whose heads are patterns, says of the option; "" is yes."""
     needed = [rule.needs for rule in rules[option.name] if rule.needs]
+    names = [reference.partition(":")[0] for references in needed for reference in references]
+    needed += [rule.needs for name in names for rule in rules.get(name, ()) if rule.needs]
     for kind, chosen in itertools.product(COMMANDS[command].takes or NETWORKS_AND_MODELS, itertools.product(*needed)):  # fmt: skip
         values = {name: any_value(command, one) for name, one in options.items() if one.required}
         named = (reference.partition(":") for reference in chosen)

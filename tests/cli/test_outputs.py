@@ -325,6 +325,8 @@ def test_a_terminal_plot_does_not_spoil_data(format: str) -> None:
         assert plotted.code == 2 or json.loads(plotted.out)["rows"] == json.loads(clean)["rows"]
     else:
         assert plotted.code == 2 or plotted.out == clean
+    named = attn(*REPORT, "-o", f"x.{format}", "--plot")
+    assert (named.code, f"--plot would spoil the {format}" in named.err) == (2, True)
 
 
 @pytest.mark.slow

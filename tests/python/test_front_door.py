@@ -357,6 +357,12 @@ def test_python_and_the_command_refuse_alike(
             "`inputs='embeddings'` goes with `head='0.HEAD'`.",
             "--inputs embeddings goes with --head 0.HEAD.",
         ),
+        (
+            attn.rank_collapse,
+            {"source": "random:bert", "device_map": "auto"},
+            "`device_map` spreads checkpoints: a random model is built on one `device`.",
+            "--device-map spreads checkpoints: a random model is built on one --device.",
+        ),
     ],
 )
 def test_a_refusal_speaks_the_language_of_its_reader(

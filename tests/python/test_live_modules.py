@@ -198,6 +198,12 @@ def test_what_is_no_tokenizer_is_refused_by_the_parameters_name(wrong: Any) -> N
             ask(model, random_tokens=8, tokenizer=wrong)
         with pytest.raises(InputError, match="came without a tokenizer: give `tokenizer` with it"):
             ask(model, text="hello")
+        with pytest.raises(UsageError, match="`tokenizer` goes with a live module"):
+            ask("random:bert", tokenizer=object())
+        with pytest.raises(
+            UsageError, match="measured where it is: move it, or leave `device_map`"
+        ):
+            ask(model, random_tokens=8, device_map="auto")
 
 
 def test_what_a_tokenizer_raises_is_told_of_the_model() -> None:

@@ -262,8 +262,13 @@ def list_set_options(context: Any) -> Iterator[SetOption]:
             yield SetOption(name, values[name], one.where, one.of_any_model)
     if values.get("tensor_parallel") and read_launch_environment().is_distributed:
         yield SetOption("torchrun", True)
-    if "save_module" in getattr(command, "own", ()) and str(values["output"]).endswith(TENSORS):
+    ending = Path(str(values.get("output"))).suffix
+    if "save_module" in getattr(command, "own", ()) and ending == TENSORS:
         yield SetOption("save_module", values["output"])
+    if ending and values.get("format") is None:
+        from attncli.render import format_endings
+
+        yield SetOption("format", format_endings().get(ending.lower(), "table"))
 
 
 def find_setting(context: Any, name: str) -> OptionSetting | None:

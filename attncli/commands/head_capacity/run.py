@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 from attncli.analysis.fits.fit_rows import FIT_METRICS
 from attncli.analysis.fits.pictures import add_pictures
@@ -166,14 +165,6 @@ def build_head_inputs_report(
     if real is not None:
         report = real(report, head, found, request, seeds, how.progress)
     return add_pictures(report, fits) if how.pictures or plain else report
-
-
-def refuse_options_without_head(inputs: str, head: str | None, save: Path | None) -> None:
-    """Refuse options that need --head."""
-    if inputs not in ("free", "embeddings"):
-        raise make_unknown_name_error("inputs", inputs, ("free", "embeddings"))
-    if save is not None and head is None:
-        raise UsageError("`save_module` goes with `head`: a survey makes no module to write.")
 
 
 def refuse_gates_on_other_metrics(conditions: Sequence[Condition]) -> None:

@@ -28,7 +28,7 @@ def make_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelI
     if checkpoint.given is not None:
         from attncli.models.inputs.user_inputs import make_user_inputs
 
-        return make_user_inputs(checkpoint, options)
+        return make_user_inputs(checkpoint)
     reads_media = checkpoint.body.main_input_name != WORDS
     if reads_media:
         refuse_texts_for_media_model(checkpoint, options)

@@ -13,10 +13,9 @@ from attncli.capture.input_token_counts import count_positions
 from attncli.capture.model_errors import run_model_or_refuse
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.undetected_attention import explain_uncaptured_attention
-from attncli.errors import InputError, UsageError, add_article, join_parameters, quote_parameter
+from attncli.errors import InputError, UsageError, add_article, quote_parameter
 from attncli.forward_types import Args, Inputs
 from attncli.models.forward_signatures import forward_signature
-from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import WORDS, ModelInput, Shapes, cast_inputs, input_shapes
 from attncli.models.inputs.split_batch import split_batch
 from attncli.models.inputs.vocabulary_and_positions import refuse_too_long_text
@@ -151,22 +150,8 @@ def is_batch_of_one_text(value: Any) -> bool:
     return isinstance(value, Tensor) and value.ndim >= 2 and 1 in value.shape[:2]
 
 
-def make_user_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
+def make_user_inputs(checkpoint: LoadedModel) -> list[ModelInput]:
     """Make inputs from a Python caller's arguments."""
-    described = {
-        "text": bool(options.texts),
-        "text_file": options.text_file is not None,
-        "token_ids": bool(options.token_ids),
-        "random_tokens": options.random_tokens is not None,
-        "tokens": options.tokens is not None,
-        "samples": options.samples != 1,
-    }
-    idle = [name for name, there in described.items() if there]
-    if idle:
-        raise UsageError(
-            f"{join_parameters(idle)} and `inputs` exclude each other: leave one out.",
-            about=[*idle, "inputs"],
-        )
     body = checkpoint.body
     found = [
         cast_inputs(each, body.dtype) for each in iter_forward_arguments(body, checkpoint.given)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, cast
 import torch
 from transformers import PreTrainedModel
 
-from attncli.errors import UsageError
 from attncli.models.casting import cast_model
 from attncli.models.files.local_folder import FetchSettings, choose_revision, find_local_folder
 from attncli.models.files.state_hashing import hash_state_dict
@@ -18,7 +17,6 @@ from attncli.models.loading.precision import (
     choose_dtype,
     dtype_name,
     parse_device,
-    parse_device_map,
     require_accelerate,
 )
 from attncli.models.quiet_libraries import silence_libraries
@@ -37,11 +35,11 @@ def load_model(
     source = parse_source(source) if isinstance(source, str) else source
     choose_revision(source, options.revision)
     device = parse_device(options.device)
-    parse_device_map(options.device_map, options.device)
-    if options.tensor_parallel:
-        require_accelerate("tensor_parallel")
+    for name in ("device_map", "tensor_parallel"):
+        if getattr(options, name):
+            require_accelerate(name)
     if source.kind == "live":
-        return load_in_memory_model(source.live, options, device)
+        return load_in_memory_model(source.live, options)
     if source.kind == "random":
         return load_random_model(source, options, device)
     from attncli.models.loading.checkpoints import load_folder
@@ -59,12 +57,8 @@ def load_model(
     )
 
 
-def load_in_memory_model(
-    live: "InMemoryModel", options: LoadOptions, device: torch.device
-) -> LoadedModel:
+def load_in_memory_model(live: "InMemoryModel", options: LoadOptions) -> LoadedModel:
     """Take the user's module where it is; only within `restore_model`, which undoes the changes made here."""
-    if device.type != "cpu" or options.device_map is not None or options.tensor_parallel:
-        raise UsageError("a live module is measured where it is: move it, or leave `device` out.")
     model, identity = cast(PreTrainedModel, live.model), live.identity()
     dtype = choose_dtype(options.dtype, model.dtype, model.device)
     if options.dtype is None and not options.half:
@@ -84,16 +78,6 @@ def load_random_model(source: Source, options: LoadOptions, device: torch.device
     """Draw a model with seeded random weights; nothing is read."""
     from attncli.models.random.random_models import make_random_model
 
-    if options.device_map is not None:
-        raise UsageError(
-            "`device_map` spreads checkpoints: a random model is built on one `device`.",
-            about=["device_map"],
-        )
-    if options.tensor_parallel:
-        raise UsageError(
-            "`tensor_parallel` splits checkpoints: a random model is built whole.",
-            about=["tensor_parallel"],
-        )
     dtype = choose_dtype(options.dtype, torch.float32, device)
     with silence_libraries():
         built = make_random_model(source.name, source.sizes, options.seed, dtype)

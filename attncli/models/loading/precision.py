@@ -85,19 +85,6 @@ def parse_device(text: str) -> torch.device:
     raise UsageError(f"`device={text!r}`: choose cpu, cuda, cuda:N or mps.", about=["device"])
 
 
-def parse_device_map(text: str | None, device: str) -> str | None:
-    """Parse a device map of accelerate; refuse it if accelerate is not installed."""
-    if text is None:
-        return None
-    if device != "cpu":
-        raise UsageError(
-            "`device` and `device_map` exclude each other: leave one out.",
-            about=["device", "device_map"],
-        )
-    require_accelerate("device_map")
-    return text
-
-
 def require_accelerate(option: str) -> None:
     if importlib.util.find_spec("accelerate") is None:
         raise UsageError(f"{quote_parameter(option)} needs accelerate: pip install 'attncli[big]'.")

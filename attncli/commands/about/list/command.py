@@ -13,6 +13,7 @@ from attncli.commands.about.list.catalogue import (
     SMALL,
     list_catalogue_entries,
 )
+from attncli.declare.option_applicability import Applies
 from attncli.declare.options import WRITES, Argument, declare_option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.io.standard_streams import is_terminal
@@ -55,6 +56,9 @@ def list_registered_names(
     ] = None,
     format: str | None = declare_option(
         metavar="table|csv|json",
+        applies=Applies(
+            only=("csv",), excludes=("what:schema",), why="the schema is JSON: leave out {setting}."
+        ),
         help=(
             "csv and json show everything known about each entry. [default: table, or by -o's extension]"
         ),
@@ -68,8 +72,6 @@ def list_registered_names(
     if what is not None and what not in (*LISTS, SCHEMA):
         raise make_unknown_name_error("list", what, [*LISTS, SCHEMA])
     if what == SCHEMA:
-        if manner == "csv":
-            raise UsageError("the schema is JSON: leave out --format csv.")
         text = read_schema()
     else:
         names = SMALL if what is None else (what,)

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from attncli.commands.reproduce.options import task_option
+from attncli.declare.option_applicability import Applies
 from attncli.declare.options import declare_option
 
 
@@ -61,6 +62,10 @@ class MemoriseOptions:
     )
     as_published: bool = task_option(
         default=False,
+        applies=Applies(
+            needs=("tokens_from",),
+            why="{name} learns a text by heart: name a file of words or token ids with `tokens_from`.",
+        ),
         help=(
             "Run as the released script does: 500 × 128 tokens of --tokens-from, width 250, dropout "
             ".1, 3,150 steps of 8. Takes hours."

@@ -107,11 +107,6 @@ def build_memorise_task(options: MemoriseOptions) -> "Task":
     sequences = validate_number("sequences", options.sequences, own[0], 1, MOST_SEQUENCES)
     length = validate_number("length", options.length, own[1], 2, MOST_LENGTH)
     if options.tokens_from is None:
-        if options.as_published:
-            raise UsageError(
-                "`as_published` learns a text by heart: name a file of words or token ids with `tokens_from`.",
-                about=["as_published"],
-            )
         return memorise(sequences, length)
     from attncli.commands.reproduce.token_sequence_files import read_token_stream
 

@@ -167,7 +167,7 @@ def run_question(
         watch = around.enter_context(open_progress(python_only["progress"]))
         around.enter_context(translate_system_errors())
         declared = [*parameters, *(OF_PYTHON[name] for name in python_only)]
-        refuse_keywords_that_do_not_apply(declared, options | python_only, function.__name__)
+        refuse_keywords_that_do_not_apply(declared, {**options, **python_only}, function.__name__)
         how = RunContext(
             watch,
             make_status_callback(watch),

@@ -109,8 +109,8 @@ def build_baseline(
         "family_wise": family_wise,
     }
     values = {name: convert_value(KEYWORDS[name], value) for name, value in set_keywords.items()}
-    given = [SetOption(*one) for one in values.items() if is_option_set(KEYWORDS[one[0]], one[1])]
-    settle(collect_option_rules(KEYWORDS.values()), given, None)
+    options = [SetOption(*one) for one in values.items() if is_option_set(KEYWORDS[one[0]], one[1])]
+    settle(collect_option_rules(KEYWORDS.values()), options, None)
     return BaselineOptions(**values), baseline_report
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from attncli.analysis import Study
 from attncli.errors import UsageError
@@ -10,9 +9,6 @@ from attncli.options.heads import LayerHeadOptions, parse_numbers_and_ranges
 from attncli.options.model import WeightFileOptions
 from attncli.options.shared import validate_seed
 from attncli.sources import Source
-
-if TYPE_CHECKING:
-    pass
 
 GROUP = "weights"
 

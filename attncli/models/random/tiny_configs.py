@@ -14,7 +14,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 from attncli.models.model_classes import iter_configs
 from attncli.models.random.timm_backbones import replace_timm_backbone
-from attncli.models.random.tiny_overrides import CONVOLUTIONAL, OVERRIDES
+from attncli.models.random.tiny_overrides import CONVOLUTIONAL, OVERRIDES, compute_override
 from attncli.models.random.tiny_sizes import TinySizeUnits, choose_tiny_size, scale_stage_widths
 
 LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "depth", "encoder_layers")
@@ -66,7 +66,7 @@ class ConfigShrinker:
     def overrides_for(self, config: PreTrainedConfig, prefix: str) -> dict[str, Any]:
         """Attributes of this config that skip the rules: overridden ones and those that the user gave."""
         overridden = {
-            name: value(self.units) if callable(value) else value
+            name: compute_override(value, self.units)
             for name, value in OVERRIDES.get(config.model_type or type(config).__name__, {}).items()
         }
         counts = {

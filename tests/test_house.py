@@ -638,7 +638,6 @@ SHORT_FILES = {
     "analysis/heads/rows/extra_metric_definitions": "by `inspect-model` before anything heavy is imported",
     "analysis/quantiles": "the only statistics that need numpy",
     "forward_types": "by every package that runs models",
-    "capture/other_mixers/mixer_descriptions": "by findings and by ablation, in the same words",
     "capture/reruns/fixed_rng": "one of the ways to run a model again",
     "capture/model_structure/module_paths": "by commands, without the search for blocks",
     "commands/reproduce/circle/arcs": "below everything that trains or draws the circle",

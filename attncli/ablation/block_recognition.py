@@ -22,7 +22,6 @@ from attncli.ablation.model_probes.operations_between_blocks import (
     run_unchanged_forward,
 )
 from attncli.ablation.model_probes.token_mixer_descriptions import describe_mixers
-from attncli.ablation.model_probes.token_mixing import Where, probe_token_mixing
 from attncli.ablation.model_probes.tracking_verification import (
     Seen,
     check_no_path_bypasses_stream,
@@ -39,7 +38,7 @@ from attncli.ablation.structure_checks import (
     needs_token_mixing_test,
     refuse_block,
 )
-from attncli.ablation.tags.ablation_policy import KeepEverything, Mixing
+from attncli.ablation.tags.ablation_policy import KeepEverything, Mixing, Where
 from attncli.ablation.tags.block_record import BlockRun
 from attncli.capture.model_structure.blocks import (
     BlockStack,
@@ -49,7 +48,6 @@ from attncli.capture.model_structure.blocks import (
     unique_blocks,
 )
 from attncli.capture.model_structure.probe_forward import ProbeResult, probe_forward
-from attncli.capture.other_mixers.hyper_connections import find_blocks_mixing_streams
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 
@@ -130,6 +128,8 @@ def refuse_hyper_connections(
     model: nn.Module, inputs: Inputs, stacks: tuple[BlockStack, ...]
 ) -> None:
     """Refuse hyper-connections: blocks that mix several streams of a token show no addition to the one stream."""
+    from attncli.capture.other_mixers.hyper_connections import find_blocks_mixing_streams
+
     mixing = find_blocks_mixing_streams(model, unique_blocks(stacks), inputs)
     for stack in stacks:
         for call in stack.calls:
@@ -153,6 +153,8 @@ def trace_token_mixing(
     doubtful = [run for run, _ in tracked if needs_token_mixing_test(run)]
     if not doubtful:
         return tracked, frozenset(), frozenset()
+    from attncli.ablation.model_probes.token_mixing import probe_token_mixing
+
     mixing, unknown = probe_token_mixing(model, inputs, stacks)
     for run in doubtful:
         check_token_mixing_known(run, unknown)

@@ -9,8 +9,11 @@ from attncli.ablation.model_probes.tracking_verification import Seen
 from attncli.ablation.tags.ablation_policy import Mixing
 from attncli.ablation.tags.block_record import BlockRun
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
-from attncli.capture.other_mixers.token_mixers import find_mixers_besides_attention
+from attncli.capture.other_mixers.token_mixers import (
+    find_mixers_besides_attention,
+    format_layers,
+    pluralise,
+)
 from attncli.forward_types import Inputs
 
 NAMELESS = "token mixer"

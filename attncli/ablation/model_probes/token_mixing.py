@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from attncli.ablation.block_tracking import Feed, alias_residual_stream, track_blocks
-from attncli.ablation.tags.ablation_policy import KeepStreamOnly, Mixing
+from attncli.ablation.tags.ablation_policy import KeepStreamOnly, Mixing, Where
 from attncli.ablation.tags.block_record import BlockRun, Summand
-from attncli.ablation.tags.tags import AdditionSite
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack, unique_blocks
@@ -27,8 +26,6 @@ from attncli.capture.other_mixers.token_mixers import noise_like
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.forward_types import Args, Function, Inputs, Kwargs
 from attncli.tolerances import TOKEN_MIXING
-
-Where = tuple[str, int, AdditionSite]
 
 
 class TokenMixingTest(NamedTuple):

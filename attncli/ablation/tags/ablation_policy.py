@@ -7,8 +7,11 @@ from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.tags.call_sites import CallSite
 from attncli.ablation.tags.tags import AdditionSite, Key, StreamPoint
 
-Mixing = frozenset[tuple[str, int, AdditionSite]]
-"""Per stack and layer, the branches that mix tokens without a softmax."""
+Where = tuple[str, int, AdditionSite]
+"""Stack, layer and addition of a branch."""
+
+Mixing = frozenset[Where]
+"""The branches that mix tokens without a softmax."""
 
 
 class Keep(Enum):

@@ -71,7 +71,7 @@ from attncli.analysis.text_loop import apply_to_texts
 from attncli.capture import STRIP_MEMORY, AttentionSite
 from attncli.capture.linear.linear_heads import LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
-from attncli.capture.other_mixers.mixer_descriptions import pluralise
+from attncli.capture.other_mixers.token_mixers import pluralise
 from attncli.capture.strips.attention_sites import LINEAR
 from attncli.errors import AttnError, format_count
 from attncli.metrics.activations._state import ActivationPeak

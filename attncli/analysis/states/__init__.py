@@ -8,6 +8,7 @@ headlines             the headline of rank-collapse, of networks and models
 significant_digits    digits that rounding leaves of a number
 size_sweep            synthetic networks over a size
 state_metrics         metrics of states and of what blocks do to them, by name
+collapse_rows         what was measured of a residual's curve, and its order
 collapse_bound_rows   the theorem layer by layer
 trajectories          what a variant measures at each of its states
 value_gradients       gradients of attention by its values' weights

@@ -2,15 +2,22 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from attncli.analysis.states.collapse_bound_rows import THEOREM_METRICS, evaluate_theorem_on_network
 from attncli.analysis.states.collapse_regimes import describe_regimes, explain_variants
+from attncli.analysis.states.collapse_rows import (
+    BEYOND,
+    ORDER,
+    REGIMES,
+    build_convergence_order_rows,
+    build_measured_rows,
+)
 from attncli.analysis.states.depth_findings import build_depth_findings
 from attncli.analysis.states.headlines import format_headline
 from attncli.analysis.states.network_variant_runs import refuse_work_of_many_days, run_variants
-from attncli.analysis.states.state_metrics import NO_STEP, metric_definition, select_step_metrics
+from attncli.analysis.states.state_metrics import metric_definition
 from attncli.analysis.states.trajectories import (
     RESIDUAL,
     RESIDUAL_NORM,
@@ -20,7 +27,6 @@ from attncli.analysis.states.trajectories import (
 )
 from attncli.analysis.statistics import NOTHING, describe_averaging, summarize_values
 from attncli.maths import rank_collapse_bound
-from attncli.maths.curve_fits.convergence import convergence_orders
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches, network_switch_values
 from attncli.networks.weights import Network
@@ -28,10 +34,7 @@ from attncli.progress import Progress, ignore_progress
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, View
 
 OWN_METRICS: Mapping[str, Definition] = {
-    "order": Definition(
-        "1",
-        "p_l = Δlog r_l / Δlog r_(l-1) over states l-2, l-1, l: 3 is doubly exponential, 1 a constant factor.",
-    ),
+    "order": ORDER,
     "residual_start": Definition(
         "norm", "‖X_0 - 1x̄^T‖ in the norm √(‖·‖_1 ‖·‖_∞), to compare with contraction_radius."
     ),
@@ -44,10 +47,6 @@ OWN_METRICS: Mapping[str, Definition] = {
 }
 """Numbers of this study that are not measurements of one state."""
 
-BLOCKS = "blocks"
-"""The key of how many blocks lie between two states that a metric compares, where that is not one."""
-
-BEYOND = "zero, or beyond 10^±(10^308)"
 NOT_COVERED = (
     NOT_APPLICABLE
     + "the theorem covers unmasked softmax attention without skip, norm, positions or gates"
@@ -147,40 +146,6 @@ def build_rows(
         )
 
 
-def build_measured_rows(
-    variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar], over: int = 1
-) -> Iterator[Row]:
-    """Rows of the measured states; metrics of steps have none for the first states."""
-    for metric in trajectories[0].measured:
-        states = zip(*(trajectory.measured[metric] for trajectory in trajectories), strict=True)
-        unit, of_step = metric_definition(metric).unit, bool(select_step_metrics([metric]))
-        at = {**keys, BLOCKS: over} if of_step and over > 1 else keys
-        for layer, values in enumerate(states):
-            if of_step and layer < over:
-                continue
-            row = summarize_values(metric, unit, values, BEYOND, at, variant=variant, layer=layer)
-            yield replace(row, note=NO_STEP) if of_step and row.value is None else row
-
-
-def build_convergence_order_rows(
-    variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar]
-) -> Iterator[Row]:
-    curves = [trajectory.measured[RESIDUAL] for trajectory in trajectories]
-    for layer, values in enumerate(zip(*map(convergence_orders, curves), strict=True)):
-        why = NOT_APPLICABLE + explain_missing_convergence_order(layer, curves)
-        yield summarize_values("order", "1", values, why, keys, variant=variant, layer=layer)
-
-
-def explain_missing_convergence_order(layer: int, curves: Sequence[Sequence[float]]) -> str:
-    """Why the order is missing after this layer, from the curves without one."""
-    if layer < 2:
-        return "needs two layers before it"
-    three = (value for curve in curves for value in curve[layer - 2 : layer + 1])
-    if all(map(math.isfinite, three)):
-        return "the residual does not fall steadily"
-    return "needs the residuals of three layers in a row"
-
-
 def build_bound_rows(
     variant: str,
     trajectories: Sequence[Trajectory],
@@ -221,8 +186,6 @@ BY_VARIANT = View(
     metrics=("order", "residual_start", "contraction_radius", RESIDUAL_NORM, "log10_bound"),
     last_layer_only=True,
 )
-
-REGIMES = View(title="How each variant behaves", down="variant", metrics=(), findings="regime")
 
 
 def build_curve_views(metrics: Sequence[str], seeds: int) -> Iterator[View]:

@@ -6,8 +6,9 @@ block's class begins too.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -260,3 +261,18 @@ def name_mixer_kind(mixer: nn.Module, path: str, block: nn.Module) -> str:
 def split_class_name(name: str) -> list[str]:
     """`GatedDeltaNet` as gated, delta, net."""
     return [word.lower() for word in WORD.findall(name)]
+
+
+def pluralise(kind: str) -> str:
+    return kind if kind.endswith(("s", "attention")) else f"{kind}s"
+
+
+def format_layers(layers: Iterable[int]) -> str:
+    """`layers 0-2, 4`."""
+    ordered = sorted(set(layers))
+    runs = [
+        [layer for _, layer in run]
+        for _, run in groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])
+    ]
+    ranges = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return f"layer{'' if len(ordered) == 1 else 's'} {ranges}"

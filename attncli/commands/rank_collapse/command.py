@@ -1,6 +1,6 @@
 """The question of `attn rank-collapse`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -258,22 +258,30 @@ def resolve_arithmetic_option(arithmetic: str | None, exact: bool) -> str:
 
 def collect_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
-    from attncli.analysis.states.collapse_bound_rows import THEOREM_METRICS
-    from attncli.analysis.states.network_collapse import OWN_METRICS as OF_NETWORKS
-    from attncli.analysis.states.state_metrics import GROUPS
-    from attncli.analysis.states.state_metrics import state_metric_names as all_names
+    from attncli.analysis.states.state_metrics import GROUPS, state_metric_names
 
-    known, own = [*all_names(), *GROUPS], [*OF_NETWORKS, *THEOREM_METRICS]
+    known = [*state_metric_names(), *GROUPS]
     given = [each for name in split_names(given) for each in GROUPS.get(name, (name,))]
     names = split_names(given)
     for name in names:
         if name not in known:
             raise make_unknown_name_error("metric", name, known)
-    gated = [condition.metric for condition in conditions]
-    for name in gated:
+    return list(dict.fromkeys([*names, *collect_gated_metrics(conditions, known)]))
+
+
+def collect_gated_metrics(conditions: Sequence[Condition], known: Sequence[str]) -> Iterator[str]:
+    """The metrics of gates that are measured only on request."""
+    if not conditions:
+        return
+    from attncli.analysis.states.collapse_bound_rows import THEOREM_METRICS
+    from attncli.analysis.states.network_collapse import OWN_METRICS
+
+    own = [*OWN_METRICS, *THEOREM_METRICS]
+    for name in (condition.metric for condition in conditions):
         if name not in (*known, *own):
             raise make_unknown_name_error("metric in the gate", name, [*known, *own])
-    return list(dict.fromkeys([*names, *(name for name in gated if name not in own)]))
+        if name not in own:
+            yield name
 
 
 def prepare_network_curves(

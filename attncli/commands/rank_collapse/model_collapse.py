@@ -8,6 +8,12 @@ from typing import Any
 from attncli.ablation.albert_mlp_activation import describe_published_variants
 from attncli.analysis.prepare import PreparedModel
 from attncli.analysis.states.collapse_regimes import average_curves, describe_what_prevents_collapse
+from attncli.analysis.states.collapse_rows import (
+    ORDER,
+    REGIMES,
+    build_convergence_order_rows,
+    build_measured_rows,
+)
 from attncli.analysis.states.depth_findings import build_depth_findings
 from attncli.analysis.states.headlines import (
     RANDOM_SUFFIX,
@@ -22,12 +28,6 @@ from attncli.analysis.states.model_variant_runs import (
     Curves,
     StateLocation,
     run_variants,
-)
-from attncli.analysis.states.network_collapse import (
-    OWN_METRICS,
-    REGIMES,
-    build_convergence_order_rows,
-    build_measured_rows,
 )
 from attncli.analysis.states.state_metrics import metric_definition
 from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
@@ -78,8 +78,7 @@ def measure_model_collapse(
         study="rank-collapse",
         headline=format_model_headline(ensembles, findings),
         rows=tuple(build_rows(everywhere, len(ensembles) > 1, over)),
-        metrics={name: metric_definition(name) for name in measured}
-        | {"order": OWN_METRICS["order"]},
+        metrics={name: metric_definition(name) for name in measured} | {"order": ORDER},
         source=describe_source(checkpoint, subjects, variants, arithmetics),
         input={"texts": [text.describe() for text in texts]},
         views=tuple(build_views(everywhere, metrics, len(texts), arithmetics)),

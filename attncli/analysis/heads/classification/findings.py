@@ -18,7 +18,7 @@ from attncli.analysis.heads.classification.role_rules import (
     classify_role,
 )
 from attncli.analysis.heads.classification.role_rules import UNIFORM as EVEN
-from attncli.capture.other_mixers.mixer_descriptions import format_layers
+from attncli.capture.other_mixers.token_mixers import format_layers
 from attncli.errors import format_count
 from attncli.maths.number_format import format_number, format_with_deviation
 from attncli.metrics.activations._state import MASSIVE, RATIO

@@ -11,7 +11,7 @@ from attncli.analysis.heads.rows.head_rows import HeadObservations
 from attncli.analysis.statistics import summarize_values
 from attncli.capture import AttentionSite
 from attncli.capture.linear.linear_heads import LinearAttentionHeads, LinearAttentionLayers
-from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
+from attncli.capture.other_mixers.token_mixers import format_layers, pluralise
 from attncli.errors import format_count
 from attncli.maths.number_format import format_number
 from attncli.records import Definition, Finding, Row, Scalar

@@ -7,8 +7,7 @@ from typing import Any
 from attncli.analysis.heads.rows.head_rows import name_stacks
 from attncli.capture import AttentionSite
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.other_mixers.mixer_descriptions import format_layers, pluralise
-from attncli.capture.other_mixers.token_mixers import TokenMixer
+from attncli.capture.other_mixers.token_mixers import TokenMixer, format_layers, pluralise
 
 
 @dataclass(frozen=True)

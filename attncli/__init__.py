@@ -102,7 +102,11 @@ def __getattr__(name: str) -> Any:
     if name in MODULES:
         return importlib.import_module(MODULES[name])
     if name in PUBLIC:
-        return getattr(importlib.import_module(PUBLIC[name]), name)
+        found = getattr(importlib.import_module(PUBLIC[name]), name)
+        if not hasattr(found, "any_module"):  # a class, or no question
+            return found
+        maker = importlib.import_module("attncli.python.public_functions")
+        return maker.make_public_function(found, __name__)
     from attncli.declare.replaced_options import MOVED_FUNCTIONS
 
     now = f": it is {MOVED_FUNCTIONS[name]} now" if name in MOVED_FUNCTIONS else ""

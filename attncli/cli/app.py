@@ -276,11 +276,12 @@ def build_subgroup(name: str) -> Any:
 def build_command(path: str) -> Any:
     """Build one command: import its module, and add the options of its kind of answer."""
     function = import_function(path)
-    question = getattr(function, "asked", None)
-    if question is not None:  # else it reads its options, and writes, by itself
+    if "any_module" in vars(
+        function
+    ):  # a question; else it reads its options, and writes, by itself
         from attncli.cli.command_execution import make_command
 
-        function = make_command(question, COMMANDS[path])
+        function = make_command(function, COMMANDS[path])
     module = sys.modules[function.__module__]
     passes_options_on = {"ignore_unknown_options": hasattr(module, "PASSES_OPTIONS_ON")}
     info = CommandInfo(

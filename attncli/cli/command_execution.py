@@ -24,7 +24,7 @@ from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
 from attncli.progress import Say, ignore_sentence, make_status_callback, progress_bar
 from attncli.python.keyword_signatures import OF_PYTHON, SOURCE
-from attncli.python.question_decorator import RunContext
+from attncli.python.questions import RunContext
 from attncli.threads import TURNS
 
 FINISHED = (0, FAILED_GATE)

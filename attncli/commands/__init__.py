@@ -17,7 +17,7 @@ reproduce        small networks trained here on the paper's tasks
 sensitivity      how far small changes of the input move the output
 verify_fit       verify a saved fit again
 
-    >>> from attncli.commands.count_paths.command import count_paths
-    >>> count_paths(layers=2, heads=1).headline
+    >>> import attncli as attn
+    >>> attn.count_paths(layers=2, heads=1).headline
     '4 paths; most have length 1: a share of 0.500.'
 """

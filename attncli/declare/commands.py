@@ -196,7 +196,7 @@ MODEL_COMMANDS = tuple(name for name, entry in COMMANDS.items() if entry.runs_mo
 
 
 def import_function(command: str) -> Callable[..., Any]:
-    """The command's function: in Python the question itself."""
+    """The command's function, with its groups of options."""
     place, _, name = COMMANDS[command].function.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(f"attncli.commands.{place}"), name)
     return found

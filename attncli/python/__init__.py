@@ -8,7 +8,8 @@ keyword_signatures  declared options as Python has them: the types in a signatur
 keyword_help        a line of help for each
 notebook_html       a report in a notebook
 report_answer       a report with methods: check, save, to_pandas, plots in notebooks; finished reports, read back
-question_decorator  declares a question once, for Python and for the command line
+questions           declares a question once, for Python and for the command line
+public_functions    the function of a question with flat keywords
 baselines           options of a baseline: of `attn check`, of `report.check`, of a check of `attn ci`
 reproduce           the papers' small training experiments: `attn.reproduce.circle(width=32)`
 

@@ -21,7 +21,9 @@ __all__ = list(EXPERIMENTS)
 
 def __getattr__(name: str) -> Any:
     if name in EXPERIMENTS:
-        return import_function(EXPERIMENTS[name])
+        from attncli.python.public_functions import make_public_function
+
+        return make_public_function(import_function(EXPERIMENTS[name]), __name__)
     raise AttributeError(f"module 'attncli.reproduce' has no attribute '{name}'")
 
 

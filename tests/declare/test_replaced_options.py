@@ -1,7 +1,9 @@
 """Old spellings end with one sentence that names the command that does it now."""
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import commands
 import pytest
@@ -11,6 +13,7 @@ import attncli
 from attncli.declare.commands import COMMANDS, import_function
 from attncli.declare.replaced_options import MOVED, MOVED_FUNCTIONS
 from attncli.errors import UsageError
+from attncli.python.public_functions import make_public_function
 
 EVERY = pytest.mark.parametrize(("command", "option"), MOVED)
 
@@ -45,16 +48,20 @@ def test_a_moved_option_is_refused_in_the_environment(
     assert outcome.err.startswith(f"attn: {variable}: --")
 
 
+def function_in_python(command: str) -> Callable[..., Any]:
+    return make_public_function(import_function(command), "attncli")
+
+
 @EVERY
 def test_a_moved_keyword_is_refused_in_python(command: str, option: str) -> None:
     with pytest.raises(UsageError) as refused:
-        import_function(command)(**{option: "1"})
+        function_in_python(command)(**{option: "1"})
     assert str(refused.value) == f"{option}= has become a function: {MOVED[command, option].call}."
 
 
 @EVERY
 def test_nothing_that_has_moved_is_still_there(command: str, option: str) -> None:
-    assert option not in inspect.signature(import_function(command)).parameters
+    assert option not in inspect.signature(function_in_python(command)).parameters
 
 
 def test_the_new_commands_are_there() -> None:

@@ -7,7 +7,7 @@ from attncli.declare.commands import MODEL_COMMANDS
 from attncli.declare.options import Argument, declare_option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.options.completion import complete_names
-from attncli.python.question_decorator import RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from attncli.options.patterns import (
     WidthSearchOptions,
     build_fit_request,
 )
-from attncli.python.question_decorator import RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

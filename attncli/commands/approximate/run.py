@@ -10,7 +10,7 @@ from attncli.fits import FitRequest
 from attncli.options.patterns import PatternOptions, RandomDrawOptions, WidthSearchOptions
 from attncli.patterns._head_patterns import parse_model_head
 from attncli.patterns._user_matrices import UserMatrix
-from attncli.python.question_decorator import RunContext
+from attncli.python.questions import RunContext
 from attncli.records import Report
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from attncli.declare.options import Option, declare_option
 from attncli.errors import UsageError
 from attncli.options.model import InputOptions, ModelOptions, ModelSource
-from attncli.python.question_decorator import MEASURING, RunContext, question
+from attncli.python.questions import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

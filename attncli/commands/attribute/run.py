@@ -21,7 +21,7 @@ from attncli.models.loading.memory_estimate import estimate_run_memory, max_head
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.progress import Say
-from attncli.python.question_decorator import RunContext
+from attncli.python.questions import RunContext
 from attncli.resource_limits import require_memory
 from attncli.sources import Source
 

@@ -3,7 +3,7 @@
 from attncli.declare.option_applicability import SYNTHETIC, Applies
 from attncli.declare.options import declare_option
 from attncli.options.model import FetchOptions, Source
-from attncli.python.question_decorator import MEASURING, RunContext, question
+from attncli.python.questions import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

@@ -7,7 +7,7 @@ from attncli.options.completion import complete_names, list_head_metrics
 from attncli.options.heads import HeadChoice
 from attncli.options.model import ModelOptions, ModelSource, TextsByLengthOptions
 from attncli.options.shared import split_names
-from attncli.python.question_decorator import MEASURING, RunContext, question
+from attncli.python.questions import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

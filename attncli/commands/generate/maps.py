@@ -8,7 +8,7 @@ from attncli.declare.options import Option, declare_option
 from attncli.errors import UsageError
 from attncli.options.completion import complete_map
 from attncli.options.shared import validate_seed
-from attncli.python.question_decorator import RunContext, question
+from attncli.python.questions import RunContext, question
 
 EXAMPLES = """attn generate maps --map uniform:causal=true --map iid:sigma=2 --heads 4 -o maps.safetensors
 attn generate maps --map sink:0.9 --map window:8 --map induction:16 --tokens 128 -o maps.safetensors

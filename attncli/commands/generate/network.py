@@ -6,7 +6,7 @@ from typing import Annotated
 from attncli.declare.options import WRITES, Option
 from attncli.options.network import NetworkOptions, VariantSwitchOptions
 from attncli.options.shared import validate_seed
-from attncli.python.question_decorator import RunContext, question
+from attncli.python.questions import RunContext, question
 
 EXAMPLES = """attn generate network -o net.safetensors
 attn generate network --layers 6 --norm layer --no-skip --seed 3 -o san.safetensors

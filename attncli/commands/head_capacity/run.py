@@ -44,7 +44,7 @@ from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.options.model import CheckpointOptions, InputOptions
 from attncli.options.patterns import MethodOptions, PatternOptions, RandomDrawOptions
-from attncli.python.question_decorator import RunContext
+from attncli.python.questions import RunContext
 from attncli.records import Report
 
 LONGEST = 128

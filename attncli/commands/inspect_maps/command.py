@@ -6,7 +6,7 @@ from attncli.declare.options import Argument, declare_option
 from attncli.options.completion import complete_names, complete_source, list_head_metrics
 from attncli.options.heads import GROUPS, HeadOptions
 from attncli.options.shared import split_names
-from attncli.python.question_decorator import MEASURING, RunContext, question
+from attncli.python.questions import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

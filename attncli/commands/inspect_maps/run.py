@@ -31,7 +31,7 @@ from attncli.io.token_label_files import read_labels
 from attncli.models.loading.isolate_global_state import isolate_in_process
 from attncli.options.heads import HeadOptions
 from attncli.progress import Progress
-from attncli.python.question_decorator import RunContext
+from attncli.python.questions import RunContext
 from attncli.records import Report
 
 MOST_DRAWN = 6

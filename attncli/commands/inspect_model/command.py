@@ -11,7 +11,7 @@ from attncli.options.completion import complete_names, complete_source, list_hea
 from attncli.options.heads import GROUPS, HeadOptions
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.options.shared import split_names
-from attncli.python.question_decorator import MEASURING, RunContext, question
+from attncli.python.questions import MEASURING, RunContext, question
 from attncli.records import Report
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from attncli.options.completion import complete_names, complete_source, list_wei
 from attncli.options.heads import LayerHeadOptions
 from attncli.options.model import WeightFileOptions
 from attncli.options.shared import split_names
-from attncli.python.question_decorator import MEASURING, RunContext, question
+from attncli.python.questions import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

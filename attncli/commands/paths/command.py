@@ -8,7 +8,7 @@ from attncli.commands.paths.options import PathOptions
 from attncli.options.model import InputOptions, ModelOptions, Source
 from attncli.options.network import NetworkOptions
 from attncli.options.shared import RunOptions
-from attncli.python.question_decorator import MEASURING, RunContext, question
+from attncli.python.questions import MEASURING, RunContext, question
 from attncli.records import Report
 
 if TYPE_CHECKING:

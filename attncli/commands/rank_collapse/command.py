@@ -30,7 +30,7 @@ from attncli.options.network import (
 )
 from attncli.options.shared import RunOptions, split_names
 from attncli.progress import Progress
-from attncli.python.question_decorator import MEASURING, RunContext, question
+from attncli.python.questions import MEASURING, RunContext, question
 from attncli.records import Report
 from attncli.registry import list_entry_names
 

@@ -2,7 +2,7 @@
 
 from attncli.declare.options import declare_option
 from attncli.options.model import InputOptions, ModelOptions, ModelSource, StackOption
-from attncli.python.question_decorator import MEASURING, RunContext, question
+from attncli.python.questions import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

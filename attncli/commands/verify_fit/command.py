@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from attncli.declare.options import Argument, declare_option
-from attncli.python.question_decorator import RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

@@ -10,7 +10,7 @@ from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import make_unknown_name_error
 from attncli.fits._fit_files import read_fits
 from attncli.gates import Condition
-from attncli.python.question_decorator import RunContext
+from attncli.python.questions import RunContext
 from attncli.records import Report
 
 

@@ -37,7 +37,7 @@ from attncli.processes.engines import Engine, open_engine
 from attncli.progress import Progress
 from attncli.python.keyword_help import add_keyword_help
 from attncli.python.keyword_signatures import OF_PYTHON, SOURCE
-from attncli.python.question_decorator import NO_CONFIGURATION, format_call, open_progress
+from attncli.python.public_functions import NO_CONFIGURATION, format_call, open_progress
 from attncli.python.report_answer import Answer, report_to_answer
 from attncli.records import Report
 from attncli.reports.provenance import add_provenance
@@ -153,8 +153,8 @@ def split_keywords(
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The command's options as words for those who run it, and all of their values."""
     require_command(command)
-    question = find_question_function(command)
-    known = {each.name: each for each in flatten_parameters(question) if each.name != SOURCE}
+    function = import_function(command)
+    known = {each.name: each for each in flatten_parameters(function) if each.name != SOURCE}
     usual = list_other_names(known)
     keywords = {usual.get(name, name): value for name, value in keywords.items()}
     for name in keywords:
@@ -166,11 +166,6 @@ def split_keywords(
         each.name: each.default for each in (*known.values(), *list_group_parameters(OutputOptions))
     }
     return tuple(words), {**rest, **own}
-
-
-def find_question_function(command: str) -> Callable[..., Any]:
-    question: Callable[..., Any] = import_function(command).asked  # type: ignore[attr-defined]
-    return question
 
 
 def format_option(parameter: Any, value: Any) -> list[str]:

@@ -6,7 +6,7 @@ from attncli.declare.options import declare_option
 from attncli.options.completion import complete_metric
 from attncli.options.network import VariantNames, VariantSwitchOptions, resolve_variants
 from attncli.options.shared import RunOptions
-from attncli.python.question_decorator import MEASURING, RunContext, question
+from attncli.python.questions import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

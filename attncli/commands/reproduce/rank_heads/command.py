@@ -2,7 +2,7 @@
 
 from attncli.commands.reproduce.options import SavedTrainingOptions
 from attncli.commands.reproduce.rank_heads.options import HeadRankOptions, TrainingSeeds
-from attncli.python.question_decorator import MEASURING, RunContext, question
+from attncli.python.questions import MEASURING, RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

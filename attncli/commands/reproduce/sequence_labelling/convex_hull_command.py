@@ -3,7 +3,7 @@
 from attncli.commands.reproduce.options import TrainingOptions
 from attncli.commands.reproduce.sequence_labelling.options import LabellingOptions
 from attncli.options.shared import RunOptions
-from attncli.python.question_decorator import RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """

@@ -16,7 +16,7 @@ from attncli.commands.reproduce.sequence_labelling.options import LabellingOptio
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.networks.spec import NetworkSpec
 from attncli.options.shared import RunOptions, split_names
-from attncli.python.question_decorator import MEASURING, RunContext
+from attncli.python.questions import MEASURING, RunContext
 
 if TYPE_CHECKING:
     from attncli.commands.reproduce.tasks import Sizes, Task

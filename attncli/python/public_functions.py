@@ -1,10 +1,6 @@
-"""Declare a question once, for keywords in Python and options on the command line: one declaration, one default.
+"""The public function of a question: flat keywords in, an `Answer` out; made when its name is first accessed.
 
-@question
-def rank_collapse(*, source: Source = None, run: RunOptions, how: How) -> Report: …
-
-rank_collapse("./checkpoint", seeds=3)      in Python: flat keywords, an `Answer`
-rank_collapse.asked                         for the command line: the function with its groups
+rank_collapse("./checkpoint", seeds=3)
 """
 
 import contextlib
@@ -16,7 +12,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +30,7 @@ from attncli.declare.replaced_options import refuse_keyword_that_became_function
 from attncli.declare.settle import SetOption, settle
 from attncli.declare.source_kinds import find_run_source
 from attncli.errors import UsageError, translate_system_error
-from attncli.gates import Condition
-from attncli.progress import (
-    Progress,
-    Say,
-    ignore_progress,
-    ignore_sentence,
-    make_status_callback,
-    show_progress,
-)
+from attncli.progress import Progress, ignore_progress, make_status_callback, show_progress
 from attncli.python.keyword_help import add_keyword_help
 from attncli.python.keyword_signatures import (
     OF_ALL,
@@ -52,14 +39,11 @@ from attncli.python.keyword_signatures import (
     build_signature,
     make_plural_parameter,
 )
+from attncli.python.questions import RunContext
 from attncli.python.report_answer import Answer, report_to_answer
 from attncli.records import Report
 from attncli.sources import Source
 from attncli.threads import TURNS, limit_blas_to_one_thread
-
-MEASURING = "measuring"
-"""Status while the question runs, after loading."""
-
 
 LIBRARIES = {
     "torch",
@@ -76,78 +60,43 @@ NO_CONFIGURATION = {"ATTN_CONFIG": os.devnull}
 """Environment of runs started from Python: their own keywords only, no configuration file."""
 
 
-@dataclass(frozen=True)
-class RunContext:
-    """Callbacks and output settings of a question."""
+@functools.cache
+def make_public_function(function: Callable[..., Any], module: str) -> Callable[..., Any]:
+    """The public function of a question, with flat keywords, as a name of this module."""
+    parameters = list(flatten_parameters(function))
+    apart = {name: OF_PYTHON[name] for name in (*vars(function)["own"], *OF_ALL)}
+    answered = Answer if function.__annotations__["return"] is Report else Path
+    plural = list_other_names(parameter.name for parameter in parameters)
+    seconds = [make_plural_parameter(name, usual, parameters) for name, usual in plural.items()]
+    signature = build_signature([*parameters, *seconds, *apart.values()], answered)
 
-    progress: Progress = ignore_progress
-    doing: Say = ignore_sentence
-    """Called with the current step, which the next one replaces."""
-    say: Say = ignore_sentence
-    """Called with announcements before long work."""
-    conditions: tuple[Condition, ...] = ()
-    """Gates: their metrics are measured, and impossible ones are refused before the work."""
-    pictures: bool = False
-    """Whether the report includes the data of map plots."""
-    maps: bool = False
-    """Whether it includes the map thumbnails of HTML pages."""
-    output: Path | None = None
-    """The report's path, so that no input is overwritten."""
-    save_module: Path | None = None
-    """Where a fitted module is written."""
-    settings: Mapping[str, str] | None = None
-    """Environment of runs started for the answer; None: that of this process."""
+    @functools.wraps(function)
+    def ask_question(*args: Any, **keywords: Any) -> Any:
+        for name in keywords:
+            refuse_keyword_that_became_function(function.__name__, name)
+        require_known_keywords(function.__name__, keywords, signature.parameters)
+        bound = signature.bind(*args, **keywords)
+        bound.apply_defaults()
+        values = dict(bound.arguments)
+        python_only = {name: convert_value(each, values.pop(name)) for name, each in apart.items()}
+        for name, usual in plural.items():
+            merge_plural_keyword(values, name, usual)
+        found = run_question(function, parameters, values, python_only)
+        if not isinstance(found, Report):
+            return found
+        from attncli.reports.provenance import add_provenance
 
+        words = format_call(function.__name__, keywords, args)
+        return report_to_answer(add_provenance(found, words))
 
-def question(
-    own: Sequence[str] = (),
-    any_module: bool = False,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Turn a function with option groups into a public function with flat keywords.
-
-    `own`: further keywords that only Python has; `any_module`: an in-memory module need not come
-    from transformers.
-    """
-
-    def front_door(function: Callable[..., Any]) -> Callable[..., Any]:
-        parameters = list(flatten_parameters(function))
-        apart = {name: OF_PYTHON[name] for name in (*own, *OF_ALL)}
-        answered = Answer if function.__annotations__["return"] is Report else Path
-        plural = list_other_names(parameter.name for parameter in parameters)
-        seconds = [make_plural_parameter(name, usual, parameters) for name, usual in plural.items()]
-        signature = build_signature([*parameters, *seconds, *apart.values()], answered)
-
-        @functools.wraps(function)
-        def ask_question(*args: Any, **keywords: Any) -> Any:
-            for name in keywords:
-                refuse_keyword_that_became_function(function.__name__, name)
-            require_known_keywords(function.__name__, keywords, signature.parameters)
-            bound = signature.bind(*args, **keywords)
-            bound.apply_defaults()
-            values = dict(bound.arguments)
-            python_only = {
-                name: convert_value(each, values.pop(name)) for name, each in apart.items()
-            }
-            for name, usual in plural.items():
-                merge_plural_keyword(values, name, usual)
-            found = run_question(function, parameters, values, python_only, any_module)
-            if not isinstance(found, Report):
-                return found
-            from attncli.reports.provenance import add_provenance
-
-            words = format_call(function.__name__, keywords, args)
-            return report_to_answer(add_provenance(found, words))
-
-        ask_question.__doc__ = add_keyword_help(
-            function.__doc__, [*parameters, *seconds, *apart.values()]
-        )
-        ask_question.__annotations__ = annotations_of_signature(signature)
-        ask_question.__signature__ = signature  # type: ignore[attr-defined]
-        ask_question.asked = function  # type: ignore[attr-defined]
-        vars(function)["own"] = tuple(own)
-        return ask_question
-
-    return front_door
+    ask_question.__module__ = module  # where pickle looks for it
+    ask_question.__doc__ = add_keyword_help(
+        function.__doc__, [*parameters, *seconds, *apart.values()]
+    )
+    ask_question.__annotations__ = annotations_of_signature(signature)
+    ask_question.__signature__ = signature  # type: ignore[attr-defined]
+    ask_question.asked = function  # type: ignore[attr-defined]
+    return ask_question
 
 
 def run_question(
@@ -155,13 +104,13 @@ def run_question(
     parameters: Sequence[inspect.Parameter],
     values: Mapping[str, Any],
     python_only: Mapping[str, Any],
-    any_module: bool,
 ) -> Any:
     """Convert the options, refuse those that do not fit the source, and call the question as a program would run it."""
     options = {p.name: convert_value(p, values[p.name]) for p in parameters if p.name != SOURCE}
     with TURNS.question(), ExitStack() as around:
         around.enter_context(limit_blas_to_one_thread())
         if SOURCE in values:
+            any_module = vars(function)["any_module"]
             at_hand = resolve_source_or_module(values[SOURCE], python_only, any_module)
             options[SOURCE] = around.enter_context(at_hand)
         watch = around.enter_context(open_progress(python_only["progress"]))

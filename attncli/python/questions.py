@@ -1,0 +1,57 @@
+"""Declare a question once, for keywords in Python and options on the command line: one declaration, one default.
+
+    @question()
+    def rank_collapse(*, source: Source = None, run: RunOptions, how: RunContext) -> Report: …
+
+The command line calls the function with its groups of options; `public_functions` makes the Python function of it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from attncli.gates import Condition
+from attncli.progress import Progress, Say, ignore_progress, ignore_sentence
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+MEASURING = "measuring"
+"""Status while the question runs, after loading."""
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """Callbacks and output settings of a question."""
+
+    progress: Progress = ignore_progress
+    doing: Say = ignore_sentence
+    """Called with the current step, which the next one replaces."""
+    say: Say = ignore_sentence
+    """Called with announcements before long work."""
+    conditions: tuple[Condition, ...] = ()
+    """Gates: their metrics are measured, and impossible ones are refused before the work."""
+    pictures: bool = False
+    """Whether the report includes the data of map plots."""
+    maps: bool = False
+    """Whether it includes the map thumbnails of HTML pages."""
+    output: Path | None = None
+    """The report's path, so that no input is overwritten."""
+    save_module: Path | None = None
+    """Where a fitted module is written."""
+    settings: Mapping[str, str] | None = None
+    """Environment of runs started for the answer; None: that of this process."""
+
+
+def question(own: Sequence[str] = (), any_module: bool = False) -> Callable[[Function], Function]:
+    """Declare that a function with option groups is a question.
+
+    `own`: further keywords that only Python has; `any_module`: an in-memory module need not come
+    from transformers.
+    """
+
+    def declare(function: Function) -> Function:
+        vars(function).update(own=tuple(own), any_module=any_module)
+        return function
+
+    return declare

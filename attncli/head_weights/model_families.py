@@ -3,8 +3,10 @@
 Other families are refused by name: unknown positions, norms or scales would give wrong numbers.
 """
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.resources import files
 
 from attncli.errors import InputError, UsageError
 
@@ -44,176 +46,25 @@ class HeadFamily:
     """The config's own names for these three."""
 
 
-QK_NORM = "it normalises queries and keys (QK-norm), which no linear inverse undoes"
-ALIBI = "its logits carry a bias by distance (ALiBi)"
-NEIGHBOURS = "it turns neighbouring features by position, a layout not read here"
+TABLE = tomllib.loads(
+    (files("attncli.head_weights") / "model_families.toml").read_text(encoding="utf-8")
+)
+REASONS: Mapping[str, str] = TABLE["reasons"]
+"""Why the heads of some other model types are not read."""
 
-BERT = HeadFamily(
-    query="encoder.layer.{l}.attention.self.query",
-    key="encoder.layer.{l}.attention.self.key",
-    value="encoder.layer.{l}.attention.self.value",
-    output="encoder.layer.{l}.attention.output.dense",
-    norm="encoder.layer.{p}.output.LayerNorm",
-    first_norm="embeddings.LayerNorm",
-)
-ALBERT = HeadFamily(
-    query="encoder.albert_layer_groups.{l}.albert_layers.0.attention.query",
-    key="encoder.albert_layer_groups.{l}.albert_layers.0.attention.key",
-    value="encoder.albert_layer_groups.{l}.albert_layers.0.attention.value",
-    output="encoder.albert_layer_groups.{l}.albert_layers.0.attention.dense",
-    norm="encoder.albert_layer_groups.{p}.albert_layers.0.full_layer_layer_norm",
-    first_norm="none",  # the embeddings' norm comes before a projection to the hidden size
-)
-DISTILBERT = HeadFamily(
-    query="transformer.layer.{l}.attention.q_lin",
-    key="transformer.layer.{l}.attention.k_lin",
-    value="transformer.layer.{l}.attention.v_lin",
-    output="transformer.layer.{l}.attention.out_lin",
-    norm="transformer.layer.{p}.output_layer_norm",
-    first_norm="embeddings.LayerNorm",
-    hidden="dim",
-    heads="n_heads",
-    layers="n_layers",
-)
-VIT = HeadFamily(
-    query="encoder.layer.{l}.attention.attention.query",
-    key="encoder.layer.{l}.attention.attention.key",
-    value="encoder.layer.{l}.attention.attention.value",
-    output="encoder.layer.{l}.attention.output.dense",
-    norm="encoder.layer.{l}.layernorm_before",
-    pre_norm=True,
-)
-GPT2 = HeadFamily(
-    query="h.{l}.attn.c_attn",
-    output="h.{l}.attn.c_proj",
-    layout="conv1d",
-    causal=True,
-    norm="h.{l}.ln_1",
-    pre_norm=True,
-    hidden="n_embd",
-    heads="n_head",
-    layers="n_layer",
-)
-GPTJ = HeadFamily(
-    query="h.{l}.attn.q_proj",
-    key="h.{l}.attn.k_proj",
-    value="h.{l}.attn.v_proj",
-    output="h.{l}.attn.out_proj",
-    causal=True,
-    norm="h.{l}.ln_1",
-    pre_norm=True,
-    rotary=1.0,
-    logits=NEIGHBOURS,
-    hidden="n_embd",
-    heads="n_head",
-    layers="n_layer",
-)
-GPT_NEO = HeadFamily(
-    query="h.{l}.attn.attention.q_proj",
-    key="h.{l}.attn.attention.k_proj",
-    value="h.{l}.attn.attention.v_proj",
-    output="h.{l}.attn.attention.out_proj",
-    causal=True,
-    norm="h.{l}.ln_1",
-    pre_norm=True,
-    logits="it does not scale its logits by 1/√d",
-    heads="num_heads",
-    layers="num_layers",
-)
-OPT = HeadFamily(
-    query="decoder.layers.{l}.self_attn.q_proj",
-    key="decoder.layers.{l}.self_attn.k_proj",
-    value="decoder.layers.{l}.self_attn.v_proj",
-    output="decoder.layers.{l}.self_attn.out_proj",
-    causal=True,
-    norm="decoder.layers.{l}.self_attn_layer_norm",
-    pre_norm=True,
-)
-NEOX = HeadFamily(
-    query="layers.{l}.attention.query_key_value",
-    output="layers.{l}.attention.dense",
-    layout="interleaved",
-    causal=True,
-    norm="layers.{l}.input_layernorm",
-    pre_norm=True,
-    rotary=0.25,
-)
-BLOOM = HeadFamily(
-    query="h.{l}.self_attention.query_key_value",
-    output="h.{l}.self_attention.dense",
-    layout="interleaved",
-    causal=True,
-    norm="h.{l}.input_layernorm",
-    pre_norm=True,
-    logits=ALIBI,
-    heads="n_head",
-    layers="n_layer",
-)
-MPT = HeadFamily(
-    query="blocks.{l}.attn.Wqkv",
-    output="blocks.{l}.attn.out_proj",
-    layout="blocks",
-    causal=True,
-    norm="blocks.{l}.norm_1",
-    pre_norm=True,
-    logits=ALIBI,
-    hidden="d_model",
-    heads="n_heads",
-    layers="n_layers",
-)
-LLAMA = HeadFamily(
-    query="layers.{l}.self_attn.q_proj",
-    key="layers.{l}.self_attn.k_proj",
-    value="layers.{l}.self_attn.v_proj",
-    output="layers.{l}.self_attn.o_proj",
-    causal=True,
-    norm="layers.{l}.input_layernorm",
-    pre_norm=True,
-    rms=True,
-    rotary=1.0,
-)
-GEMMA = replace(LLAMA, unit_offset=True)
-PHI3 = replace(LLAMA, query="layers.{l}.self_attn.qkv_proj", key="", value="", layout="blocks")
-QWEN3 = replace(LLAMA, qk_norm=True, logits=QK_NORM)
 
-FAMILIES: Mapping[str, HeadFamily] = {
-    "albert": ALBERT,
-    "bert": BERT,
-    "bloom": BLOOM,
-    "camembert": BERT,
-    "deit": VIT,
-    "distilbert": DISTILBERT,
-    "electra": BERT,
-    "gemma": GEMMA,
-    "gemma2": replace(GEMMA, logits="it caps its logits"),
-    "gemma3_text": replace(GEMMA, qk_norm=True, logits=QK_NORM),
-    "gpt2": GPT2,
-    "gpt_neo": GPT_NEO,
-    "gpt_neox": NEOX,
-    "gpt_oss": replace(LLAMA, logits="its softmax has learned sink logits"),
-    "gptj": GPTJ,
-    "llama": LLAMA,
-    "mistral": LLAMA,
-    "mixtral": LLAMA,
-    "mpt": MPT,
-    "olmo2": replace(LLAMA, norm="", pre_norm=False, qk_norm=True, logits=QK_NORM),
-    "opt": OPT,
-    "phi3": PHI3,
-    "qwen2": LLAMA,
-    "qwen2_moe": LLAMA,
-    "qwen3": QWEN3,
-    "qwen3_moe": QWEN3,
-    "roberta": BERT,
-    "roformer": replace(BERT, rotary=1.0, logits=NEIGHBOURS),
-    "vit": VIT,
-    "xlm-roberta": BERT,
-}
+def read_families() -> dict[str, HeadFamily]:
+    """The families of the table, by model type."""
+    named: dict[str, HeadFamily] = {}
+    for name, entry in TABLE["families"].items():
+        like = entry.pop("like", None)
+        if "logits" in entry:
+            entry["logits"] = TABLE["notes"].get(entry["logits"], entry["logits"])
+        named[name] = HeadFamily(**entry) if like is None else replace(named[like], **entry)
+    return {kind: named[name] for kind, name in TABLE["types"].items()}
 
-REASONS: Mapping[str, str] = {
-    "t5": "its logits carry a relative bias, and it has three kinds of attention",
-    "deberta-v2": "its logits carry disentangled relative terms",
-    "qwen3_next": "its layers are of two kinds, and its queries come fused with gates",
-}
+
+FAMILIES = read_families()
 
 
 def explain_no_family(config: Mapping[str, object]) -> str:

@@ -1,9 +1,13 @@
-"""Fixed unit-norm keys: one vector per token, far from one another, independent of any pattern."""
+"""Fixed unit-norm keys: one vector per token, far from one another, independent of any pattern.
+
+A pattern's rows then need only a level each: the smallest that keeps the mass off the support below the request.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import make_unknown_name_error
+from attncli.maths.rounding import Floats
 
 Array = NDArray[np.float64]
 
@@ -11,6 +15,10 @@ KINDS = ("gaussian", "spread")
 SPREAD_LIMIT = 4096
 """Tokens above which spreading the keys would cost more than the fit: each round is quadratic."""
 ROUNDS = 150
+"""Of spreading."""
+LEVEL_ROUNDS = 60
+CLOSE = 1e-3
+"""Natural-log units above the limit at which the search for a level stops: callers keep a larger margin."""
 
 
 def make_fixed_keys(kind: str, length: int, d: int, rng: np.random.Generator) -> Array:
@@ -68,3 +76,26 @@ def compute_repulsion_directions(points: Array, sharpness: float) -> Array:
     longest = float(np.linalg.norm(push, axis=1).max())
     result: Array = push / max(longest, 1e-300)
     return result
+
+
+def raise_certificate_levels(drop: Floats, rise: Floats, level: Array, leak: float) -> Array:
+    """Raise each level c until log Σ_j e^{b_j - c (1 - a_j)} ≤ leak, for drop = 1 - a > 0 and rise = b.
+
+    Newton from the left on a convex, falling function: it never overshoots.
+    """
+    rows = np.arange(len(level))
+    level = level.copy()
+    for _ in range(LEVEL_ROUNDS):
+        some = slice(None) if len(rows) == len(level) else rows
+        logits = rise[some] - drop[some] * level[rows, None].astype(drop.dtype)
+        top = np.maximum(logits.max(axis=1, keepdims=True), -1e30)
+        weights = np.exp(logits - top)
+        total = np.maximum(weights.sum(axis=1), 1e-30)
+        excess = np.log(total) + top[:, 0] - leak
+        slope = np.einsum("ij,ij->i", weights, drop[some]) / total
+        above = excess > CLOSE
+        if not above.any():
+            break
+        rows = rows[above]
+        level[rows] += excess[above] / np.maximum(slope[above], 1e-300)
+    return level

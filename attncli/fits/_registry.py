@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from attncli.fits._types import Fit
 from attncli.registry import DECLARED, EntryDeclaration, Registry
@@ -77,9 +78,9 @@ def list_head_methods() -> list[str]:
     return sorted(chosen, key=lambda name: chosen[name])
 
 
-def iter_search_widths(name: str, most: int, length: int, widest: int) -> Iterator[int]:
-    """Where a search for the width begins, and its steps, for rows of at most so many keys."""
-    own = find_method_spec(name)
+def iter_search_widths(name: str, target: csr_array, widest: int) -> Iterator[int]:
+    """The widths that a search tries for this pattern, rising."""
+    own, most, length = find_method_spec(name), int(np.diff(target.indptr).max()), target.shape[0]
     if own.needs is not None:
         yield own.needs(most)
         return

@@ -3,7 +3,7 @@
 Every probe is decided by the verification of the rounded module. A search that fails proves nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,6 @@ from scipy.sparse import csr_array
 from attncli.fits._registry import (
     FITS,
     find_method_spec,
-    is_width_one_method,
     iter_search_widths,
     list_auto_methods,
     list_competing_methods,
@@ -127,7 +126,7 @@ def find_width(
     Success is not strictly monotone in d, so it is the smallest *found*. Widths up to `impossible` are left out.
     """
     tried: dict[int, FitAttempt] = {}
-    ladder = [d for d in iter_ladder_widths(method, target, widest) if impossible < d <= widest]
+    ladder = [d for d in iter_search_widths(method, target, widest) if impossible < d <= widest]
     if not ladder:
         return FitAttempt(
             method, None, None, False, 0, 0, explain_no_width(method, target, widest, impossible)
@@ -148,7 +147,7 @@ def find_width(
 
 def explain_no_width(method: str, target: csr_array, widest: int, impossible: int) -> str:
     """Explain why a method has no width to try."""
-    first = min(iter_ladder_widths(method, target, widest))
+    first = min(iter_search_widths(method, target, widest))
     if first <= impossible:
         return f"{method} has d = {first} alone, and d = {impossible} is proved impossible"
     return f"{method} needs d = {first}, above the widest that is tried, {widest}"
@@ -163,11 +162,6 @@ def bracket_width(
             return low, d
         low = d
     return low, None
-
-
-def iter_ladder_widths(method: str, target: csr_array, widest: int) -> Iterator[int]:
-    """The widths that a search tries, rising."""
-    return iter_search_widths(method, int(np.diff(target.indptr).max()), target.shape[0], widest)
 
 
 def summarise_search(method: str, tried: dict[int, FitAttempt], width: int | None) -> FitAttempt:
@@ -204,8 +198,8 @@ def find_narrowest_fit(
         attempts.append(attempt)
         if attempt.met and attempt.fit is not None and attempt.fit.d == 1:
             break
-        if is_width_one_method(method) and attempt.proved:
-            impossible = max(impossible, 1)
+        if attempt.proved and attempt.tried is not None:
+            impossible = max(impossible, attempt.tried[1])
     return halve_logit_budget(best_attempt(attempts), target, request, seeds)
 
 

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._fixed_keys import make_fixed_keys
-from attncli.fits._off_support_mass import raise_certificate_levels
+from attncli.fits._fixed_keys import make_fixed_keys, raise_certificate_levels
 from attncli.fits._registry import method
 from attncli.fits._types import Fit, FitRequest, MethodNotApplicable, make_module
 from attncli.fits._verify import row_blocks

@@ -143,14 +143,9 @@ def iter_attempts_at_soft_margins(start: Array, setting: LossTarget) -> Iterator
 
 
 def polish_module(both: Array, target: csr_array, request: FitRequest) -> FittedModule:
-    """The module of these keys, rounded, with the best query of every row."""
-    keys, queries = rescale_keys(both, request.dtype)
-    solved = solve_queries(keys, target, request, queries)
-    return make_module(solved.queries, keys, request.dtype, request.causal)
-
-
-def rescale_keys(both: Array, dtype: str) -> tuple[Array, Array]:
-    """Keys of root mean square length 1, rounded, and queries scaled the other way."""
+    """The module of these keys, rounded at root mean square length 1, with the best query of every row."""
     queries, keys = both
     size = float(np.sqrt((keys**2).sum(axis=1).mean())) or 1.0
-    return round_to_dtype(keys / size, dtype).astype(np.float64), queries * size
+    keys = round_to_dtype(keys / size, request.dtype).astype(np.float64)
+    solved = solve_queries(keys, target, request, queries * size)
+    return make_module(solved.queries, keys, request.dtype, request.causal)

@@ -1,7 +1,7 @@
 """Patterns that Python callers pass as matrices: numpy, scipy sparse, torch or pandas, each named for the report."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from scipy.sparse import csr_array, issparse
@@ -29,7 +29,6 @@ class UserMatrix(str):
         check_pattern_rows(self, self.weights, causal)
         return self.weights
 
-    @property
     def describe(self) -> dict[str, Any]:
         """The report's description, which distinguishes different matrices of the same name."""
         digest = hashlib.sha256()
@@ -72,7 +71,3 @@ def convert_to_sparse(name: str, value: Any) -> csr_array:
         return make_pattern_from_dense(name, torch_to_numpy(value, name))
     refuse_masked_arrays(value, name)
     return make_pattern_from_dense(name, value)
-
-
-def describe_matrices(patterns: Iterable[str]) -> dict[str, Any]:
-    return {str(each): each.describe for each in patterns if isinstance(each, UserMatrix)}

@@ -16,7 +16,6 @@ from scipy.sparse import csr_array
 
 from attncli.fits import FitRequest, FittedModule
 from attncli.fits._verify import measure_fit
-from attncli.fits._width_one_fit import fit_width_one
 from attncli.fits._width_search import (
     FitAttempt,
     find_fit_with_smallest_logits,
@@ -24,6 +23,7 @@ from attncli.fits._width_search import (
     find_width,
     try_fit_at_width,
 )
+from attncli.fits.line import fit_width_one
 from attncli.patterns import build_pattern
 
 VARIATION_ONLY = {"ratio_error": 1e6, "off_support": 1e6}

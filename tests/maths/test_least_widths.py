@@ -8,8 +8,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from attncli.fits import FitRequest
-from attncli.fits._width_one_fit import read_tolerances
 from attncli.fits._width_search import find_narrowest_fit
+from attncli.fits.line import read_tolerances
 from attncli.maths.head_capacity.head_width_one.constraints import (
     Tolerances,
     WidthOneConstraints,

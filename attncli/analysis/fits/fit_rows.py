@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits._fit_files import ModuleArrays, SavedFit
+from attncli.fits._fit_files import SavedFit
 from attncli.fits._types import FitRequest
+from attncli.fits._verify import FitEvidence
 from attncli.fits._width_search import FitAttempt
 from attncli.maths.head_capacity import width_formulas
 from attncli.records import Definition, Row, Scalar, Verdict, View
@@ -75,14 +76,14 @@ def build_fit_rows(
     """All rows of one attempt; unavailable values are null with the reason."""
     keys = fit_row_keys(pattern, attempt.method)
     width = attempt.fit.d if attempt.fit else None
-    values = compute_theoretical_widths(target, request) | compute_measured_values(attempt, request)
+    values = compute_theoretical_widths(target, request)
+    values |= compute_measured_values(attempt.evidence, target, request)
     values |= {
         "d": width,
         "hidden": 2 * width if width else None,
         "meets": float(attempt.met),
         "probes": attempt.probes,
         "seeds_tried": attempt.seeds,
-        "fixed_keys_d": compute_width_limit_for_fixed_keys(attempt, target, request),
     }
     if searched:
         values["d_min"] = (attempt.least or width) if attempt.met else None
@@ -116,23 +117,20 @@ def compute_theoretical_widths(target: csr_array, request: FitRequest) -> dict[s
     }
 
 
-def compute_measured_values(attempt: FitAttempt, request: FitRequest) -> dict[str, float | None]:
+def compute_measured_values(
+    evidence: FitEvidence | None, target: csr_array, request: FitRequest
+) -> dict[str, float | None]:
     """Values from the verification."""
-    if attempt.evidence is None:
-        return dict.fromkeys((*MEASURED, "logit_bits"))
-    values: dict[str, float | None] = {name: getattr(attempt.evidence, name) for name in MEASURED}
-    values["logit_bits"] = attempt.evidence.bits(request.ratio_error)
+    if evidence is None:
+        return dict.fromkeys((*MEASURED, "logit_bits", "fixed_keys_d"))
+    values: dict[str, float | None] = {name: getattr(evidence, name) for name in MEASURED}
+    values["logit_bits"] = evidence.bits(request.ratio_error)
+    values["fixed_keys_d"] = None
+    if not math.isnan(evidence.logit_scale):
+        values["fixed_keys_d"] = width_formulas.width_limit_for_fixed_keys(
+            target.shape[0], max_keys_per_row(target), request.off_support, evidence.logit_scale
+        )
     return values
-
-
-def compute_width_limit_for_fixed_keys(
-    attempt: FitAttempt, target: csr_array, request: FitRequest
-) -> float | None:
-    if attempt.evidence is None or math.isnan(attempt.evidence.logit_scale):
-        return None
-    scale = attempt.evidence.logit_scale
-    k = max_keys_per_row(target)
-    return width_formulas.width_limit_for_fixed_keys(target.shape[0], k, request.off_support, scale)
 
 
 def max_keys_per_row(target: csr_array) -> int:
@@ -175,13 +173,10 @@ def describe_fits(fits: Sequence[SavedFit], request: FitRequest) -> dict[str, An
 
 def hash_shared_weights(fits: Sequence[SavedFit]) -> str:
     """The hash of w_q and w_k, which all fits must share."""
-    hashes = {weights_hash(fit.module) for fit in fits}
+    shared = [fit.module.w_q.tobytes() + fit.module.w_k.tobytes() for fit in fits]
+    hashes = {hashlib.sha256(each).hexdigest() for each in shared}
     assert len(hashes) == 1, "patterns of one run have different weights"
     return hashes.pop()
-
-
-def weights_hash(module: ModuleArrays) -> str:
-    return hashlib.sha256(module.w_q.tobytes() + module.w_k.tobytes()).hexdigest()
 
 
 def describe_attempt(attempt: FitAttempt) -> str:

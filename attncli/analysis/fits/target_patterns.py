@@ -1,10 +1,10 @@
 """The patterns of a run: built in, from files, and heads of models with the maps that they have on a text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from attncli.errors import UsageError, choose_pronoun, join_parameters_with_verb
+from attncli.errors import UsageError
 from attncli.options.model import CheckpointOptions, InputOptions
 from attncli.options.patterns import DEFAULT_LENGTH, PatternOptions
 
@@ -55,9 +55,11 @@ class ChosenPatterns:
 
     def add_pattern_sources(self, report: "Report") -> "Report":
         """The report with the models and matrices that patterns were taken from."""
-        from attncli.patterns._user_matrices import describe_matrices
+        from attncli.patterns._user_matrices import UserMatrix
 
-        described = {"models": self.models, "matrices": describe_matrices(self.options.chosen)}
+        own = [each for each in self.options.chosen if isinstance(each, UserMatrix)]
+        matrices = {str(each): each.describe() for each in own}
+        described = {"models": self.models, "matrices": matrices}
         input = {**report.input, **{key: value for key, value in described.items() if value}}
         return replace(report, input=input, warnings=(*self.warnings, *report.warnings))
 
@@ -67,12 +69,8 @@ def choose_patterns(
     inputs: InputOptions,
     files: CheckpointOptions,
     seed: int,
-    idle: Sequence[str] = (),
 ) -> ChosenPatterns:
-    """Run every model that a pattern names once, on the one text provided.
-
-    `idle`: options that mean nothing unless a pattern names a model.
-    """
+    """Run every model that a pattern names once, on the one text provided."""
     from attncli.analysis.source_arguments import refuse_files_of_wrong_kind
     from attncli.patterns._head_patterns import parse_model_head
     from attncli.patterns._pattern_files import is_pattern_file, pattern_path
@@ -82,18 +80,6 @@ def choose_patterns(
     heads = [
         head for head in map(parse_model_head, dict.fromkeys(options.chosen)) if head is not None
     ]
-    if not heads:
-        if inputs.list_set_options():
-            raise UsageError(
-                "texts and tokens are for heads of models: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave them out.",
-                about=inputs.list_set_options(),
-            )
-        if idle:
-            raise UsageError(
-                f"{join_parameters_with_verb(idle, 'is', 'are')} for models that are run, and none is: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave {choose_pronoun(idle)} out.",
-                about=idle,
-            )
-        return ChosenPatterns(options)
     maps: dict[str, csr_array] = {}
     models: dict[str, Any] = {}
     warnings: list[str] = []

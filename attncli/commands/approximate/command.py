@@ -96,7 +96,8 @@ def approximate(
     if how.save_module is not None:
         require_tensor_file(how.save_module)
     request = build_fit_request(patterns, search, precision)
-    runs.refuse_fixed_length_patterns(patterns, sweep)
+    if sweep is not None:
+        runs.refuse_fixed_length_patterns(patterns)
     chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0])
     if sweep is not None or frontier is not None:
         from attncli.commands.approximate.size_runs import run_sweep

@@ -62,9 +62,9 @@ def run_decision(
     return decide_widths(targets, request, search.width, search.widest, seeds, how.progress)
 
 
-def refuse_fixed_length_patterns(patterns: PatternOptions, sweep: str | None) -> None:
-    """A sweep over the length needs patterns that have every length."""
-    for text in patterns.chosen if sweep else ():
+def refuse_fixed_length_patterns(patterns: PatternOptions) -> None:
+    """Refuse patterns that have one length where a sweep needs every length."""
+    for text in patterns.chosen:
         own = "what was given" if isinstance(text, UserMatrix) else "its text"
         if parse_model_head(text) is not None or isinstance(text, UserMatrix):
             raise UsageError(

@@ -25,7 +25,14 @@ from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
 )
 from attncli.commands.head_capacity.real_tokens import AddTokenInputs, load_model_for_token_inputs
 from attncli.commands.head_capacity.survey_rows import SURVEY_METRICS
-from attncli.errors import AttnError, InputError, UsageError, make_unknown_name_error
+from attncli.errors import (
+    AttnError,
+    InputError,
+    UsageError,
+    choose_pronoun,
+    join_parameters_with_verb,
+    make_unknown_name_error,
+)
 from attncli.fits import FitRequest
 from attncli.gates import Condition
 from attncli.head_weights.head import (
@@ -123,10 +130,27 @@ def find_inputs_of_one_head(
     source = resolve_source(model, "head_capacity(head=...)")
     trained = load_head(str(source), head, files, how)
     add_real_tokens = load_model_for_token_inputs(str(source), trained, files) if real else None
-    idle = () if real else files.list_set_options_for_runs()
-    chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0], idle)
+    chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0])
+    if not chosen.models:
+        refuse_options_of_runs(texts, files, real)
     report = build_head_inputs_report(trained, chosen, search, request, run, how, add_real_tokens)
     return chosen.add_pattern_sources(report.with_verdicts(()) if search.allow_unmet else report)
+
+
+def refuse_options_of_runs(texts: InputOptions, files: CheckpointOptions, real: bool) -> None:
+    """Refuse options for heads of models that are patterns where no pattern is one; `real`: the
+    head's own model is run."""
+    if idle := texts.list_set_options():
+        raise UsageError(
+            "texts and tokens are for heads of models: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave them out.",
+            about=idle,
+        )
+    idle = [] if real else files.list_set_options_for_runs()
+    if idle:
+        raise UsageError(
+            f"{join_parameters_with_verb(idle, 'is', 'are')} for models that are run, and none is: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave {choose_pronoun(idle)} out.",
+            about=idle,
+        )
 
 
 def load_head(model: str, place: str, files: CheckpointOptions, how: RunContext) -> Head:

@@ -14,8 +14,8 @@ from scipy.sparse import csr_array, save_npz
 
 from attncli.commands.approximate.fixed_attention_module import width_decision
 from attncli.fits import FitRequest, measure_fit
-from attncli.fits._width_one_fit import WidthOneResult, fit_width_one
 from attncli.fits._width_search import find_narrowest_fit
+from attncli.fits.line import WidthOneResult, fit_width_one
 from attncli.patterns import build_pattern
 
 line = importlib.import_module("attncli.fits.line")

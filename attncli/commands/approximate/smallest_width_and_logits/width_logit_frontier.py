@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts, max_keys_per_row
 from attncli.fits._registry import is_width_one_method, list_auto_methods
 from attncli.fits._types import FitRequest
-from attncli.fits._width_one_fit import read_tolerances
 from attncli.fits._width_search import FitAttempt, try_fit_at_width
+from attncli.fits.line import read_tolerances
 from attncli.maths.head_capacity.head_width_one.constraints import necessary_constraints
 from attncli.maths.head_capacity.head_width_one.decision import decide_width_one
 from attncli.maths.head_capacity.width_formulas import width_limit_for_fixed_keys

@@ -68,7 +68,7 @@ def find_sign_links(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
     length = constraints.target.shape[0]
     same, opposite = find_links_by_counting(constraints)
     crossing = bool((same & opposite).any())
-    if length <= PAIRWISE_LIMIT and not constraints.is_uniform and not crossing:
+    if not crossing and length <= PAIRWISE_LIMIT and not constraints.is_uniform:
         order = np.zeros((length, length, length), dtype=np.float32)
         for row in constraints.rows:
             count = constraints.seen[row]

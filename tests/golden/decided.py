@@ -1,4 +1,5 @@
-"""Refusals whose sentences the design changes, by the reason; `compare.py` holds them to their exit codes alone."""
+"""What is said otherwise than at the base, each by its reason: refusals, which `compare.py` holds to their exit codes alone,
+headlines and other lines, and what becomes of defaults."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -98,6 +99,65 @@ PYTHON: Final[Mapping[str, str]] = {
     "python refuses: attn.measure('maps')": "`inspect_maps` takes files too, so that a text names one",
 }
 """The same of Python calls, by the case's name."""
+
+REWORDED: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "a headline counts heads as `72 heads: 57 mixed, 10 sink`; where none has a clear role it says how uniform they are and how far they look, since `of 4 heads 4 mixed` answered nothing": (
+        (
+            r"(of )?[\d,]+( of [\d,]+)? (linear )?heads?(\.|,? \d)",
+            r"[\d,]+ (linear )?heads?(: (all|none|no|\d+) |: \w+\.|; \w+ [\d.]+| in )",
+        ),
+    ),
+    "a headline of widths and logit scales says what is enough, and at both ends of a range": (
+        (r"logits to [\d.]+ at d = \d", r"logits to [\d.]+ .*enough"),
+        (
+            r"a width was found at \d+ of \d+ lengths",
+            r"a width up to \d+ was found at \d+ of \d+ lengths",
+        ),
+        (r"have a fit \(law [\d.]+\)", r"have a fit \(theory: [\d.]+\)"),
+        (r"logit scale ∝ n\^e: d = ", r"logit scale ∝ n\^e at length n: "),
+    ),
+    "a headline of a small training experiment answers its question: in how many runs, whether chance is beaten, which heads win": (
+        (r"[Tt]he two points become one, of \d+ runs? each", r"Runs .*in which the two points"),
+        (
+            r"paths of one length do better than always|paths carry less than long ones\.|label (frozen|run again) ",
+            r"random paths|paths carry less than long ones;|tokens labelled",
+        ),
+        (
+            r"The nearest of \d+ tokens in \d+ dimensions, error",
+            r"Finding the nearest of \d+ tokens",
+        ),
+        (r"[\d.]+ ± [\d.]+ % with \d+ head", r"[\d.]+ ± [\d.]+ % with \d+ head"),
+    ),
+    "a gate on a single number, and a trend of two points, have no share and no median": (
+        (r"holds for (1|none) of 1 values", r"^(?!.* of 1 values)"),
+        (r"in 1 of 1 pair, \S+ a step \(median\)", r"(rises|falls), \S+ a step"),
+        (r"nothing was measured \(0 of 1 items; ", r"nothing was measured \(1 item; "),
+    ),
+    "roles read from saved maps are said to come from them": (
+        (r"roles are told from these maps alone", r"these roles come from the saved maps"),
+    ),
+    "a definition or an advice in plainer words": (
+        (r"stands in the note", r"is in the note"),
+        (r"the path's term beside the whole output", r"relative to the whole output"),
+        (r"with attention weights held", r"with attention weights frozen"),
+        (r"evenly spread keys", r"evenly spaced keys"),
+        (r"or `?(--)?random.tokens`?\.", r"or random tokens instead of a text\."),
+        (r"is for models of the hub", r"is for Hub models"),
+        (r"stands beside a range of sizes", r"needs a range of sizes"),
+        (
+            r"exclude each other: (drop one|ask one at a time)",
+            r"exclude each other: (leave one out|ask one at a time)",
+        ),
+        (r"texts and tokens are for heads of models", r"--text goes with a model"),
+        (r"reads pixel_values, not text", r"reads images or sounds, not text"),
+    ),
+}
+"""Lines in other words now, by the reason: what the line held, and what it holds now."""
+
+ADDED: Final[Mapping[str, str]] = {
+    "environment.attention": "the report says by which function attention ran: the kernel of one pass, or the model's own",
+}
+"""Fields of reports that the base does not have, by the end of their path."""
 
 DEFAULTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "options of models apply to `approximate` only where a pattern names a model's head": (

@@ -77,6 +77,12 @@ def test_every_change_is_noticed(change: str) -> None:
     assert not [*compare.of_case(RECORD, copy.deepcopy(RECORD))]
 
 
+def test_only_the_listed_rewording_of_a_line_is_no_difference() -> None:
+    was = "2 layers; of 4 heads 4 uniform."
+    assert compare.is_reworded(was, "2 layers; 4 heads: all uniform.")
+    assert not compare.is_reworded(was, "2 layers.")
+
+
 def test_what_names_the_command_line_is_left_out() -> None:
     changed = copy.deepcopy(RECORD)
     report(changed)["command"] = ["y"]

@@ -16,6 +16,7 @@ from attncli.analysis.verification_inputs import (
     choose_short_input,
     iterate_placeholder_ids,
 )
+from attncli.capture.model_structure.unused_towers import find_idle_towers
 from attncli.errors import InputError
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.model_input import ModelInput
@@ -155,6 +156,20 @@ def test_a_tower_that_did_not_run_is_named_in_the_first_line(kind: str) -> None:
     assert "did not run" not in attn.inspect_model(body, inputs=given, metric="entropy").headline
     for ask in (attn.rank_collapse, attn.paths):
         assert any(said in each for each in ask(body, inputs=alone).warnings)
+
+
+def test_blocks_that_a_list_left_out_are_named_and_experts_are_not() -> None:
+    """As cross-attention to pictures is left out where there are none, and most experts at any token."""
+    blocks = [torch.nn.TransformerEncoderLayer(4, 2) for _ in range(3)]
+    experts = [torch.nn.Sequential(torch.nn.Linear(4, 4)) for _ in range(3)]
+    model = torch.nn.ModuleDict(
+        {
+            name: torch.nn.ModuleList(list)
+            for name, list in (("layers", blocks), ("experts", experts))
+        }
+    )
+    ran = [*blocks[1].modules(), *experts[0].modules()]
+    assert find_idle_towers(model, ran) == ("layers 0, 2",)
 
 
 def test_what_another_part_computes_is_verified_too() -> None:

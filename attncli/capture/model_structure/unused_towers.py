@@ -1,4 +1,4 @@
-"""Which towers of a model did not run in a forward: its vision tower on a text alone."""
+"""Which towers and blocks of a model did not run in a forward: its vision tower on a text alone."""
 
 from collections.abc import Collection, Iterator
 
@@ -8,17 +8,25 @@ from attncli.capture.model_structure.probe_forward import LISTS
 
 
 def find_idle_towers(model: nn.Module, ran: Collection[nn.Module]) -> tuple[str, ...]:
-    """Paths of the outermost parts with blocks of which no module ran; `ran`: the modules that did."""
+    """Paths of the outermost parts with blocks of which no module ran, and the blocks that a list of blocks left out.
+
+    `ran`: the modules that did.
+    """
     return tuple(iter_idle_towers(model, set(ran), ""))
 
 
 def iter_idle_towers(module: nn.Module, ran: set[nn.Module], path: str) -> Iterator[str]:
+    skipped = []
     for name, child in module.named_children():
         here = f"{path}.{name}".lstrip(".")
         if not ran.isdisjoint(child.modules()):
             yield from iter_idle_towers(child, ran, here)
+        elif isinstance(module, LISTS) and is_block(child):
+            skipped.append(name)
         elif has_blocks(child):
             yield here
+    if skipped:  # cross-attention to pictures in a model that was given none
+        yield f"{path} {', '.join(skipped)}"
 
 
 def has_blocks(module: nn.Module) -> bool:

@@ -40,12 +40,7 @@ class AttnError(Exception):
 
     exit_code = 2
 
-    def __init__(
-        self,
-        sentence: str = "",
-        *,
-        about: Iterable[str] = (),
-    ) -> None:
+    def __init__(self, sentence: str = "", *, about: Iterable[str] = ()) -> None:
         super().__init__(sentence)
         self.about = tuple(about)
         """The names of the parameters that it is about."""
@@ -101,6 +96,14 @@ def make_unknown_name_error(kind: str, name: str, known: Iterable[str]) -> Usage
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'?" if near else f"there are: {list_first_names(names)}."
     return UsageError(f"unknown {kind} '{name[:LONGEST_NAME]}': {hint}")
+
+
+def require_known_names(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse the first name that is not known."""
+    known = list(known)
+    for name in names:
+        if name not in known:
+            raise make_unknown_name_error(kind, name, known)
 
 
 def quote_parameter(name: str) -> str:

@@ -36,6 +36,18 @@ def ignore_progress(done: int, total: int, what: str) -> None:
     """Ignore progress."""
 
 
+def make_progress_counter(progress: Progress, total: int, what: str) -> Callable[..., None]:
+    """Return a callback that is called after each step, or with the number of steps done, and reports their sum."""
+    done = 0
+
+    def count(steps: int = 1) -> None:
+        nonlocal done
+        done += steps
+        progress(done, total, what)
+
+    return count
+
+
 def ignore_sentence(sentence: str) -> None:
     """Ignore the sentence."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from attncli.analysis.statistics import describe_averaging
-from attncli.errors import UsageError, make_unknown_name_error
+from attncli.errors import UsageError, require_known_names
 from attncli.records import Report, Row, Scalar, View
 
 ATTENTION = ("stack", "kind", "span")
@@ -31,9 +31,7 @@ def select_rows(
     if not metrics and sort is None and top is None:
         return report
     known = list(dict.fromkeys(row.metric for row in report.rows))
-    for name in metrics:
-        if name not in known:
-            raise make_unknown_name_error("metric of the report", name, known)
+    require_known_names("metric of the report", metrics, known)
     order = resolve_head_order(report, metrics, sort, top)
     names = list(dict.fromkeys([*([order.metric] if order else []), *(metrics or known)]))
     rows = [row for row in report.rows if row.metric in names]
@@ -66,8 +64,7 @@ def resolve_head_order(
             f"`top` needs a metric to order heads by: add one, as in `sort={of_heads[-1]!r}`."
         )
     name, _, way = (sort or first).partition(":")
-    if name not in of_heads:
-        raise make_unknown_name_error("metric of heads in `sort`", name, of_heads)
+    require_known_names("metric of heads in `sort`", [name], of_heads)
     if way not in ("", "rising"):
         raise UsageError(f"`sort={sort!r}`: write {name} or {name}:rising.")
     return HeadOrder(name, way == "rising", top)

@@ -10,7 +10,7 @@ from attncli.capture.model_errors import translate_model_errors
 from attncli.models.inputs.model_input import ModelInput
 from attncli.processes.resume_cache import build_result_cache, compute_without_cache
 from attncli.processes.work_sharing import indices_of_rank, share_work
-from attncli.progress import Progress
+from attncli.progress import Progress, make_progress_counter
 
 R = TypeVar("R")
 
@@ -48,13 +48,11 @@ def wrap_with_progress(
     work: Callable[[int, ModelInput], R], texts: Sequence[ModelInput], progress: Progress
 ) -> Callable[[int, ModelInput], R]:
     """Wrap `work` to report progress after each text of this process."""
-    total, done = len(indices_of_rank(texts)), 0
+    count_text = make_progress_counter(progress, len(indices_of_rank(texts)), "texts")
 
     def work_and_count(place: int, text: ModelInput) -> R:
-        nonlocal done
         found = work(place, text)
-        done += 1
-        progress(done, total, "texts")
+        count_text()
         return found
 
     return work_and_count

@@ -6,7 +6,7 @@ A pattern's rows then need only a level each: the smallest that keeps the mass o
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.errors import make_unknown_name_error
+from attncli.errors import require_known_names
 from attncli.maths.rounding import Floats
 
 Array = NDArray[np.float64]
@@ -23,8 +23,7 @@ CLOSE = 1e-3
 
 def make_fixed_keys(kind: str, length: int, d: int, rng: np.random.Generator) -> Array:
     """[token, d] unit vectors: `gaussian` in random directions, `spread` pushed apart (d = 2: the circle)."""
-    if kind not in KINDS:
-        raise make_unknown_name_error("keys", kind, KINDS)
+    require_known_names("keys", [kind], KINDS)
     if kind == "spread" and d == 2:
         return moment_curve(length, 1)
     start = scale_rows_to_unit_length(rng.normal(size=(length, d)))

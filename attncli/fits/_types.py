@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.errors import UsageError, make_unknown_name_error, quote_parameter
+from attncli.errors import UsageError, quote_parameter, require_known_names
 from attncli.maths.rounding import DTYPES, Floats, round_to_dtype
 
 SMALLEST = 1e-100
@@ -44,8 +44,7 @@ class FitRequest:
                 )
         if not self.logit_budget > 0.0:
             raise UsageError(f"`logit_budget` must be a positive number, not {self.logit_budget}.")
-        if self.dtype not in DTYPES:
-            raise make_unknown_name_error(quote_parameter("dtype"), self.dtype, DTYPES)
+        require_known_names(quote_parameter("dtype"), [self.dtype], DTYPES)
         if not 1 <= self.d <= MOST_WIDTH:
             raise UsageError(f"`width` must be from 1 to {MOST_WIDTH:,}, not {self.d}.")
         if not 1 <= self.effort <= 4:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.errors import make_unknown_name_error
+from attncli.errors import require_known_names
 from attncli.fits._fixed_keys import scale_rows_to_unit_length
 from attncli.fits._types import Fit, FitRequest, FittedModule, MethodNotApplicable, make_module
 from attncli.fits._verify import FitEvidence, measure_fit, row_blocks
@@ -38,10 +38,8 @@ def jl(
     E[G G^T] = I (Likhosherstov, Choromanski and Weller 2021). `factors=codebook` takes B and I instead, with rows of G
     of unit length: queries B G, keys G. The offset b starts at log((1 + ε2) / ε1) and is left free (our own constants).
     """
-    if projection not in PROJECTIONS:
-        raise make_unknown_name_error("projection", projection, PROJECTIONS)
-    if factors not in FACTORS:
-        raise make_unknown_name_error("factors", factors, FACTORS)
+    require_known_names("projection", [projection], PROJECTIONS)
+    require_known_names("factors", [factors], FACTORS)
     length = target.shape[0]
     if factors == "svd" and length > SVD_LIMIT:
         return MethodNotApplicable(

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from attncli.errors import make_unknown_name_error
+from attncli.errors import require_known_names
 
 ENDING = ".md"
 HEADING = "# "
@@ -32,8 +32,7 @@ def find_guides() -> dict[str, Traversable]:
 def guide_text(topic: str) -> str:
     """A guide's Markdown."""
     known = find_guides()
-    if topic not in known:
-        raise make_unknown_name_error("guide", topic, known)
+    require_known_names("guide", [topic], known)
     return known[topic].read_text(encoding="utf-8")
 
 

@@ -11,7 +11,7 @@ several of one block go off together.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 
-from attncli.errors import make_unknown_name_error
+from attncli.errors import require_known_names
 
 OF_MODELS = {"of": "models"}
 """Marks a switch that synthetic networks do not have."""
@@ -77,8 +77,7 @@ def parse_variants(names: Iterable[str]) -> dict[str, AblationSwitches]:
     """Parse variants by name or as sets, in the order given; a repeated name keeps its first meaning."""
     chosen: dict[str, AblationSwitches] = {}
     for name in names:
-        if name not in SETS and name not in VARIANTS:
-            raise make_unknown_name_error("variant", name, [*VARIANTS, *SETS])
+        require_known_names("variant", [name], [*VARIANTS, *SETS])
         for member in SETS.get(name, (name,)):
             switches = VARIANTS[member]
             published = name != "pure" and not switches.mlp

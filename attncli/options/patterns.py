@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.declare.option_applicability import Applies
 from attncli.declare.options import declare_option
-from attncli.errors import UsageError, make_unknown_name_error
+from attncli.errors import UsageError, require_known_names
 from attncli.options.completion import complete_entries, complete_names
 from attncli.options.shared import RunOptions, split_names
 from attncli.registry import list_entry_names
@@ -114,8 +114,7 @@ class MethodOptions:
                 methods.append(part)
         for method in methods:
             name = method.partition(":")[0]
-            if name not in ("auto", *FITS.names()):
-                raise make_unknown_name_error("method", name, ["auto", *FITS.names()])
+            require_known_names("method", [name], ["auto", *FITS.names()])
         return list(dict.fromkeys(methods))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.errors import UsageError, make_unknown_name_error
+from attncli.errors import UsageError, require_known_names
 from attncli.patterns._sparse import (
     make_pattern_from_pairs,
     require_parameter_at_least,
@@ -27,8 +27,7 @@ def random(
     require_pattern_fits_memory("random", float(length) * k)
     if k > length:
         raise UsageError(f"pattern 'random': k = {k} keys per query, but there are only {length}.")
-    if weights not in WEIGHTS:
-        raise make_unknown_name_error("weights of pattern 'random'", weights, WEIGHTS)
+    require_known_names("weights of pattern 'random'", [weights], WEIGHTS)
     query, key = draw_causal_pairs(length, k, rng) if causal else draw_regular_pairs(length, k, rng)
     return make_pattern_from_pairs(length, query, key, draw_weights(weights, query, k, rng))
 

@@ -9,15 +9,16 @@ The command line calls the function with its groups of options; `public_function
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attncli.gates import Condition
 from attncli.progress import Progress, Say, ignore_progress, ignore_sentence
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from attncli.analysis import Study
+    from attncli.records import Report
 
-MEASURING = "measuring"
-"""Status while the question runs, after loading."""
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class RunContext:
     """Where a fitted module is written."""
     settings: Mapping[str, str] | None = None
     """Environment of runs started for the answer; None: that of this process."""
+
+    def measure(self, study: "Study") -> "Report":
+        """Say that the measurement begins, and run it."""
+        self.doing("measuring")
+        return study(progress=self.progress)
 
 
 def question(own: Sequence[str] = (), any_module: bool = False) -> Callable[[Function], Function]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attncli.analysis.heads.classification.role_rules import PLACE
-from attncli.errors import UsageError, make_unknown_name_error
+from attncli.errors import UsageError, require_known_names
 from attncli.metrics.attention import ATTENTION
 from attncli.options.heads import HeadOptions
 from attncli.records import Row
@@ -32,8 +32,7 @@ def select_ranking(heads: HeadOptions, metrics: Sequence[str]) -> HeadRanking | 
             about=["top", "sort", "metric"],
         )
     name, _, way = (heads.sort or metrics[0]).partition(":")
-    if name not in ATTENTION.names():
-        raise make_unknown_name_error("metric of heads in `sort`", name, ATTENTION.names())
+    require_known_names("metric of heads in `sort`", [name], ATTENTION.names())
     if name not in metrics:
         raise UsageError(
             f"`sort={name!r}`: it sorts by a metric of heads that is measured, add `metric={name!r}`.",

@@ -30,7 +30,7 @@ from attncli.maths import rank_collapse_bound
 from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches, network_switch_values
 from attncli.networks.weights import Network
-from attncli.progress import Progress, ignore_progress
+from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, View
 
 OWN_METRICS: Mapping[str, Definition] = {
@@ -94,13 +94,7 @@ def run_networks(
     metrics_to_measure = add_residual_metrics(metrics)
     ensemble: dict[str, list[Trajectory]] = {name: [] for name in variants}
     total = len(networks) * networks[0].spec.layers * len(variants)
-    done = 0
-
-    def count_layer() -> None:
-        nonlocal done
-        done += 1
-        progress(done, total, "layers")
-
+    count_layer = make_progress_counter(progress, total, "layers")
     for network in networks:
         for name, trajectory in run_variants(
             network, variants, metrics_to_measure, count_layer, over, logits
@@ -147,10 +141,7 @@ def build_rows(
 
 
 def build_bound_rows(
-    variant: str,
-    trajectories: Sequence[Trajectory],
-    applies: bool,
-    keys: Mapping[str, Scalar],
+    variant: str, trajectories: Sequence[Trajectory], applies: bool, keys: Mapping[str, Scalar]
 ) -> Iterator[Row]:
     """The start, the radius, and the bound at every state."""
     starts = [trajectory.measured[RESIDUAL_NORM][0] for trajectory in trajectories]

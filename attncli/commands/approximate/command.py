@@ -2,7 +2,7 @@
 
 from attncli.declare.option_applicability import Applies
 from attncli.declare.options import declare_option
-from attncli.errors import make_unknown_name_error
+from attncli.errors import require_known_names
 from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.model import InputOptions, PatternModelOptions
 from attncli.options.patterns import (
@@ -124,6 +124,4 @@ def refuse_gates_on_unknown_metrics(names: list[str]) -> None:
 
     tables = (FIT_METRICS, DECISION_METRICS, GROWTH_METRICS, FRONTIER_METRICS, SCALE_METRICS)
     known = {name for table in tables for name in table}
-    for name in names:
-        if name not in known:
-            raise make_unknown_name_error("metric in the gate", name, known)
+    require_known_names("metric in the gate", names, known)

@@ -5,7 +5,7 @@ from typing import Annotated
 from attncli.declare.options import Option, declare_option
 from attncli.errors import UsageError
 from attncli.options.model import InputOptions, ModelOptions, ModelSource
-from attncli.python.questions import MEASURING, RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -68,5 +68,4 @@ def attribute(
     study = prepare_attribution(
         subject, token, relevance, top, how, model=model, inputs=inputs, tokens=tokens, seed=seed
     )
-    how.doing(MEASURING)
-    return study(progress=how.progress)
+    return how.measure(study)

@@ -3,7 +3,7 @@
 from attncli.declare.option_applicability import SYNTHETIC, Applies
 from attncli.declare.options import declare_option
 from attncli.options.model import FetchOptions, Source
-from attncli.python.questions import MEASURING, RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -49,5 +49,4 @@ def count_paths(
     refuse_gates_on_other_metrics(how.conditions)
     subject = resolve_source(source, "count_paths", how.output)
     count = prepare_count(subject, layers, heads, skip, files)
-    how.doing(MEASURING)
-    return count(progress=how.progress)
+    return how.measure(count)

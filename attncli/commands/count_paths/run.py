@@ -8,7 +8,7 @@ from attncli.analysis import Study
 from attncli.analysis import synthetic_networks as sources
 from attncli.analysis.weight_sources import build_in_memory_config
 from attncli.commands.count_paths.report import NAMES, count_paths
-from attncli.errors import UsageError, make_unknown_name_error
+from attncli.errors import UsageError, require_known_names
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.models.layer_configs import text_config
 from attncli.networks.spec import NetworkSpec
@@ -17,11 +17,7 @@ from attncli.sources import Source
 
 
 def prepare_count(
-    source: Source,
-    layers: int | None,
-    heads: int | None,
-    skip: bool,
-    files: FetchOptions,
+    source: Source, layers: int | None, heads: int | None, skip: bool, files: FetchOptions
 ) -> Study:
     """The count of these sizes, or of those that the source has."""
     if source.kind != "synthetic":
@@ -71,8 +67,7 @@ def read_sizes_of_model_type(
     from attncli.models.library_errors import translate_library_errors
     from attncli.models.quiet_libraries import silence_libraries
 
-    if arch not in CONFIG_MAPPING:
-        raise make_unknown_name_error("model type", arch, CONFIG_MAPPING.keys())
+    require_known_names("model type", [arch], CONFIG_MAPPING.keys())
     other = sorted(set(given) - {"layers", "heads"})
     if other:
         raise UsageError(f"{other[0]} changes no count: leave it out of random:{arch}.")
@@ -101,5 +96,5 @@ def choose_size(
         raise UsageError(f"{size} is no whole number of layers or heads.")
     sizes_text = f"its layers have {', '.join(map(str, own))}" if len(own) > 1 else "it names none"
     raise UsageError(
-        f"random:{arch} has no one number of {name}, by which paths are counted ({sizes_text}): say random:{arch}?{name}=N.",
+        f"random:{arch} has no one number of {name}, by which paths are counted ({sizes_text}): say random:{arch}?{name}=N."
     )

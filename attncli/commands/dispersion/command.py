@@ -7,7 +7,7 @@ from attncli.options.completion import complete_names, list_head_metrics
 from attncli.options.heads import HeadChoice
 from attncli.options.model import ModelOptions, ModelSource, TextsByLengthOptions
 from attncli.options.shared import split_names
-from attncli.python.questions import MEASURING, RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -60,5 +60,4 @@ def dispersion(
     study = prepare_dispersion(
         subject, lengths, names, heads, how.conditions, model=model, inputs=inputs, seed=seed
     )
-    how.doing(MEASURING)
-    return study(progress=how.progress)
+    return how.measure(study)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from attncli.declare.option_applicability import Applies
 from attncli.declare.options import Argument, declare_option
-from attncli.errors import make_unknown_name_error
+from attncli.errors import require_known_names
 from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.completion import complete_names, complete_source
 from attncli.options.model import CheckpointOptions, InputOptions
@@ -74,8 +74,7 @@ def head_capacity(
     runs.refuse_gates_on_other_metrics(how.conditions)
     if how.save_module is not None:
         require_tensor_file(how.save_module)
-    if inputs not in (FREE, EMBEDDINGS):
-        raise make_unknown_name_error("inputs", inputs, (FREE, EMBEDDINGS))
+    require_known_names("inputs", [inputs], (FREE, EMBEDDINGS))
     request = build_fit_request(patterns, search, precision)
     if head is None:
         return runs.prepare_survey(

@@ -31,10 +31,9 @@ from attncli.errors import (
     UsageError,
     choose_pronoun,
     join_parameters_with_verb,
-    make_unknown_name_error,
 )
 from attncli.fits import FitRequest
-from attncli.gates import Condition
+from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.head_weights.head import (
     Head,
     Reader,
@@ -194,9 +193,7 @@ def build_head_inputs_report(
 def refuse_gates_on_other_metrics(conditions: Sequence[Condition]) -> None:
     """Refuse, before the work, gates on metrics that neither a survey nor one head has."""
     known = {*SURVEY_METRICS, *FIT_METRICS, *HEAD_METRICS, *REAL_METRICS}
-    for condition in conditions:
-        if condition.metric not in known:
-            raise make_unknown_name_error("metric in the gate", condition.metric, known)
+    refuse_gates_on_unmeasured_metrics(conditions, known)
 
 
 def take_two_texts_by_default(requested: RequestedInput) -> RequestedInput:

@@ -6,7 +6,7 @@ from attncli.declare.options import Argument, declare_option
 from attncli.options.completion import complete_names, complete_source, list_head_metrics
 from attncli.options.heads import GROUPS, HeadOptions
 from attncli.options.shared import split_names
-from attncli.python.questions import MEASURING, RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -64,5 +64,4 @@ def inspect_maps(
     names = split_names(metric or [])
     plan = build_head_plan(maps, names, pairs, heads, how.conditions)
     study = prepare_maps(maps, plan, labels, batch, how, draws=bool(heads.heads))
-    how.doing(MEASURING)
-    return study(progress=how.progress)
+    return how.measure(study)

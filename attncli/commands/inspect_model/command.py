@@ -11,7 +11,7 @@ from attncli.options.completion import complete_names, complete_source, list_hea
 from attncli.options.heads import GROUPS, HeadOptions
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.options.shared import split_names
-from attncli.python.questions import MEASURING, RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ def inspect_model(
         pairs=pairs or 0,
     )
     study = prepare_inspection(asked, heads, model, inputs, how.say)
-    how.doing(MEASURING)
-    return study(progress=how.progress)
+    return how.measure(study)
 
 
 def validate_names_and_numbers(

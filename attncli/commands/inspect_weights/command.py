@@ -7,7 +7,7 @@ from attncli.options.completion import complete_names, complete_source, list_wei
 from attncli.options.heads import LayerHeadOptions
 from attncli.options.model import WeightFileOptions
 from attncli.options.shared import split_names
-from attncli.python.questions import MEASURING, RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -52,5 +52,4 @@ def inspect_weights(
 
     subject = resolve_source(source, "inspect_weights", how.output)
     study = prepare_weights(subject, split_names(metric or []), heads, files, seed)
-    how.doing(MEASURING)
-    return study(progress=how.progress)
+    return how.measure(study)

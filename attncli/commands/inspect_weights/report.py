@@ -13,7 +13,7 @@ from attncli.analysis.heads.head_selection import format_count_of_total
 from attncli.analysis.statistics import summarize_values
 from attncli.analysis.weight_sources import OpenedWeights, open_weights
 from attncli.commands.inspect_weights.findings import build_findings, format_headline
-from attncli.errors import BelowResolution, UsageError, make_unknown_name_error
+from attncli.errors import BelowResolution, UsageError, require_known_names
 from attncli.head_weights.attention_kind_counts import AttentionLayerCounts, count_attention
 from attncli.head_weights.qk_ov_products import NORMALISED, HeadProducts, iter_head_products
 from attncli.maths.matrices.low_rank_product import LowRankProduct
@@ -83,9 +83,7 @@ def build_weights_report(
 
 def validate_metrics(metrics: Sequence[str]) -> list[str]:
     """Known names, once each."""
-    for name in metrics:
-        if name not in WEIGHTS.names():
-            raise make_unknown_name_error(WEIGHTS.kind, name, WEIGHTS.names())
+    require_known_names(WEIGHTS.kind, metrics, WEIGHTS.names())
     return list(dict.fromkeys(metrics)) or WEIGHTS.names()
 
 

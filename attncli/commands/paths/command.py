@@ -8,7 +8,7 @@ from attncli.commands.paths.options import PathOptions
 from attncli.options.model import InputOptions, ModelOptions, Source
 from attncli.options.network import NetworkOptions
 from attncli.options.shared import RunOptions
-from attncli.python.questions import MEASURING, RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def paths(
         study = prepare_model_paths(subject, asked, model, inputs, network, run, conditions)
     else:
         study = prepare_network_paths(subject, asked, network, run, conditions)
-    how.doing(MEASURING)
-    return study(progress=how.progress)
+    return how.measure(study)
 
 
 def prepare_network_paths(

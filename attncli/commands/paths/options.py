@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, Applies
 from attncli.declare.options import declare_option, number_rows_to_texts
-from attncli.errors import UsageError, make_unknown_name_error
+from attncli.errors import UsageError, make_unknown_name_error, require_known_names
 from attncli.options.completion import complete_metric
 from attncli.options.model import OF_MODELS, StackOption
 from attncli.options.shared import split_names
@@ -88,9 +88,7 @@ class PathOptions:
 
     def step_kinds(self) -> tuple[str, ...]:
         names = tuple(dict.fromkeys(split_names(self.steps or [KINDS_OF_STEP[0]])))
-        for name in names:
-            if name not in KINDS_OF_STEP:
-                raise make_unknown_name_error("kind of step", name, KINDS_OF_STEP)
+        require_known_names("kind of step", names, KINDS_OF_STEP)
         return names
 
     def refuse_invalid_values(self) -> None:

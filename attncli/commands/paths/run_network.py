@@ -11,7 +11,7 @@ from attncli.commands.paths.options import PathOptions
 from attncli.commands.paths.synthetic.head_shares import measure_head_shares
 from attncli.commands.paths.synthetic.network_paths import measure_network_paths
 from attncli.commands.paths.synthetic.single_paths import measure_named_paths, measure_sampled_paths
-from attncli.errors import make_unknown_name_error
+from attncli.errors import require_known_names
 from attncli.gates import Condition
 from attncli.metrics import METRICS
 from attncli.networks.weights import Network
@@ -57,12 +57,8 @@ def collect_metrics(
     own = [*OWN_METRICS, *(MODEL_METRICS if of_model else ())]
     names = split_names(given)
     gated = [one.metric for one in conditions if one.metric not in own]
-    for name in names:
-        if name not in known:
-            raise make_unknown_name_error("metric", name, known)
-    for name in gated:
-        if name not in known:
-            raise make_unknown_name_error("metric in the gate", name, [*known, *own])
+    require_known_names("metric", names, known)
+    require_known_names("metric in the gate", gated, [*known, *own])
     return list(dict.fromkeys([*names, *gated]))
 
 

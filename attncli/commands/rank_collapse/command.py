@@ -1,13 +1,13 @@
 """The question of `attn rank-collapse`."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.analysis import MetricStudy
 from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
 from attncli.declare.options import declare_option
-from attncli.errors import UsageError, make_unknown_name_error
+from attncli.errors import UsageError, make_unknown_name_error, require_known_names
 from attncli.gates import Condition
 from attncli.networks.spec import KINDS
 from attncli.networks.variants import AblationSwitches
@@ -30,7 +30,7 @@ from attncli.options.network import (
 )
 from attncli.options.shared import RunOptions, split_names
 from attncli.progress import Progress
-from attncli.python.questions import MEASURING, RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 from attncli.registry import list_entry_names
 
@@ -221,8 +221,7 @@ def rank_collapse(
         )
     else:
         study = prepare_sweep(subject, sweep, choose, network, run, conditions, gradients)
-    how.doing(MEASURING)
-    return study(metrics=metrics, progress=how.progress)
+    return how.measure(partial(study, metrics=metrics))
 
 
 def resolve_block_span(blocks: int | None, metrics: Sequence[str]) -> int:
@@ -263,25 +262,21 @@ def collect_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> li
     known = [*state_metric_names(), *GROUPS]
     given = [each for name in split_names(given) for each in GROUPS.get(name, (name,))]
     names = split_names(given)
-    for name in names:
-        if name not in known:
-            raise make_unknown_name_error("metric", name, known)
+    require_known_names("metric", names, known)
     return list(dict.fromkeys([*names, *collect_gated_metrics(conditions, known)]))
 
 
-def collect_gated_metrics(conditions: Sequence[Condition], known: Sequence[str]) -> Iterator[str]:
+def collect_gated_metrics(conditions: Sequence[Condition], known: Sequence[str]) -> list[str]:
     """The metrics of gates that are measured only on request."""
     if not conditions:
-        return
+        return []
     from attncli.analysis.states.collapse_bound_rows import THEOREM_METRICS
     from attncli.analysis.states.network_collapse import OWN_METRICS
 
     own = [*OWN_METRICS, *THEOREM_METRICS]
-    for name in (condition.metric for condition in conditions):
-        if name not in (*known, *own):
-            raise make_unknown_name_error("metric in the gate", name, [*known, *own])
-        if name not in own:
-            yield name
+    gated = [condition.metric for condition in conditions]
+    require_known_names("metric in the gate", gated, [*known, *own])
+    return [name for name in gated if name not in own]
 
 
 def prepare_network_curves(

@@ -40,7 +40,7 @@ from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.networks.variants import AblationSwitches
 from attncli.processes.work_sharing import indices_of_rank
-from attncli.progress import Progress, ignore_progress
+from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import ARITHMETIC, UNCERTAINTY, Finding, Report, Row, Scalar, View
 
 
@@ -105,13 +105,8 @@ def run_variants_on_texts(
     progress: Progress,
 ) -> dict[StateLocation, Ensemble]:
     """Run all variants on all texts: for each state location and variant, one trajectory per text."""
-    total, done = len(subjects) * len(indices_of_rank(texts)) * len(variants), 0
-
-    def count_pass() -> None:
-        nonlocal done
-        done += 1
-        progress(done, total, "forward passes")
-
+    total = len(subjects) * len(indices_of_rank(texts)) * len(variants)
+    count_pass = make_progress_counter(progress, total, "forward passes")
     found: dict[StateLocation, dict[str, list[Trajectory]]] = {}
     for suffix, subject in subjects.items():
 

@@ -2,7 +2,7 @@
 
 from attncli.declare.options import declare_option
 from attncli.options.model import InputOptions, ModelOptions, ModelSource, StackOption
-from attncli.python.questions import MEASURING, RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -55,5 +55,4 @@ def sensitivity(
     study = prepare_sensitivity(
         subject, directions, stack, model, inputs, tokens=tokens, seed=seed, say=how.say
     )
-    how.doing(MEASURING)
-    return study(progress=how.progress)
+    return how.measure(study)

@@ -34,8 +34,10 @@ def verify_fit(
     Evaluates the module of the file on its inputs, row by row, and compares it with the patterns and the request that
     the file holds. The search that made the module is not run again.
     """
-    from attncli.commands.verify_fit.run import measure_fit_file, refuse_gates_on_other_metrics
+    from attncli.analysis.fits.fit_rows import FIT_METRICS
+    from attncli.commands.verify_fit.run import measure_fit_file
+    from attncli.gates import refuse_gates_on_unmeasured_metrics
 
-    refuse_gates_on_other_metrics(how.conditions)
+    refuse_gates_on_unmeasured_metrics(how.conditions, FIT_METRICS)
     report = measure_fit_file(fit, how)
     return report.with_verdicts(()) if allow_unmet else report

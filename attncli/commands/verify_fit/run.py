@@ -1,15 +1,11 @@
 """Measure the fits of a file again."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from attncli.analysis.fits.fit_rows import FIT_METRICS
 from attncli.analysis.fits.pictures import add_pictures
 from attncli.analysis.source_arguments import refuse_files_of_wrong_kind
 from attncli.commands.verify_fit.report import verify_fit_file
-from attncli.errors import make_unknown_name_error
 from attncli.fits._fit_files import read_fits
-from attncli.gates import Condition
 from attncli.python.questions import RunContext
 from attncli.records import Report
 
@@ -19,10 +15,3 @@ def measure_fit_file(path: Path, how: RunContext) -> Report:
     refuse_files_of_wrong_kind(str(path), "verify_fit")
     report = verify_fit_file(path, how.progress)
     return add_pictures(report, read_fits(path)[0]) if how.pictures or how.maps else report
-
-
-def refuse_gates_on_other_metrics(conditions: Sequence[Condition]) -> None:
-    """Refuse a gate on a number that no fit has, before the work."""
-    for condition in conditions:
-        if condition.metric not in FIT_METRICS:
-            raise make_unknown_name_error("metric in the gate", condition.metric, FIT_METRICS)

@@ -19,7 +19,7 @@ from attncli.errors import (
     LimitError,
     UsageError,
     is_memory_error,
-    make_unknown_name_error,
+    require_known_names,
 )
 from attncli.models.casting import cast_model
 from attncli.models.layer_configs import text_config
@@ -62,8 +62,7 @@ def make_random_model(
     arch: str, sizes: Mapping[str, Size], seed: int, dtype: torch.dtype = torch.float32
 ) -> RandomModel:
     """Make a model in eval mode without gradients; the same seed gives the same weights, rounded to the dtype."""
-    if arch not in CONFIG_MAPPING:
-        raise make_unknown_name_error("model type", arch, CONFIG_MAPPING.keys())
+    require_known_names("model type", [arch], CONFIG_MAPPING.keys())
     refuse_many_layers(arch, sizes)
     with translate_build_errors(arch, sizes), silence_libraries():
         config, tiny, note = make_config(arch, sizes)

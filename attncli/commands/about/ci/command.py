@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.options import WRITES, Argument, declare_option
-from attncli.errors import AttnError, UsageError, capitalize_first_letter, make_unknown_name_error
+from attncli.errors import AttnError, UsageError, capitalize_first_letter, require_known_names
 from attncli.io.atomic_files import require_folder, resolve_links
 from attncli.io.remote_files import is_remote_url, join_path_or_url
 from attncli.options.completion import complete_names
@@ -148,9 +148,7 @@ def select_checks(checks: "list[Check]", names: list[str]) -> "list[Check]":
             f"no checks are configured: write {EXAMPLE} into attn.toml or [tool.attn]."
         )
     by_name = {check.name: check for check in checks}
-    for name in names:
-        if name not in by_name:
-            raise make_unknown_name_error("check", name, by_name)
+    require_known_names("check", names, by_name)
     return [by_name[name] for name in dict.fromkeys(names or by_name)]
 
 

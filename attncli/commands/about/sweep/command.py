@@ -28,7 +28,7 @@ from attncli.declare.option_value_conversion import (
 )
 from attncli.declare.options import flatten_parameters, list_flags, list_group_parameters
 from attncli.distributed_ranks import read_launch_environment
-from attncli.errors import InputError, UsageError, add_article, make_unknown_name_error
+from attncli.errors import InputError, UsageError, add_article, require_known_names
 from attncli.gates import Condition
 from attncli.io.atomic_files import require_folder
 from attncli.io.remote_files import is_remote_url, open_file_system
@@ -157,9 +157,7 @@ def split_keywords(
     known = {each.name: each for each in flatten_parameters(function) if each.name != SOURCE}
     usual = list_other_names(known)
     keywords = {usual.get(name, name): value for name, value in keywords.items()}
-    for name in keywords:
-        if name not in known:
-            raise make_unknown_name_error(f"keyword of {command}", name, known)
+    require_known_names(f"keyword of {command}", keywords, known)
     own = {name: convert_value(known[name], value) for name, value in keywords.items()}
     words = [word for name, value in own.items() for word in format_option(known[name], value)]
     rest = {
@@ -180,8 +178,7 @@ def format_option(parameter: Any, value: Any) -> list[str]:
 
 
 def require_command(command: str) -> None:
-    if command not in MODEL_COMMANDS:
-        raise make_unknown_name_error("command to sweep", command, MODEL_COMMANDS)
+    require_known_names("command to sweep", [command], MODEL_COMMANDS)
 
 
 def plan_sweep(question: SweepRequest) -> SweepPlan:

@@ -25,7 +25,7 @@ from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.networks.frozen_layers import LayerWithFrozenMaps, add_states
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
-from attncli.progress import Progress, ignore_progress
+from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import Definition, Finding, Report, Row, View
 from attncli.tolerances import COMPLETENESS
 
@@ -67,13 +67,8 @@ def measure_head_shares(
 ) -> Report:
     """The share of every head of every layer, for networks that differ in their seed."""
     variant = "SAN+skip" if skip else "SAN"
-    done, steps = 0, len(networks) * networks[0].spec.layers
-
-    def count_layer() -> None:
-        nonlocal done
-        done += 1
-        progress(done, steps, "layers")
-
+    layers = len(networks) * networks[0].spec.layers
+    count_layer = make_progress_counter(progress, layers, "layers")
     found = [compute_head_shares(network, variant, count_layer) for network in networks]
     rows = tuple(build_rows(found, variant))
     over = describe_averaging(len(networks), "seeds")

@@ -29,7 +29,7 @@ from attncli.maths.path_counts import compute_length_shares, count_paths_by_leng
 from attncli.maths.significance import mean
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
-from attncli.progress import Progress, ignore_progress
+from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import Finding, Report, Row, View
 from attncli.tolerances import COMPLETENESS
 
@@ -71,13 +71,8 @@ def measure_network_paths(
 def decompose_networks_by_path_length(
     networks: Sequence[Network], variant: str, metrics: Sequence[str], progress: Progress
 ) -> list[PathTermMeasurements]:
-    done, steps = 0, len(networks) * networks[0].spec.layers
-
-    def count_layer() -> None:
-        nonlocal done
-        done += 1
-        progress(done, steps, "layers")
-
+    layers = len(networks) * networks[0].spec.layers
+    count_layer = make_progress_counter(progress, layers, "layers")
     found = []
     for network in networks:
         where = f"{variant}, seed {network.seed}"

@@ -25,7 +25,7 @@ from attncli.errors import InputError, InsufficientPrecision
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import indices_of_rank
-from attncli.progress import Progress, ignore_progress
+from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import Definition, Report
 from attncli.tensor_subclasses.path_streams.path_forward import run_single_paths
 
@@ -105,17 +105,12 @@ def follow_paths_of_texts(
 ) -> tuple[list[list[PathMeasurements]], dict[str, Any]]:
     """Follow the paths of every text, by its index; also return the report's description of the
     model."""
-    done, steps = 0, 2 * sum(len(paths_of(place)) for place in indices_of_rank(texts))
-
-    def advance_progress(numbers: int) -> None:
-        """Advance the progress by this many residuals or norms."""
-        nonlocal done
-        done += numbers
-        progress(done, steps, "numbers of paths")
+    numbers = 2 * sum(len(paths_of(place)) for place in indices_of_rank(texts))
+    count_numbers = make_progress_counter(progress, numbers, "numbers of paths")
 
     def follow_text(place: int, text: ModelInput) -> tuple[Followed, bool]:
         return subject.read(
-            text, lambda model, given: follow_paths(model, given, paths_of(place), advance_progress)
+            text, lambda model, given: follow_paths(model, given, paths_of(place), count_numbers)
         )
 
     read = apply_to_texts(

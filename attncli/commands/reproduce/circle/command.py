@@ -6,7 +6,7 @@ from attncli.declare.options import declare_option
 from attncli.options.completion import complete_metric
 from attncli.options.network import VariantNames, VariantSwitchOptions, resolve_variants
 from attncli.options.shared import RunOptions
-from attncli.python.questions import MEASURING, RunContext, question
+from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
@@ -48,5 +48,4 @@ def circle(
     from attncli.models.loading.isolate_global_state import isolate_in_process
 
     isolate_in_process()
-    how.doing(MEASURING)
-    return study(progress=how.progress)
+    return how.measure(study)

@@ -12,7 +12,7 @@ from attncli.commands.reproduce.options import (
     open_training_folder,
     validate_number,
 )
-from attncli.errors import make_unknown_name_error
+from attncli.errors import require_known_names
 from attncli.options.shared import RunOptions, split_names
 
 if TYPE_CHECKING:
@@ -30,13 +30,9 @@ def collect_metrics(given: Sequence[str] | None, conditions: "Sequence[Condition
     from attncli.metrics import METRICS
 
     names, known = split_names(given or [DEFAULT_METRIC]), METRICS.names()
-    for name in names:
-        if name not in known:
-            raise make_unknown_name_error("metric", name, known)
+    require_known_names("metric", names, known)
     gated = [condition.metric for condition in conditions]
-    for name in gated:
-        if name not in (*known, *OWN_METRICS):
-            raise make_unknown_name_error("metric in the gate", name, [*known, *OWN_METRICS])
+    require_known_names("metric in the gate", gated, [*known, *OWN_METRICS])
     return list(dict.fromkeys([*names, *(name for name in gated if name not in OWN_METRICS)]))
 
 

@@ -15,10 +15,7 @@ from attncli.commands.reproduce.circle.circle_network import (
     compute_training_losses,
 )
 from attncli.commands.reproduce.circle.experiment import LEARNING_RATE, Experiment
-from attncli.commands.reproduce.circle.monitored_network import (
-    FirstCircle,
-    build_training_pairs,
-)
+from attncli.commands.reproduce.circle.monitored_network import FirstCircle, build_training_pairs
 from attncli.commands.reproduce.circle.network_design import DROPOUT, HEADS, NetworkDesign
 from attncli.commands.reproduce.circle.recurrence_runs import CircleRun, run_recurrence
 from attncli.commands.reproduce.circle.report import (
@@ -40,7 +37,7 @@ from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
 from attncli.networks.variants import network_switch_values
-from attncli.progress import Progress, ignore_progress
+from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import Definition, PointTrack, Report
 from attncli.resource_limits import require_memory
 
@@ -120,13 +117,7 @@ def train_designs(
 ) -> Runs:
     """One training for all seeds of a width and a variant, then one recurrence for each of them."""
     each = experiment.training_steps + len(experiment.seeds) * (experiment.steps + 1)
-    done = 0
-
-    def count_steps(steps: int) -> None:
-        nonlocal done
-        done += steps
-        progress(done, each * len(designs), "steps")
-
+    count_steps = make_progress_counter(progress, each * len(designs), "steps")
     runs = {}
     for (width, variant), design in designs.items():
         name = f"{variant}-width{width}"

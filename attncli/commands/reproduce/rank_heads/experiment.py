@@ -31,7 +31,7 @@ from attncli.maths.significance import (
     standard_deviation,
     two_sided_p_value,
 )
-from attncli.progress import Progress, ignore_progress
+from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row, Scalar, View
 from attncli.resource_limits import require_memory
 
@@ -50,13 +50,7 @@ def measure_rank_head_errors(
     require_enough_memory(setting)
     layers = list(setting.layers())
     questions = draw_test_questions(setting.tokens, setting.dimension, setting.seeds)
-    done = 0
-
-    def count_steps(steps: int) -> None:
-        nonlocal done
-        done += steps
-        progress(done, setting.training_steps * len(layers), "steps")
-
+    count_steps = make_progress_counter(progress, setting.training_steps * len(layers), "steps")
     found: dict[tuple[int, int], Measured] = {}
     for product, rank in layers:
         layer = BatchedHeadLayers(setting.dimension, rank, product // rank, setting.seeds)

@@ -12,23 +12,14 @@ from attncli.commands.reproduce.options import (
     validate_number,
 )
 from attncli.commands.reproduce.rank_heads.options import HeadRankOptions
-from attncli.errors import UsageError, make_unknown_name_error, quote_parameter
+from attncli.errors import UsageError, quote_parameter
 from attncli.options.patterns import RandomDrawOptions
 
 if TYPE_CHECKING:
-    from attncli.gates import Condition
+    pass
 
 RANK_HEADS = "rank-heads"
 MOST_DIMENSION, MOST_TOKENS, MOST_PRODUCT, MOST_STEPS = 256, 1024, 4096, 1_000_000
-
-
-def refuse_gates_on_other_metrics(conditions: "Sequence[Condition]") -> None:
-    """Refuse a gate on a number that no trained layer has, before the work."""
-    from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_METRICS
-
-    for condition in conditions:
-        if condition.metric not in RANK_HEAD_METRICS:
-            raise make_unknown_name_error("metric in the gate", condition.metric, RANK_HEAD_METRICS)
 
 
 def prepare_head_rank_experiment(

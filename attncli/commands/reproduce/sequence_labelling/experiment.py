@@ -36,7 +36,7 @@ from attncli.commands.reproduce.train_labeller import (
 )
 from attncli.commands.reproduce.training import Watched, do_not_observe_training, limit_threads
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
-from attncli.progress import Progress, ignore_progress
+from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import Report, Row, View
 from attncli.resource_limits import require_memory
 
@@ -87,13 +87,7 @@ def measure_task_paths(request: LabellingRequest, progress: Progress = ignore_pr
     """One network for each seed."""
     require_enough_memory(request)
     whole = request.steps + SEQUENCE_COST * request.task.asked
-    done = 0
-
-    def count_steps(units: int) -> None:
-        nonlocal done
-        done += units
-        progress(done, whole * len(request.seeds), "steps")
-
+    count_steps = make_progress_counter(progress, whole * len(request.seeds), "steps")
     found = [train_and_evaluate(request, seed, count_steps) for seed in request.seeds]
     rows = tuple(build_rows(request, found))
     return Report(

@@ -13,10 +13,10 @@ from attncli.commands.reproduce.options import (
     validate_number,
 )
 from attncli.commands.reproduce.sequence_labelling.options import LabellingOptions, MemoriseOptions
-from attncli.errors import UsageError, make_unknown_name_error
+from attncli.errors import UsageError, require_known_names
 from attncli.networks.spec import NetworkSpec
 from attncli.options.shared import RunOptions, split_names
-from attncli.python.questions import MEASURING, RunContext
+from attncli.python.questions import RunContext
 
 if TYPE_CHECKING:
     from attncli.commands.reproduce.tasks import Sizes, Task
@@ -42,8 +42,7 @@ def run_task(
     from attncli.models.loading.isolate_global_state import isolate_in_process
 
     isolate_in_process()
-    how.doing(MEASURING)
-    return study(progress=how.progress)
+    return how.measure(study)
 
 
 def prepare_task(
@@ -57,10 +56,9 @@ def prepare_task(
     """Validate everything that can be validated before torch is imported."""
     from attncli.commands.reproduce.sequence_labelling.report import OWN_METRICS
     from attncli.commands.reproduce.tasks import TASKS
+    from attncli.gates import refuse_gates_on_unmeasured_metrics
 
-    for condition in conditions:
-        if condition.metric not in OWN_METRICS:
-            raise make_unknown_name_error("metric in the gate", condition.metric, OWN_METRICS)
+    refuse_gates_on_unmeasured_metrics(conditions, OWN_METRICS)
     task = TASKS[name]() if memory is None else build_memorise_task(memory)
     watched = build_training_callback(training, name)
     known: dict[str, Any] = {
@@ -118,9 +116,7 @@ def parse_evaluation_names(texts: Sequence[str]) -> list[str]:
     from attncli.commands.reproduce.sequence_labelling.report import EVALUATIONS
 
     names = list(dict.fromkeys(split_names(texts or EVALUATIONS)))
-    for name in names:
-        if name not in EVALUATIONS:
-            raise make_unknown_name_error("evaluation", name, EVALUATIONS)
+    require_known_names("evaluation", names, EVALUATIONS)
     return names
 
 

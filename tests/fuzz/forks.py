@@ -62,7 +62,7 @@ def load_everything() -> None:
     import attncli.commands.inspect_maps.run
     import attncli.commands.inspect_model.run
     import attncli.commands.paths.run_model
-    import attncli.commands.verify_fit.run  # noqa: F401
+    import attncli.commands.verify_fit.report  # noqa: F401
 
     torch.set_num_threads(1)
     gc.collect()

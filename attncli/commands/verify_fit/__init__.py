@@ -2,5 +2,4 @@
 
 report   a saved fit, measured again
 command  `attn verify-fit`
-run      measure the fits of a file again
 """

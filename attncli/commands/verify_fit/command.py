@@ -35,9 +35,15 @@ def verify_fit(
     the file holds. The search that made the module is not run again.
     """
     from attncli.analysis.fits.fit_rows import FIT_METRICS
-    from attncli.commands.verify_fit.run import measure_fit_file
+    from attncli.analysis.fits.pictures import add_pictures
+    from attncli.analysis.source_arguments import refuse_files_of_wrong_kind
+    from attncli.commands.verify_fit.report import verify_fit_file
+    from attncli.fits._fit_files import read_fits
     from attncli.gates import refuse_gates_on_unmeasured_metrics
 
     refuse_gates_on_unmeasured_metrics(how.conditions, FIT_METRICS)
-    report = measure_fit_file(fit, how)
+    refuse_files_of_wrong_kind(str(fit), "verify_fit")
+    report = verify_fit_file(fit, how.progress)
+    if how.pictures or how.maps:
+        report = add_pictures(report, read_fits(fit)[0])
     return report.with_verdicts(()) if allow_unmet else report

@@ -88,7 +88,7 @@ class Capture:
         self.group = tensor_parallel_group(model)
         """The processes that share the heads."""
         self.one_pass = one_pass
-        """Attention with statistics in place of strips; None where the observer reads weights."""
+        """Attention with statistics; None where all maps come from the model's own functions."""
 
     def restart(self, *_: object) -> None:
         """Start a new forward pass."""
@@ -131,21 +131,17 @@ class Capture:
         try:
             with torch.autocast(query.device.type, enabled=False):  # or it rounds the scores
                 eager = find_unpatched_eager(module)
-                whole = None
+                rows = rows_per_strip(self.memory, call.row)
+
+                def emit(strip: Strip) -> bool:
+                    applied = to_applied_map(strip, share) if second else strip
+                    return self.emit_strip(site, module, applied)
+
+                output = None
                 if self.one_pass is not None and not (pair or self.group):
-                    whole = self.one_pass.attend(eager, call)
-                if whole is not None and whole.outputs is not None:
-                    self.emit_strip(site, module, whole)
-                    output = whole.outputs
-                else:
-                    output = attend_in_strips(
-                        eager,
-                        call,
-                        rows_per_strip(self.memory, call.row),
-                        lambda strip: self.emit_strip(
-                            site, module, to_applied_map(strip, share) if second else strip
-                        ),
-                    )
+                    output = self.one_pass.attend(eager, call, rows, emit)
+                if output is None:
+                    output = attend_in_strips(eager, call, rows, emit)
             if pair:
                 self.pairs.add_output(module, query, key, output)
         finally:
@@ -224,7 +220,7 @@ def capture_attention(
 
     `proved`: the attentions that a pass must show, no more and no fewer, as `VerifiedCapture.shapes` has them. `apart`:
     families of modules whose attention cannot be captured and may be left out, as `VerifiedCapture.apart` has them; None: any.
-    `one_pass`: for an observer that needs statistics alone; a map that it covers comes as one strip without weights.
+    `one_pass`: what computes the attentions that it covers; None: the model's own functions compute all.
     """
     stream = Capture(model, observe, strip_memory, proved, apart, one_pass)
     with (

@@ -162,11 +162,9 @@ class StepCapture(BatchCapture):
         for (start, stop), group in self.groups.items():
             own = slice_attention_call(call, [piece.item for piece in group.pieces], start, stop)
             eager, observe = find_unpatched_eager(call.module), group.observe(site)
-            whole = self.one_pass.attend(eager, own.once_more())
-            if whole is not None:
-                observe(whole)
-            else:
-                emit_maps_only(eager, own, rows_per_strip(STRIP_MEMORY, own.row), observe)
+            rows = rows_per_strip(STRIP_MEMORY, own.row)
+            if self.one_pass.attend(eager, own.once_more(), rows, observe) is None:
+                emit_maps_only(eager, own, rows, observe)
 
 
 class SamePositionTexts(HeadObserver):

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     measure_forward_pass,
 )
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
+from attncli.analysis.heads.map_export.collected_maps import CollectedMaps
 from attncli.capture import STRIP_MEMORY
 from attncli.capture.attention_calls import unseen
 from attncli.capture.one_pass import compiled_library as library_module
@@ -39,17 +40,17 @@ from attncli.capture.one_pass.compiled_library import (
     find_library,
     open_library,
 )
-from attncli.capture.one_pass.formula import Formula
-from attncli.capture.one_pass.kernel_attention import (
-    FUSED_CALLS,
-    ONE_PASS,
+from attncli.capture.one_pass.covered_calls import (
+    MapInStrips,
     Workspace,
     compute_in_one_pass,
     run_threads,
 )
+from attncli.capture.one_pass.formula import Formula
+from attncli.capture.one_pass.kernel_attention import FUSED_CALLS, ONE_PASS
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import EagerCall
-from attncli.capture.strips.map_statistics import StatisticsRequest
+from attncli.capture.strips.map_statistics import StatisticsRequest, request_statistics
 from attncli.capture.strips.visible_keys import KeySpans, find_visible_spans
 from attncli.errors import NonFiniteNumbers
 from attncli.metrics.attention import ATTENTION, WITHOUT_WEIGHTS
@@ -62,6 +63,10 @@ pytestmark = needs_library
 torch.set_num_threads(1)
 
 COVERED = tuple(name for name in ATTENTION.names() if ATTENTION.spec(name).of in WITHOUT_WEIGHTS)
+OF_ROUNDING = frozenset({"attention_stable_rank_centred", "off_diagonal_rank"})
+"""Of the nearly uniform maps of untrained models they see what rounding leaves."""
+MORE = tuple(name for name in ATTENTION.names() if name not in OF_ROUNDING)
+"""With these, maps come in strips that have their weights."""
 EVERYTHING = StatisticsRequest(columns=True, offsets=True, listed=(0, 1, 7))
 
 
@@ -113,6 +118,14 @@ class Case:
     def ours(self, library: Library | NoLibrary, request: StatisticsRequest = EVERYTHING) -> Any:
         call = EagerCall(nn.Identity(), self.query, self.key, self.value, self.mask, {})
         return compute_in_one_pass(call, self.formula, request, library, Workspace(), self.spans)
+
+    def strips(self, library: Library | NoLibrary) -> Iterator[Any]:
+        call = EagerCall(nn.Identity(), self.query, self.key, self.value, self.mask, {})
+        request = request_statistics(("logit_spread",), None)
+        workspaces = (Workspace(), Workspace())
+        found = MapInStrips(call, self.formula, request, library, workspaces, self.spans)
+        for start in range(0, call.queries, 33):
+            yield found.compute_strip(start, 33)
 
     def largest_product(self) -> float:
         """The largest |scale · q k^T|, before any cap."""
@@ -183,6 +196,19 @@ def require_equal(case: Case, library: Library | NoLibrary) -> None:
         require_near(ours_sum, theirs_sum, allowed, "diagonals")
     edge = (weights - 1e-3).abs() < 2e-3 * allowed
     assert bool(((ours.small - rows.small).abs() <= edge.sum(-1)).all())
+    shown = torch.ones(weights.shape).bool() if visible is None else visible.expand(weights.shape)
+    for strip in case.strips(library):
+        place = (
+            *(slice(None), slice(None)),
+            slice(strip.first_query, strip.first_query + strip.weights.shape[2]),
+            slice(strip.first_key, strip.first_key + strip.weights.shape[3]),
+        )
+        require_near(strip.weights, weights[place], allowed, "weights")
+        seen = shown[place]
+        require_near(
+            strip.scores.where(seen, 0.0), scores[place].where(seen, 0.0), allowed, "scores"
+        )
+        require_near(strip.outputs, output[:, place[2]], allowed, "outputs of a strip")
 
 
 @pytest.mark.parametrize("instructions", [*INSTRUCTIONS, TILES])
@@ -290,12 +316,23 @@ def test_spans_of_masks() -> None:
 def observe(
     model: Any, inputs: Any, memory: int = STRIP_MEMORY, metrics: Sequence[str] = COVERED
 ) -> PassResult:
-    """Metrics of one forward pass; without names, every one that needs no weights one by one."""
-    wanted = PassRequest(tuple(metrics), period=8)
+    """Metrics of one forward pass; without names, every one that needs no weights one by one.
+
+    Of those that need them also the strongest pairs of tokens, and the maps, as a metric of that name.
+    """
+    ids = inputs["input_ids"][0] if isinstance(inputs, dict) and "input_ids" in inputs else None
+    weights = not set(COVERED).issuperset(metrics)
+    wanted = PassRequest(tuple(metrics), period=8, ids=ids, pairs=3 * weights)
+    maps = CollectedMaps(None, lambda layer, head: True)
     with fix_rng():
-        return measure_forward_pass(
-            model, (), inputs, wanted, UniformAttentionControl(), "a text", lambda share: None, strip_memory=memory
+        found = measure_forward_pass(
+            model, (), inputs, wanted, UniformAttentionControl(), "a text", lambda share: None,
+            maps.take if weights else None, strip_memory=memory,
         )  # fmt: skip
+    for site, values in found.heads.items():
+        more = {"pairs": found.pairs[site].weights, "map": maps.maps[site]} if weights else {}
+        found.heads[site] = {**values, **{name: torch.as_tensor(own) for name, own in more.items()}}
+    return found
 
 
 def worst_difference(first: PassResult, second: PassResult) -> float:
@@ -326,11 +363,23 @@ def compare_paths(model: Any, inputs: Any) -> Counter[str]:
     """
     with one_pass("own"):
         observe(model, inputs)  # BigBird exchanges modules in its first pass
-        own, cut = (observe(model, inputs, memory) for memory in (STRIP_MEMORY, 1))
+    paths, more = (compare_paths_by(metrics, model, inputs) for metrics in (COVERED, MORE))
+    assert count_one_pass(more) >= count_one_pass(paths)
+    return paths
+
+
+def count_one_pass(paths: Counter[str]) -> int:
+    return sum(count for how, count in paths.items() if ONE_PASS in how)
+
+
+def compare_paths_by(metrics: Sequence[str], model: Any, inputs: Any) -> Counter[str]:
+    with one_pass("own"):
+        memories = (STRIP_MEMORY, 1)
+        own, cut = (observe(model, inputs, memory, metrics) for memory in memories)
     found = []
     for setting in ("off", ""):
         with one_pass(setting):
-            found.append(observe(model, inputs))
+            found.append(observe(model, inputs, metrics=metrics))
         assert worst_difference(own, found[-1]) <= max(1e-5, 4.0 * worst_difference(own, cut))
     tiled, paths = (each.paths for each in found)
     assert sorted(tiled.values()) == sorted(paths.values())
@@ -373,6 +422,9 @@ def test_all_of_a_llama_is_computed_in_one_pass(dtype: torch.dtype) -> None:
     inputs = make_example_inputs(model, 24)
     if dtype == torch.float32:
         assert [*compare_paths(model, inputs)] == [f"{ONE_PASS} ({compiled().instructions})"]
+        for layer in model.get_submodule("layers"):
+            layer.self_attn.q_proj.weight.data *= 100.0
+        compare_paths_by(tuple(OF_ROUNDING), model, inputs)
         return
     with one_pass():
         assert [*observe(model, inputs).paths] == [f"{ONE_PASS} ({compiled().instructions})"]

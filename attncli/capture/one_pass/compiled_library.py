@@ -20,13 +20,15 @@ INSTRUCTIONS = ("plain", "avx2", "avx512")
 
 POINTERS = (
     *("query", "key", "value", "bias", "sinks", "spans", "listed"),
-    *("output", "row_statistics", "columns", "offsets", "sizes"),
+    *("output", "row_statistics", "columns", "offsets"),
+    *("weights", "scores", "sizes"),
 )
 COUNTS = (
     *("batch", "heads", "heads_per_key", "queries", "keys", "width", "value_width"),
     *("start", "stop", "query_batch", "query_head", "query_row"),
     *("key_batch", "key_head", "key_row", "value_batch", "value_head", "value_row"),
-    *("bias_batch", "bias_head", "bias_row", "span_batch", "listed_count", "what"),
+    *("bias_batch", "bias_head", "bias_row", "span_batch", "written_from"),
+    *("written_keys", "listed_count", "what"),
 )
 NUMBERS = ("scale", "cap", "small")
 

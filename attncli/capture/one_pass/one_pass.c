@@ -1,7 +1,8 @@
 /* Softmax attention with the statistics of its rows and columns, from one reading of the scores.
 
    A strip of a few queries of one head is computed at a time: its scores, its softmax, what the statistics need of it and
-   its product with the values, while it lies in the processor's second cache. Nothing of it is kept. The file includes
+   its product with the values, while it lies in the processor's second cache. Of the map itself nothing is kept, unless
+   the caller gives memory for the weights of some rows. The file includes
    itself once for each instruction set, and `attend` takes the widest one that the processor has. It needs no header but
    the C library's. */
 
@@ -38,12 +39,14 @@ struct attention {
     float *row_statistics;
     double *columns; /* batch, head, key: sums that grow */
     double *offsets; /* batch, head, queries + keys - 1: sums over diagonals that grow, offset -(keys - 1) first */
+    float *weights; /* batch, head, stop - start, written_keys: A of these rows, from key `written_from` on; NULL: not kept */
+    float *scores;  /* the same of what the softmax is given */
     uint32_t *sizes; /* 3, batch, head: the largest |x| of query, key and value, which grow; as bits, so that NaN wins */
     int64_t batch, heads, heads_per_key, queries, keys, width, value_width;
     int64_t start, stop; /* the queries of this call */
     int64_t query_batch, query_head, query_row, key_batch, key_head, key_row;
     int64_t value_batch, value_head, value_row, bias_batch, bias_head, bias_row, span_batch;
-    int64_t listed_count, what;
+    int64_t written_from, written_keys, listed_count, what;
     float scale, cap, small; /* cap 0: none; small: weights below are counted */
 };
 
@@ -335,6 +338,17 @@ TARGET static void OWN(write_context)(const float *context, int64_t width, float
     for (int64_t f = 0; f < width; f++) output[f] = context[f] * inverse;
 }
 
+/* Keeps a row that begins with key `first`, times `factor`, and 0 for the keys that its query does not see. */
+TARGET static void OWN(write_row)(const struct attention *a, float *written, int64_t unit, int64_t query, const float *row,
+                                 int64_t first, int64_t count, float factor) {
+    int64_t before = first - a->written_from;
+    float *cells = written + (unit * (a->stop - a->start) + query - a->start) * a->written_keys;
+    memset(cells, 0, (size_t)before * sizeof(float));
+#pragma omp simd
+    for (int64_t j = 0; j < count; j++) cells[before + j] = row[j] * factor;
+    memset(cells + before + count, 0, (size_t)(a->written_keys - before - count) * sizeof(float));
+}
+
 /* One row of a strip whose first column is key `low`, and which ends before key `high`; the inverse of its sum. */
 TARGET static float OWN(take_row)(const struct attention *a, int64_t item, int64_t head, int64_t query, float *s,
                                   int64_t low, int64_t high, int64_t first, int64_t stop, float *columns,
@@ -345,17 +359,20 @@ TARGET static float OWN(take_row)(const struct attention *a, int64_t item, int64
     if (a->bias)
         OWN(add_bias)
     (row, a->bias + item * a->bias_batch + head * a->bias_head + (query - a->start) * a->bias_row + first, count);
+    int64_t unit = item * a->heads + head;
+    if (a->scores) OWN(write_row)(a, a->scores, unit, query, row, first, count, 1.0f);
     float best = OWN(largest)(row, count), most = best, taken = 0.0f;
     if (a->sinks && a->sinks[head] > most) most = a->sinks[head];
     OWN(exponentials)(row, count, most, (int32_t)(query - first), sums);
     if (a->sinks) taken = expf(a->sinks[head] - most);
     float total = sums[0] + taken, inverse = 1.0f / total;
+    if (a->weights) OWN(write_row)(a, a->weights, unit, query, row, first, count, inverse);
     memset(s, 0, (size_t)(first - low) * sizeof(float));
     memset(s + (stop - low), 0, (size_t)(high - stop) * sizeof(float));
     float few = 0.0f;
     if (a->what & COLUMNS) few = OWN(add_columns)(row, count, inverse, a->small, columns + first);
     if (a->what & OFFSETS) OWN(add_diagonals)(row, count, inverse, diagonals + (first - query));
-    float *found = a->row_statistics + (item * a->heads + head) * a->queries + query;
+    float *found = a->row_statistics + unit * a->queries + query;
     found[BEST * cells] = best;
     found[SUM * cells] = sums[0] * inverse;
     found[ENTROPY * cells] = (logf(total) * sums[0] - sums[1]) * inverse;
@@ -388,10 +405,13 @@ TARGET static void OWN(attend)(const struct attention *a, int64_t first, int64_t
         int64_t item = unit / a->heads, head = unit % a->heads, group = head / a->heads_per_key;
         int64_t source = item * a->heads + group;
         if (source != packed) {
+            /* of a few rows, the keys that they see; else all, whose sizes are asked for */
+            int64_t seen = a->weights ? 0 : a->keys;
+            for (int64_t r = a->start; r < a->stop && seen < a->keys; r++) seen = larger(seen, OWN(span)(a, item, r, 1));
             const float *key = a->key + item * a->key_batch + group * a->key_head;
-            key_size = OWN(pack_keys)(key, a->key_row, a->keys, a->width, panels);
+            key_size = OWN(pack_keys)(key, a->key_row, seen, a->width, panels);
             const float *value = a->value + item * a->value_batch + group * a->value_head;
-            value_size = OWN(pack_values)(value, a->value_row, a->keys, a->value_width, value_row, values);
+            value_size = OWN(pack_values)(value, a->value_row, seen, a->value_width, value_row, values);
             packed = source;
         }
         uint32_t *query_size = a->sizes + unit;

@@ -15,6 +15,18 @@ def empty_floats(count: int) -> Tensor:
     return torch.empty(count, dtype=torch.float32, device="cpu")
 
 
+class WrittenRows(NamedTuple):
+    """Where some rows of a map are written: memory that is taken again for the next ones."""
+
+    weights: Tensor
+    """[batch, head, query, key]; 0 for hidden keys."""
+    scores: Tensor
+    """The same of what the softmax is given."""
+    scored: bool
+    """Whether these are wanted; they are nan if not."""
+    first_key: int
+
+
 class Results(NamedTuple):
     """What is written of one attention; statistics of rows are nan until they are."""
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attncli.capture.one_pass.formula import Formula
-from attncli.capture.one_pass.results import Results
+from attncli.capture.one_pass.results import Results, WrittenRows
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
 from attncli.capture.strips.visible_keys import KeySpans
@@ -70,10 +70,25 @@ class TiledAttention:
         """How many numbers the scores and the weights of a tile are, at most."""
         return 2 * max(SCORES, self.rows * self.group * self.call.keys)
 
-    def attend(self, start: int, stop: int, bias: Tensor | None, memory: Tensor) -> None:
+    def attend(
+        self,
+        memory: Tensor,
+        start: int,
+        stop: int,
+        bias: Tensor | None,
+        written: WrittenRows | None,
+    ) -> None:
         """Rows start … stop - 1 of all heads, with a bias [batch or 1, head or 1, query or 1, key] of these rows."""
+        if written is not None:
+            written.weights.zero_()
+            if written.scored:
+                written.scores.zero_()
         for tile in self.iter_tiles(start, stop):
-            self.attend_tile(tile, None if bias is None else cut_bias(bias, tile, start), memory)
+            own = None if bias is None else cut_bias(bias, tile, start)
+            scores, weights = self.attend_tile(tile, own, memory)
+            if written is not None:
+                write_tile(written, tile, start, scores, weights)
+            self.write_statistics(scores, weights, tile)
 
     def iter_tiles(self, start: int, stop: int) -> Iterator[Tile]:
         for item in range(len(self.query)):
@@ -96,7 +111,8 @@ class TiledAttention:
         number = min(item, len(self.spans.first) - 1)
         return self.spans.first[number, rows], self.spans.stop[number, rows]
 
-    def attend_tile(self, tile: Tile, bias: Tensor | None, memory: Tensor) -> None:
+    def attend_tile(self, tile: Tile, bias: Tensor | None, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Write the tile's output; its scores and weights [head, query, key] are in the memory."""
         query = self.query[tile.item, tile.heads, tile.rows]
         key, value = (
             side[tile.item, tile.key_heads, tile.keys] for side in (self.call.key, self.call.value)
@@ -112,7 +128,7 @@ class TiledAttention:
         self.give_to_sinks(scores.view(by_head), weights.view(by_head), tile.heads)
         output = torch.bmm(weights, value).view(*query.shape[:2], -1)
         self.results.output[tile.item, tile.rows, tile.heads] = output.transpose(0, 1)
-        self.write_statistics(scores.view(by_head), weights.view(by_head), tile)
+        return scores.view(by_head), weights.view(by_head)
 
     def complete_scores(self, scores: Tensor, tile: Tile, bias: Tensor | None) -> None:
         """Cap scores [head, query, key], add what is added to them, and hide keys."""
@@ -127,8 +143,8 @@ class TiledAttention:
         """Take off each row what its learned sink gets of the softmax."""
         if self.formula.sinks is not None:
             total = scores.amax(dim=-1) - weights.amax(dim=-1).log()
-            kept = torch.sigmoid(total - self.formula.sinks[heads, None])
-            weights.mul_(kept[..., None])
+            written = torch.sigmoid(total - self.formula.sinks[heads, None])
+            weights.mul_(written[..., None])
 
     def write_statistics(self, scores: Tensor, weights: Tensor, tile: Tile) -> None:
         """Write what was requested of the rows; the scores are overwritten."""
@@ -185,6 +201,16 @@ def find_hidden(keys: Tensor, starts: Tensor, stops: Tensor) -> Tensor:
 def iter_slices(total: int, step: int) -> Iterator[slice]:
     for first in range(0, total, step):
         yield slice(first, min(first + step, total))
+
+
+def write_tile(
+    written: WrittenRows, tile: Tile, start: int, scores: Tensor, weights: Tensor
+) -> None:
+    rows = slice(tile.rows.start - start, tile.rows.stop - start)
+    keys = slice(tile.keys.start - written.first_key, tile.keys.stop - written.first_key)
+    written.weights[tile.item, tile.heads, rows, keys] = weights
+    if written.scored:
+        written.scores[tile.item, tile.heads, rows, keys] = scores
 
 
 def cut_bias(bias: Tensor, tile: Tile, start: int) -> Tensor:

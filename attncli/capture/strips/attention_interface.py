@@ -62,7 +62,12 @@ class Strip(NamedTuple):
     applied: Tensor | None = None
     """[batch, head, query, key]: the map of a linear layer, of both signs; `weights` are |A_ij| / Σ_j |A_ij| then."""
     statistics: "MapStatistics | None" = None
-    """What the whole map comes to, where that was asked for instead of its weights; these are nan then."""
+    """What the whole map comes to, where that was asked for instead of its weights, which are nan then; else what the
+    strip's rows come to, where this is known."""
+
+    @property
+    def has_weights(self) -> bool:
+        return self.statistics is None or self.statistics.request.weights
 
     @property
     def row_sums(self) -> Tensor:

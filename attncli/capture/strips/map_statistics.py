@@ -30,6 +30,10 @@ class StatisticsRequest(NamedTuple):
     """The statistics of rows that are needed; the library finds all of them."""
     spans: bool = False
     """The first and the last key that each query sees, all between them being visible."""
+    weights: bool = False
+    """The weights themselves, in strips of rows with the statistics of these; all else comes from them."""
+    scores: bool = False
+    """With the weights, what the softmax was given."""
 
     @property
     def bits(self) -> int:
@@ -37,19 +41,23 @@ class StatisticsRequest(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def request_statistics(names: tuple[str, ...], period: int | None) -> StatisticsRequest | None:
-    """What these metrics need; None where some read weights one by one."""
+def request_statistics(
+    names: tuple[str, ...], period: int | None, weights: bool = False
+) -> StatisticsRequest:
+    """What these metrics need; `weights`: whether something else reads them."""
     kinds = {ATTENTION.spec(name).of for name in names}
-    if not kinds <= WITHOUT_WEIGHTS:
-        return None
     rows = RecordedRows(period)
     for name in names:
         if ATTENTION.spec(name).of == "summaries":
             rows.record(name)
     known = {"sums", *rows.__dict__, *(["squares"] if "offsets" in kinds else [])}
     known |= {"on_first"} if "gates" in kinds else set()
-    columns = "columns" in kinds or "small" in known
     read = tuple(name for name in ROWS if name in known)
+    if weights or not kinds <= WITHOUT_WEIGHTS:
+        scores = any("logits" in ATTENTION.spec(name).needs for name in names)
+        read = tuple(name for name in read if name != "small")
+        return StatisticsRequest(False, False, (), read, weights=True, scores=scores)
+    columns = "columns" in kinds or "small" in known
     return StatisticsRequest(
         columns, "offsets" in kinds, tuple(rows.listed), read, "sides" in kinds
     )
@@ -75,7 +83,7 @@ class RecordedRows(MapStripRows):
 
 
 class MapStatistics(NamedTuple):
-    """The statistics of one attention, without its weights."""
+    """The statistics of one attention, without its weights, or of a strip of its rows that has them."""
 
     request: StatisticsRequest
     rows: Tensor
@@ -84,11 +92,18 @@ class MapStatistics(NamedTuple):
     """[batch, head, key] in float64; empty where these were not requested."""
     diagonals: Tensor
     """[batch, head, offset] in float64, from offset -(keys - 1) on; empty where these were not requested."""
-    visible: VisibleKeys
+    visible: VisibleKeys | None = None
+    """None for a strip, which has what it shows."""
 
     def of_rows(self, name: str) -> Tensor:
         """[batch, head, query]"""
         return self.rows[ROWS.index(name)]
+
+    def by_name(self) -> dict[str, Tensor]:
+        """The statistics of rows by their names in MapStripRows; a softmax has no weights below 0."""
+        found = {name: self.of_rows(name) for name in self.request.rows}
+        sums = found["sums"]
+        return {**found, "sizes": sums, "negative": sums.new_zeros(sums.shape)}
 
     def as_rows(
         self,
@@ -97,8 +112,9 @@ class MapStatistics(NamedTuple):
         ids: Tensor | None,
         sides: tuple[Tensor, Tensor, Tensor] | None = None,
     ) -> RowStatistics:
+        assert self.visible is not None
         return RowStatistics(
-            dict(zip(ROWS, self.rows, strict=False)),
+            self.by_name(),
             dict(zip(self.request.listed, self.rows[len(ROWS) :], strict=True)),
             self.visible,
             MapSums(self.columns, self.diagonals),

@@ -39,8 +39,8 @@ class PastBlock:
         keys = slice(rows.first_key, min(self.half, rows.first_key + rows.weights.shape[-1]))
         if late >= rows.size or keys.stop <= keys.start:
             return
-        weights = rows.weights[..., late:, : keys.stop - keys.start].double()
-        seen = weights @ self.columns[keys]
+        weights = rows.weights[..., late:, : keys.stop - keys.start]
+        seen = (weights @ self.columns[keys].to(weights.dtype)).double()
         self.sums += seen.transpose(-2, -1) @ seen
 
     def rank(self) -> "Tensor":

@@ -53,8 +53,7 @@ class RowStatistics(MapStripRows):
         unknown = rows["sums"].new_full((), nan).expand(*rows["sums"].shape, keys)
         scores = unknown if scored else None
         super().__init__(unknown, period=period, scores=scores, ids=ids, sides=sides)
-        negative = rows["sums"].new_zeros(rows["sums"].shape)
-        self.__dict__.update(rows, seen=visible.seen, sizes=rows["sums"], negative=negative)
+        self.__dict__.update(rows, seen=visible.seen)
         self.cells, self.keys_seen, self.whole = cells, visible, sums
 
     @property

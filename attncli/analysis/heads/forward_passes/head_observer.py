@@ -251,9 +251,10 @@ def uniform_output_shares(values: Values) -> Values:
 def strip_to_metric_rows(
     strip: Strip, period: int | None, ids: Tensor | None = None
 ) -> MapStripRows:
-    if strip.statistics is not None:
-        return strip.statistics.as_rows(strip.scores is not None, period, ids, strip.sides)
-    return MapStripRows(
+    known = strip.statistics
+    if known is not None and not strip.has_weights:
+        return known.as_rows(strip.scores is not None, period, ids, strip.sides)
+    rows = MapStripRows(
         strip.weights,
         strip.first_query,
         strip.first_key,
@@ -266,6 +267,8 @@ def strip_to_metric_rows(
         applied=strip.applied,
         ids=None if ids is None else ids.to(strip.weights.device),
     )
+    rows.__dict__.update({} if known is None else known.by_name())
+    return rows
 
 
 def measure_hidden_state(state: ActivationState, names: Collection[str]) -> dict[str, float]:
@@ -336,8 +339,8 @@ def observe_forward_pass(
         return observer.strip(site, strip)
 
     extra_names = {ATTENTION.spec(name).of for name in request.heads}
-    alone = on_strip is None and not request.pairs
-    one_pass = OnePass(request_statistics(request.heads, request.period) if alone else None)
+    weights = on_strip is not None or request.pairs > 0
+    one_pass = OnePass(request_statistics(request.heads, request.period, weights))
     with (
         translate_model_errors(body, {observer.where: kwargs}),
         torch.no_grad(),

@@ -23,7 +23,7 @@ class VisibleSpans(RowSpans):
     """The same from strips of maps."""
 
     def add_strip(self, strip: Strip) -> None:
-        if strip.statistics is not None:
+        if strip.statistics is not None and strip.statistics.visible is not None:
             spans = strip.statistics.visible.spans
             self.gaps = spans is None
             self.spans = self.spans if spans is None else spans

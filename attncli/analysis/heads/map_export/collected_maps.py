@@ -52,14 +52,17 @@ class CollectedMaps:
                 f"layer {site.layer} ({site.name}) attends within {len(strip.weights)} windows, and a file holds one map of "
                 "each head: choose other layers with `layers`."
             )
-        weights = strip.weights[0, chosen].cpu().numpy()
+        weights = strip.weights[0].cpu().numpy()
         if strip.first_query == 0:
             self.heads[site] = [numbers[head] for head in chosen]
             shape = (len(chosen), strip.queries, strip.keys)
             self.maps[site] = np.zeros(shape, weights.dtype)
         rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
         part = slice(strip.first_key, strip.first_key + strip.weights.shape[3])
-        self.maps[site][:, rows, part] = weights
+        for place, head in enumerate(chosen):
+            self.maps[site][place, rows, part] = weights[
+                head
+            ]  # chosen at once, they would be copied twice
         if strip.visible is not None:
             if strip.first_query == 0:
                 self.visible[site] = np.zeros((strip.queries, strip.keys), np.uint8)

@@ -1,0 +1,321 @@
+"""A covered call of the attention interface: computed whole, or in strips of rows with their weights."""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import lru_cache, partial
+
+import torch
+from torch import Tensor
+
+from attncli.capture.attention_calls import unseen
+from attncli.capture.one_pass.compiled_library import Arguments, Library, NoLibrary
+from attncli.capture.one_pass.formula import (
+    Formula,
+    NotCovered,
+    combine_bias_and_mask,
+    strips_of_biases,
+)
+from attncli.capture.one_pass.fused_calls import (
+    FUSED_BY_DEVICE,
+    attend_in_fused_calls,
+    require_served,
+)
+from attncli.capture.one_pass.results import Results, WrittenRows, empty_floats
+from attncli.capture.one_pass.tiles import TiledAttention
+from attncli.capture.strips.attention_interface import EagerCall, MapOperands, Strip
+from attncli.capture.strips.map_statistics import ROWS, MapStatistics, StatisticsRequest
+from attncli.capture.strips.masks import visible_keys
+from attncli.capture.strips.visible_keys import CountedKeys, KeySpans, mask_rows
+from attncli.metrics.attention._map_strip_rows import SMALL
+from attncli.metrics.attention._row_statistics import VisibleKeys
+
+LARGEST_SCORE = 1e30
+"""Scores that may be larger could leave float32."""
+
+HARMLESS_SCORE = 0.25
+"""Of a mask's lowest number: smaller scores leave hidden keys without weight."""
+
+
+class Workspace:
+    """Memory in which threads compute, kept between calls: fresh pages would cost a hundredth of a forward pass."""
+
+    def __init__(self) -> None:
+        self.memory = empty_floats(0)
+
+    def of_floats(self, floats: int) -> Tensor:
+        if self.memory.numel() < floats:
+            self.memory = empty_floats(floats)
+        return self.memory[:floats]
+
+    def of_threads(self, threads: int, floats: int) -> list[int]:
+        """The addresses of `floats` numbers for each thread."""
+        size = (floats + 15) // 16 * 16
+        start = -(-self.of_floats(threads * size + 16).data_ptr() // 64) * 64
+        return [start + 4 * size * number for number in range(threads)]
+
+
+def require_small(call: EagerCall, formula: Formula, sizes: Tensor) -> None:
+    """Raise NotCovered for numbers that are not finite, or so large that hidden keys may have weight."""
+    query, key, value = sizes.flatten(1).amax(dim=1).tolist()
+    largest = query * key * call.query.shape[-1] * abs(formula.scale)
+    lowest = torch.finfo(torch.float32 if call.mask is None else call.mask.dtype).min
+    if not (largest < min(LARGEST_SCORE, -lowest * HARMLESS_SCORE) and value < LARGEST_SCORE):
+        raise NotCovered("numbers that are not finite, or too large")
+
+
+def compute_in_one_pass(
+    call: EagerCall,
+    formula: Formula,
+    request: StatisticsRequest,
+    library: Library | NoLibrary,
+    workspace: Workspace,
+    spans: KeySpans | None,
+) -> Strip:
+    """Compute the output and the statistics of a whole map by what there is for its device."""
+    if call.query.device.type in FUSED_BY_DEVICE:
+        causal = require_served(call, formula, request, spans)
+        assert spans is not None
+        results, seen = attend_in_fused_calls(call, formula, request, causal), spans.visible()
+    else:
+        request = request_all_rows(request, library)
+        results = Results.from_call(call, request)
+        attend = choose_attend(call, formula, request, results, library, workspace, spans)
+        seen = attend_all_rows(call, formula, request, results, attend, spans)
+    require_small(call, formula, results.sizes)
+    if request.spans and seen.spans is None:
+        raise NotCovered("keys of a query that are no span")
+    statistics = MapStatistics(request, results.rows, results.columns, results.diagonals, seen)
+    hidden = torch.full((), torch.nan).expand(*call.query.shape[:3], call.keys)
+    where = (0, 0, call.queries, call.keys)
+    sides = MapOperands(call.query, call.key, call.value)
+    return Strip(
+        hidden, *where, outputs=results.output, scores=hidden, sides=sides, statistics=statistics
+    )
+
+
+class MapInStrips:
+    """One attention whose rows are computed in strips that have their weights."""
+
+    def __init__(
+        self,
+        call: EagerCall,
+        formula: Formula,
+        request: StatisticsRequest,
+        library: Library | NoLibrary,
+        workspaces: "tuple[Workspace, Workspace]",
+        spans: KeySpans | None,
+    ) -> None:
+        """`workspaces`: what is computed in, and what a strip's weights are written to until the next one."""
+        if call.query.device.type in FUSED_BY_DEVICE:
+            raise NotCovered("fused calls give no weights")
+        self.call, self.formula, self.spans = call, formula, spans
+        self.request = request_all_rows(request, library)
+        self.results = Results.from_call(call, self.request)
+        self.results.write_sizes(call)
+        require_small(call, formula, self.results.sizes)
+        self.attend = choose_attend(
+            call, formula, self.request, self.results, library, workspaces[0], spans
+        )
+        self.map_memory = workspaces[1]
+
+    def compute_strip(self, start: int, rows: int) -> Strip:
+        call, stop = self.call, min(start + rows, self.call.queries)
+        with unseen():
+            visible, first, last = self.find_visible(start, stop)
+            written = self.take_memory(stop - start, first, last)
+            bias = combine_bias_and_mask(call, self.formula, self.spans, start, stop)
+            self.attend(start, stop, bias, written)
+            statistics = MapStatistics(
+                self.request,
+                self.results.rows[..., start:stop],
+                self.results.columns,
+                self.results.diagonals,
+            )
+            return Strip(
+                written.weights,
+                *(start, first, call.queries, call.keys),
+                visible,
+                self.results.output[:, start:stop],
+                written.scores,
+                sides=MapOperands(call.query[:, :, start:stop], call.key, call.value),
+                statistics=statistics,
+            )
+
+    def find_visible(self, start: int, stop: int) -> tuple[Tensor | None, int, int]:
+        """What the mask leaves of the keys from one on, up to another; this one and the other."""
+        call, rows = self.call, stop - start
+        if call.mask is None:
+            return None, 0, call.keys
+        if self.spans is None:
+            found = visible_keys(mask_rows(call.mask, start, stop), call.keys)
+            return found if found is None else found.expand(-1, -1, rows, -1), 0, call.keys
+        begin, end = (side[:, None, start:stop] for side in (self.spans.first, self.spans.stop))
+        first, last = int(begin.min()), int(end.max())
+        key = torch.arange(first, last)
+        return (key >= begin[..., None]) & (key < end[..., None]), first, last
+
+    def take_memory(self, rows: int, first: int, last: int) -> WrittenRows:
+        shape = (*self.call.query.shape[:2], rows, last - first)
+        cells = math.prod(shape)
+        scored = self.request.scores
+        memory = self.map_memory.of_floats(cells * (1 + scored))
+        unknown = torch.full((), math.nan)
+        scores = memory[cells:].view(shape) if scored else unknown.expand(shape)
+        return WrittenRows(memory[:cells].view(shape), scores, scored, first)
+
+
+def request_all_rows(request: StatisticsRequest, library: Library | NoLibrary) -> StatisticsRequest:
+    """The same with all statistics of rows that the library finds anyway; it counts small weights with the columns."""
+    if isinstance(library, NoLibrary):
+        return request
+    found = tuple(name for name in ROWS if name != "small" or not request.weights)
+    return request._replace(rows=found)
+
+
+def attend_all_rows(
+    call: EagerCall,
+    formula: Formula,
+    request: StatisticsRequest,
+    results: Results,
+    attend: "AttendRows",
+    spans: KeySpans | None,
+) -> VisibleKeys:
+    """Compute all rows; masks and biases are added a strip of rows at a time."""
+    counted = CountedKeys(call.queries, call.keys)
+    for start, stop in strips_of_biases(call, formula, spans):
+        attend(start, stop, combine_bias_and_mask(call, formula, spans, start, stop), None)
+        if spans is None:
+            assert call.mask is not None
+            visible = counted.add(mask_rows(call.mask, start, stop), start, stop)
+            results.take_off_hidden(visible, request, start, stop)
+    return counted.visible() if spans is None else spans.visible()
+
+
+AttendRows = Callable[[int, int, Tensor | None, WrittenRows | None], None]
+"""Computes rows from one to another, with a bias [batch or 1, head or 1, query or 1, key] of these rows, and keeps their
+weights if there is memory for them."""
+
+
+def choose_attend(
+    call: EagerCall,
+    formula: Formula,
+    request: StatisticsRequest,
+    results: Results,
+    library: Library | NoLibrary,
+    workspace: Workspace,
+    spans: KeySpans | None,
+) -> AttendRows:
+    if isinstance(library, NoLibrary):
+        return in_tiles(TiledAttention(call, formula, request, spans, results), workspace)
+    arguments = fill_arguments(call, formula, request, results, spans)
+    return by_library(library, arguments, workspace)
+
+
+def in_tiles(tiled: TiledAttention, workspace: Workspace) -> AttendRows:
+    memory = workspace.of_floats(tiled.floats)
+    return partial(tiled.attend, memory)
+
+
+def by_library(library: Library, arguments: Arguments, workspace: Workspace) -> AttendRows:
+    heads = arguments.batch * arguments.heads
+    threads = min(torch.get_num_threads(), heads)
+    scratch = workspace.of_threads(threads, library.scratch_floats(arguments))
+
+    def attend_rows(
+        start: int, stop: int, bias: Tensor | None, written: WrittenRows | None
+    ) -> None:
+        arguments.start, arguments.stop = start, stop
+        if bias is not None:
+            arguments.bias = bias.data_ptr()
+            arguments.bias_batch, arguments.bias_head, arguments.bias_row = broadcast_strides(bias)
+        if written is not None:
+            arguments.weights = written.weights.data_ptr()
+            arguments.scores = written.scores.data_ptr() if written.scored else None
+            arguments.written_from, arguments.written_keys = (
+                written.first_key,
+                written.weights.shape[-1],
+            )
+        run_threads(library, arguments, heads, scratch)
+
+    return attend_rows
+
+
+def fill_arguments(
+    call: EagerCall,
+    formula: Formula,
+    request: StatisticsRequest,
+    results: Results,
+    spans: KeySpans | None,
+) -> Arguments:
+    """The arguments without rows and bias; they keep alive what they point to."""
+    batch, heads, queries, width = call.query.shape
+    sides = {
+        "query": with_dense_rows(call.query),
+        "key": with_dense_rows(call.key),
+        "value": with_dense_rows(call.value),
+    }
+    pairs = None if spans is None else spans.as_pairs()
+    tensors = {
+        **sides,
+        "spans": pairs,
+        "sinks": formula.sinks,
+        "listed": torch.tensor([*request.listed, 0], device="cpu"),
+        "output": results.output,
+        "row_statistics": results.rows,
+        "columns": results.columns,
+        "offsets": results.diagonals,
+        "sizes": results.sizes,
+    }
+    arguments = Arguments(scale=formula.scale, cap=formula.cap, small=SMALL, what=request.bits)
+    for name, tensor in tensors.items():
+        setattr(arguments, name, None if tensor is None else tensor.data_ptr())
+    for name, side in sides.items():
+        for axis, stride in zip(("batch", "head", "row"), side.stride(), strict=False):
+            setattr(arguments, f"{name}_{axis}", stride)
+    arguments.batch, arguments.heads, arguments.queries, arguments.width = (
+        batch,
+        heads,
+        queries,
+        width,
+    )
+    arguments.keys, arguments.value_width = call.keys, call.value.shape[-1]
+    arguments.heads_per_key = heads // call.key.shape[1]
+    arguments.listed_count = len(request.listed)
+    arguments.span_batch = 0 if pairs is None or len(pairs) == 1 else 2 * queries
+    arguments.alive = tensors
+    return arguments
+
+
+def with_dense_rows(side: Tensor) -> Tensor:
+    return side if side.stride(-1) == 1 else side.contiguous()
+
+
+def broadcast_strides(bias: Tensor) -> tuple[int, ...]:
+    """Strides of the first three axes, 0 where one number is for all."""
+    sides = zip(bias.shape[:3], bias.stride(), strict=False)
+    return tuple(0 if size == 1 else stride for size, stride in sides)
+
+
+def run_threads(library: Library, arguments: Arguments, heads: int, scratch: Sequence[int]) -> None:
+    """Divide the heads over as many threads as there is memory for, of which this one is the first."""
+    threads = len(scratch)
+    ends = [heads * number // threads for number in range(threads + 1)]
+    parts = list(zip(ends, ends[1:], scratch, strict=False))
+    others = [
+        worker_threads(threads - 1, os.getpid()).submit(library.attend, arguments, *part)
+        for part in parts[1:]
+    ]
+    try:
+        library.attend(arguments, *parts[0])
+    finally:
+        wait(others)  # they write to memory that is freed when this ends
+    for done in others:
+        done.result()
+
+
+@lru_cache(maxsize=1)
+def worker_threads(threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads that are kept between calls. A forked process has those of its parent no more, so it makes its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"attention in {process}")

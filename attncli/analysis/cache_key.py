@@ -33,7 +33,7 @@ Options = Mapping[str, Any]
 def compute_run_fingerprint(command: str, options: Options, but: Sequence[str] = ()) -> str:
     """The digest. `but`: endings of files in the SOURCE's folder that are accounted for elsewhere."""
     deciding = {
-        name: normalize_unset_value(value)
+        name: normalise_unset_value(value)
         for name, value in options.items()
         if name not in WITHOUT_EFFECT
     }
@@ -47,12 +47,12 @@ def compute_run_fingerprint(command: str, options: Options, but: Sequence[str] =
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def normalize_unset_value(value: Any) -> Any:
+def normalise_unset_value(value: Any) -> Any:
     """Normalize unset values: None, whether the option takes one value or several."""
     if value is None or value in ([], ()):
         return repr(None)
     return (
-        [normalize_unset_value(each) for each in value]
+        [normalise_unset_value(each) for each in value]
         if isinstance(value, list | tuple)
         else repr(value)
     )

@@ -114,7 +114,7 @@ def iter_initial_modules(target_map: TargetMap, d: int) -> Iterator[Array]:
     if 1 < d <= WIDEST_RING:
         yield from iter_ring_modules(target_map, d)
     for depth in DEPTHS:
-        yield truncate_rank(center_log_weights(target_map.weights, target_map.causal, depth), d)
+        yield truncate_rank(centre_log_weights(target_map.weights, target_map.causal, depth), d)
 
 
 def iter_ring_modules(target_map: TargetMap, d: int) -> Iterator[Array]:
@@ -185,11 +185,11 @@ def iter_narrower_modules(best: DenseMapFit, target_map: TargetMap) -> Iterator[
     d = best.fit.d - 1
     queries, keys = np.split(best.fit.x.astype(np.float64), 2, axis=1)
     yield truncate_rank(subtract_row_means(queries @ keys.T, target_map.causal), d)
-    own = center_log_weights(target_map.weights, target_map.causal, DEPTHS[-1])
+    own = centre_log_weights(target_map.weights, target_map.causal, DEPTHS[-1])
     yield minimise_likelihood_loss(truncate_rank(own, d), target_map)[0]
 
 
-def center_log_weights(weights: Array, causal: bool, depth: float) -> Array:
+def centre_log_weights(weights: Array, causal: bool, depth: float) -> Array:
     """ln A minus each row's mean; at most `depth` below the row's largest."""
     logits = np.log(weights, out=np.full(weights.shape, -np.inf), where=weights > 0.0)
     return subtract_row_means(

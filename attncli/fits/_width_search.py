@@ -142,7 +142,7 @@ def find_width(
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if fits_at_width(middle) else (middle, high)
-    return summarise_search(method, tried, high)
+    return summarize_search(method, tried, high)
 
 
 def explain_no_width(method: str, target: csr_array, widest: int, impossible: int) -> str:
@@ -164,7 +164,7 @@ def bracket_width(
     return low, None
 
 
-def summarise_search(method: str, tried: dict[int, FitAttempt], width: int | None) -> FitAttempt:
+def summarize_search(method: str, tried: dict[int, FitAttempt], width: int | None) -> FitAttempt:
     """The attempt at the width found, or at the widest tried, with the counts of the whole search."""
     probes = sum(attempt.probes for attempt in tried.values())
     seeds = max(attempt.seeds for attempt in tried.values())

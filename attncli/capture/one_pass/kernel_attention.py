@@ -227,7 +227,7 @@ def judge(found: Strip, output: Tensor, theirs: Strip) -> None:
     assert found.outputs is not None
     part = slice(first, first + output.shape[1])
     require_same(found.outputs[:, part], output, float(output.abs().max()))
-    for name, own in summarise_rows(theirs).items():
+    for name, own in summarize_rows(theirs).items():
         if name in statistics.request.rows:
             size = max(1.0, float(own.abs().max()))
             require_same(statistics.of_rows(name)[..., part], own.cpu(), size)
@@ -246,7 +246,7 @@ def without_unseen_scores(found: Strip, own: Sequence[tuple[Tensor, Strip]]) -> 
     return found if scored else found._replace(scores=None)
 
 
-def summarise_rows(strip: Strip) -> dict[str, Tensor]:
+def summarize_rows(strip: Strip) -> dict[str, Tensor]:
     """What the rows of the model's own function give."""
     rows = MapStripRows(strip.weights, *strip[1:5], strip.visible, None, strip.scores)
     found = {"sums": rows.sums, "entropy": rows.entropy, "largest": rows.largest}

@@ -146,9 +146,9 @@ def compute_relevance_rollout(
             continue
         other = find_relevance_of_attended_stack(whole, site, keys)
         added = (
-            normalize_rows_without_identity(own).T
+            normalise_rows_without_identity(own).T
             @ weights
-            @ normalize_rows_without_identity(other)
+            @ normalise_rows_without_identity(other)
         )
         across = added if across is None else across + added
     return whole[stack], across
@@ -166,7 +166,7 @@ def find_relevance_of_attended_stack(
     return found[0]
 
 
-def normalize_rows_without_identity(own: Tensor) -> Tensor:
+def normalise_rows_without_identity(own: Tensor) -> Tensor:
     """R̄ = R̂ / Σ R̂ + I, R̂ = R - I: equations 8 and 9; zero rows stay zero."""
     eye = torch.eye(len(own), dtype=own.dtype)
     added = own - eye

@@ -7,7 +7,7 @@ from typing import Any
 from attncli.records import MapPicture, MapThumbnail, Report
 from attncli.render.html_page.byte_store import ColumnStore
 from attncli.render.html_page.packed_columns import PackedColumn
-from attncli.render.plots.maps import color_scale_of_panels
+from attncli.render.plots.maps import colour_scale_of_panels
 
 STEPS = 255
 MOST_PICTURES = 24
@@ -36,7 +36,7 @@ def pack_picture(picture: MapPicture, store: ColumnStore) -> dict[str, Any]:
 
 
 def pack_panels(picture: MapPicture, store: ColumnStore) -> Iterator[dict[str, Any]]:
-    scales = color_scale_of_panels(picture)
+    scales = colour_scale_of_panels(picture)
     for name, cells in picture.panels.items():
         full = scales[name]
         scale = STEPS / full if full > 0.0 else 0.0

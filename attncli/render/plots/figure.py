@@ -15,7 +15,7 @@ from attncli.render.plots.chart import collect_charts
 from attncli.render.plots.curves import draw_curve_figure
 from attncli.render.plots.heads import collect_head_grids, draw_head_figure
 from attncli.render.plots.labels import format_caption
-from attncli.render.plots.maps import color_scale_of_panels
+from attncli.render.plots.maps import colour_scale_of_panels
 from attncli.render.plots.point_trajectories import draw_point_track_figure
 from attncli.sanitize import sanitize_value
 
@@ -141,7 +141,7 @@ def draw_map_figure(report: Report) -> Any:
     canvas = Figure(figsize=(2.5 * across, 2.3 * len(pictures) + 0.4), layout="constrained")
     grid = canvas.subplots(len(pictures), across, squeeze=False)
     for line, picture in zip(grid, pictures, strict=True):
-        scales = color_scale_of_panels(picture)
+        scales = colour_scale_of_panels(picture)
         for axes, (name, cells) in zip(line, picture.panels.items(), strict=True):
             colours = "magma_r" if name == list(picture.panels)[-1] else "Blues"
             top = scales[name] or 1.0

@@ -31,7 +31,7 @@ def shade_map(picture: MapPicture, width: int, height: int = TALLEST) -> Iterato
     largest_side = LARGEST if count > 1 else WIDEST
     room = (width - GAP * (count - 1)) // count
     side = max(SMALLEST, min(largest_side, 2 * height, room, size))
-    scales = color_scale_of_panels(picture)
+    scales = colour_scale_of_panels(picture)
     pad = " " * GAP
     names = [f"{name} (█ = {format_number(scales[name])})" for name in picture.panels]
     column = max(side, min(max(map(len, names)), room if count > 1 else NAMED))
@@ -81,7 +81,7 @@ def name_tokens(words: list[str], start: int, stop: int) -> str:
     return words[start] if stop - start == 1 else f"{words[start]}…"
 
 
-def color_scale_of_panels(picture: MapPicture) -> dict[str, float]:
+def colour_scale_of_panels(picture: MapPicture) -> dict[str, float]:
     """The full shade of each panel: one for all maps, a separate one for the error."""
     if len(picture.panels) == 1:
         return {name: find_largest_cell(cells) for name, cells in picture.panels.items()}

@@ -65,7 +65,7 @@ class Thumbnails:
         np.maximum(self.growing[:, rows, part], found, out=self.growing[:, rows, part])
         if strip.is_last:
             self.maps[site] = [
-                (head, *quantize_cells(cells))
+                (head, *quantise_cells(cells))
                 for head, cells in zip(heads, self.growing, strict=True)
             ]
             self.growing = None
@@ -113,7 +113,7 @@ def downsample_by_maximum(
     return found
 
 
-def quantize_cells(cells: NDArray[np.float32]) -> tuple[bytes, float]:
+def quantise_cells(cells: NDArray[np.float32]) -> tuple[bytes, float]:
     full = float(cells.max())
     scaled: NDArray[Any] = cells * (STEPS / full) if full > 0.0 else cells
     return np.rint(scaled).clip(0, STEPS).astype(np.uint8).tobytes(), full

@@ -56,7 +56,7 @@ def measure_logit_scale_by_width(
         for index, d in enumerate(widths):
             progress(len(found) * len(widths) + index, total, "widths")
             rounded_request = replace(request.at_width(d), dtype=dtype)
-            best, probes, why = minimize_logits(target, rounded_request, seeds)
+            best, probes, why = minimise_logits(target, rounded_request, seeds)
             rows += build_frontier_rows(target, rounded_request, best, probes, why, proved[d])
             if best is not None and best.evidence is not None:
                 reached[d] = best.evidence.logit_scale
@@ -100,7 +100,7 @@ def logit_lower_bound(target: csr_array, request: FitRequest) -> float | None:
     return None if answer.possible is False else max(least, answer.least)
 
 
-def minimize_logits(
+def minimise_logits(
     target: csr_array, request: FitRequest, seeds: Sequence[int]
 ) -> tuple[FitAttempt | None, int, str]:
     """Tighten the logit budget until no method follows."""

@@ -127,8 +127,8 @@ class PatternModelOptions(CheckpointOptions):
 
 
 @dataclass(frozen=True)
-class ModelOptions(CheckpointOptions):
-    """How a model is loaded."""
+class WholeModelOptions(CheckpointOptions):
+    """How a model is loaded, in every process the whole of it."""
 
     dtype: str | None = model_option(
         metavar="float64|float32|bfloat16|float16",
@@ -152,6 +152,42 @@ class ModelOptions(CheckpointOptions):
         ),
         help="Distribute the model over devices with accelerate (extra `big`).",
     )
+
+    def build_load_options(self, seed: int) -> "LoadOptions":
+        from attncli.models.loading.load_options import LoadOptions
+
+        self.refuse_wrong_process_count()
+        settings = asdict(self) | {"device": self.device_of_rank()}
+        return LoadOptions(**settings, seed=validate_seed(seed))
+
+    def refuse_wrong_process_count(self) -> None:
+        """Refuse options that need several processes in one, or one process in several."""
+        if self.device_map is not None and read_launch_environment().is_distributed:
+            raise UsageError(
+                "`device_map` takes all devices for one process: leave it out under torchrun, where `tensor_parallel` "
+                "splits a model, or start one process.",
+                about=["device_map"],
+            )
+
+    def refuse_half_precision(self) -> None:
+        """Refuse half precision where terms are measured, which are differences of larger numbers."""
+        if self.dtype in HALF:
+            raise UsageError(
+                f"`dtype={self.dtype!r}` would drown the terms in rounding: float32 or float64."
+            )
+
+    def device_of_rank(self) -> str:
+        """Give each of several processes on one machine the CUDA device of its number."""
+        here = read_launch_environment()
+        if self.device == "cuda" and here.is_distributed:
+            return f"cuda:{here.local_rank}"
+        return self.device or "cpu"
+
+
+@dataclass(frozen=True)
+class ModelOptions(WholeModelOptions):
+    """How a model is loaded."""
+
     tensor_parallel: bool = model_option(
         default=False,
         applies=(
@@ -170,46 +206,11 @@ class ModelOptions(CheckpointOptions):
         help="Split the model over torchrun's processes.",
     )
 
-    def build_load_options(self, seed: int) -> "LoadOptions":
-        from attncli.models.loading.load_options import LoadOptions
-
-        self.refuse_wrong_process_count()
-        settings = asdict(self) | {"device": self.device_of_rank()}
-        return LoadOptions(**settings, seed=validate_seed(seed))
-
     def refuse_wrong_process_count(self) -> None:
-        """Refuse options that need several processes in one, or one process in several."""
-        several = read_launch_environment().is_distributed
-        if self.tensor_parallel and not several:
+        """Refuse also a model that is split in one process."""
+        if self.tensor_parallel and not read_launch_environment().is_distributed:
             raise UsageError(ONE_PROCESS, about=["tensor_parallel"])
-        if self.device_map is not None and several:
-            raise UsageError(
-                "`device_map` takes all devices for one process: leave it out under torchrun, where `tensor_parallel` "
-                "splits a model, or start one process.",
-                about=["device_map"],
-            )
-
-    def refuse_tensor_parallel(self) -> None:
-        """Refuse tensor parallelism where tensors travel through the blocks in place of the stream."""
-        if self.tensor_parallel:
-            raise UsageError(
-                "`tensor_parallel` is not understood with the paths of a stream: leave one out.",
-                about=["tensor_parallel", "source"],
-            )
-
-    def refuse_half_precision(self) -> None:
-        """Refuse half precision where terms are measured, which are differences of larger numbers."""
-        if self.dtype in HALF:
-            raise UsageError(
-                f"`dtype={self.dtype!r}` would drown the terms in rounding: float32 or float64."
-            )
-
-    def device_of_rank(self) -> str:
-        """Give each of several processes on one machine the CUDA device of its number."""
-        here = read_launch_environment()
-        if self.device == "cuda" and here.is_distributed:
-            return f"cuda:{here.local_rank}"
-        return self.device or "cpu"
+        super().refuse_wrong_process_count()
 
 
 text_option = partial(input_option, metavar="TEXT", usual=True, applies=OF_TEXTS)

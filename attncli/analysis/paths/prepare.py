@@ -17,13 +17,13 @@ from attncli.models.inputs.model_inputs import make_check_before_weights, make_i
 from attncli.models.loading.device_placement import require_one_device
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel
-from attncli.options.model import InputOptions, ModelOptions
+from attncli.options.model import InputOptions, WholeModelOptions
 from attncli.sources import Source
 
 
 def prepare_paths(
     source: Source,
-    model: ModelOptions,
+    model: WholeModelOptions,
     inputs: InputOptions,
     tokens: int | None,
     seed: int,
@@ -31,8 +31,6 @@ def prepare_paths(
     needs: Requirement = Requirement.BLOCKS,
 ) -> tuple[DecomposableModel, Sequence[ModelInput]]:
     """Return the model with its chosen stack, and its inputs."""
-    model.refuse_tensor_parallel()
-    model.refuse_half_precision()
     options = model.build_load_options(seed)
     requested = inputs.build_requested_input(tokens, seed)
     stop_here_in_dry_run()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from attncli.analysis import Study
 from attncli.commands.paths.options import PathOptions
-from attncli.options.model import InputOptions, ModelOptions, Source
+from attncli.options.model import InputOptions, Source, WholeModelOptions
 from attncli.options.network import NetworkOptions
 from attncli.options.shared import RunOptions
 from attncli.python.questions import RunContext, question
@@ -35,7 +35,7 @@ def paths(
     *,
     source: Source = None,
     asked: PathOptions,
-    model: ModelOptions,
+    model: WholeModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
     run: RunOptions,
@@ -81,7 +81,7 @@ def prepare_network_paths(
 def prepare_model_paths(
     source: "Named",
     options: PathOptions,
-    model: ModelOptions,
+    model: WholeModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
     run: RunOptions,

@@ -29,7 +29,7 @@ from attncli.commands.paths.trained_models.single_paths import (
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.layer_configs import text_config
 from attncli.models.loading.memory_estimate import estimate_run_memory
-from attncli.options.model import InputOptions, ModelOptions
+from attncli.options.model import InputOptions, WholeModelOptions
 from attncli.resource_limits import require_memory
 from attncli.sources import Source
 
@@ -38,7 +38,7 @@ def prepare_model_paths(
     source: Source,
     options: PathOptions,
     metrics: Sequence[str],
-    model: ModelOptions,
+    model: WholeModelOptions,
     inputs: InputOptions,
     tokens: int | None,
     seed: int,
@@ -55,7 +55,7 @@ def prepare_model_paths(
 def prepare_single_paths(
     source: Source,
     options: PathOptions,
-    model: ModelOptions,
+    model: WholeModelOptions,
     inputs: InputOptions,
     tokens: int | None,
     seed: int,
@@ -82,7 +82,7 @@ def prepare_single_paths(
 def prepare_paths_by_head_or_step(
     source: Source,
     options: PathOptions,
-    model: ModelOptions,
+    model: WholeModelOptions,
     inputs: InputOptions,
     tokens: int | None,
     seed: int,

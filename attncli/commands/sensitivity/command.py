@@ -1,7 +1,7 @@
 """`attn sensitivity`"""
 
 from attncli.declare.options import declare_option
-from attncli.options.model import InputOptions, ModelOptions, ModelSource, StackOption
+from attncli.options.model import InputOptions, ModelSource, StackOption, WholeModelOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -32,7 +32,7 @@ def sensitivity(
     seed: int = declare_option(
         default=0, metavar="N", help="Of random tokens, weights and directions. [default: 0]"
     ),
-    model: ModelOptions,
+    model: WholeModelOptions,
     inputs: InputOptions,
     how: RunContext,
 ) -> Report:

@@ -7,7 +7,7 @@ from attncli.analysis.paths.prepare import prepare_paths
 from attncli.commands.sensitivity.measure import measure_sensitivity, plan_sensitivity
 from attncli.errors import UsageError
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
-from attncli.options.model import InputOptions, ModelOptions
+from attncli.options.model import InputOptions, WholeModelOptions
 from attncli.progress import Say
 from attncli.resource_limits import format_gibibytes, require_memory
 from attncli.sources import Source
@@ -20,7 +20,7 @@ def prepare_sensitivity(
     source: Source,
     directions: int | None,
     stack: str | None,
-    model: ModelOptions,
+    model: WholeModelOptions,
     inputs: InputOptions,
     tokens: int | None,
     seed: int,

@@ -5,7 +5,7 @@ Everything is frozen and flat. One number is one row; what does not apply is `No
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict
 
 SCHEMA_VERSION = 2
 """The schema version of written reports. 2: rows have `each`, texts have `sha256`."""
@@ -16,6 +16,20 @@ NOT_APPLICABLE = "n/a: "
 """The prefix of a null's note where there is no such number, rather than one that could not be had."""
 
 Scalar = str | int | float
+
+JsonObject = dict[str, Any]
+"""A JSON object that is being read or made: texts, numbers, lists and further objects by name."""
+Facts = Mapping[str, Any]
+"""A finished one: the settings of a file, or what a report says of its source and input."""
+
+
+class RowPlace(TypedDict, total=False):
+    """The coordinates that several rows share, as keywords of each."""
+
+    variant: str | None
+    layer: int | None
+    head: int | None
+
 
 ARITHMETIC, UNCERTAINTY = "arithmetic", "uncertainty"
 """Keys of how a number was computed, and of how far rounding may have moved it."""
@@ -70,7 +84,7 @@ class Row:
         return hash((self.metric, self.value, self.variant, self.layer, self.head))
 
     @property
-    def lost(self) -> bool:
+    def is_missing(self) -> bool:
         """Whether a number is missing that should exist, as opposed to one that does not apply."""
         return self.value is None and not (self.note or "").startswith(NOT_APPLICABLE)
 
@@ -96,7 +110,7 @@ class Row:
         named = self.coordinates.items()
         return ", ".join(str(v) if name == "variant" else f"{name} {v}" for name, v in named)
 
-    def flat(self) -> dict[str, Any]:
+    def flat(self) -> JsonObject:
         """The row as one flat mapping, in the column order of the report contract; `each` only where it is kept."""
         own = {name: getattr(self, name) for name in ROW_COLUMNS}
         return {**own, **({"each": list(self.each)} if self.each else {}), **self.keys}
@@ -229,8 +243,8 @@ class Report:
     """The answer, in one line."""
     rows: tuple[Row, ...]
     metrics: Mapping[str, Definition]
-    source: Mapping[str, Any]
-    input: Mapping[str, Any] = field(default_factory=dict)
+    source: Facts
+    input: Facts = field(default_factory=dict)
     seeds: tuple[int, ...] = ()
     views: tuple[View, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -17,6 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import LibController
+
 from attncli.errors import UsageError
 
 
@@ -28,14 +30,14 @@ class BlasThreadLimit:
         self.holders: dict[str, int] = {}
         self.before: dict[str, int] = {}
 
-    def take(self, library: Any) -> None:
+    def take(self, library: LibController) -> None:
         path = library.filepath
         self.holders[path] = self.holders.get(path, 0) + 1
         if self.holders[path] == 1:
             self.before[path] = library.get_num_threads()
             set_thread_count(library, 1)
 
-    def give(self, library: Any) -> None:
+    def give(self, library: LibController) -> None:
         path = library.filepath
         self.holders[path] -= 1
         if not self.holders[path]:
@@ -43,7 +45,7 @@ class BlasThreadLimit:
             del self.holders[path]
 
 
-def set_thread_count(library: Any, number: int) -> None:
+def set_thread_count(library: LibController, number: int) -> None:
     """Where threadpoolctl lets the thread that has set a number set another alone, whoever ends last must be let too."""
     library.set_num_threads(number)
     free = getattr(library, "clear_controlling_thread", None)
@@ -90,20 +92,20 @@ class MeasurementLock(threading.local):
     """Of all threads: who holds it may change what a process has but one of."""
 
     def __init__(self) -> None:
-        self.asked: list[ExitStack] = []
+        self.open_stacks: list[ExitStack] = []
         self.holder: ExitStack | None = None
 
     @contextmanager
     def question(self) -> Iterator[None]:
         """Within, a turn may be taken, which ends with it."""
         with ExitStack() as ends:
-            self.asked.append(ends)
-            ends.callback(self.asked.pop)
+            self.open_stacks.append(ends)
+            ends.callback(self.open_stacks.pop)
             yield
 
     def take(self) -> ExitStack | None:
         """Wait for the turn, and return what ends with it; None if no question runs in this thread, or if it already has the turn."""
-        own = self.asked[-1] if self.asked else None
+        own = self.open_stacks[-1] if self.open_stacks else None
         if own is None or own is self.holder:
             return None
         if self.holder is not None:

@@ -34,7 +34,7 @@ def curve(network: Network, variant: str) -> list[float]:
     """log10 r at every state, by the package."""
     chosen = {variant: ALL_VARIANTS[variant]}
     found = run_variants(network, chosen, ["log10_residual"], lambda: None)
-    return found[variant].measured["log10_residual"]
+    return found[variant].values["log10_residual"]
 
 
 def oracle_curve(path: Path, variant: str, digits: int | None) -> list[float]:

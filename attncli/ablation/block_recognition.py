@@ -56,7 +56,7 @@ class RecognisedBlocks(NamedTuple):
     """The blocks that mix tokens, and what an unchanged forward shows of them."""
 
     structure: ModelStructure
-    attending: frozenset[nn.Module]
+    attention_modules: frozenset[nn.Module]
     """The innermost modules around an attention."""
     plain: UnchangedForward | None
     """None where the forward showed something that is not understood; what comes first of that is to be told."""
@@ -89,7 +89,7 @@ def recognise_block_anatomy(
     check_tracking_unchanged(tracked, plain.outputs.values())
     check_no_path_bypasses_stream(model, inputs, stacks, mixing, watched)
     check_nothing_between_blocks(model, inputs, stacks, plain)
-    notes = describe_mixers(model, inputs, stacks, blocks.attending, tracked, mixing, mlps)
+    notes = describe_mixers(model, inputs, stacks, blocks.attention_modules, tracked, mixing, mlps)
     return build_block_anatomy(structure, [run for run, _ in tracked], mixing, notes)
 
 

@@ -68,7 +68,7 @@ def track_blocks(
     tracked = BlockTracking(stacks, parts, norms, done, feed, values, summands)
     with (
         wrap_forwards([model], tracked.run_model),
-        wrap_forwards(unique_blocks(stacks), tracked.around_block),
+        wrap_forwards(unique_blocks(stacks), tracked.run_wrapped_block),
         wrap_forwards(norms, tracked.run_norm),
     ):
         yield
@@ -104,7 +104,9 @@ class BlockTracking:
         self.following.require_all_blocks()
         return output
 
-    def around_block(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_wrapped_block(
+        self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Any:
         """Run a block once, on an alias of its stream."""
         stack, call = self.following.locate_call(module)
         run = BlockRun(stack.name, call)
@@ -128,9 +130,7 @@ class BlockTracking:
         self.done(run, streams)
         return output
 
-    def prepare_inputs(
-        self, run: BlockRun, args: Args, kwargs: Kwargs
-    ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    def prepare_inputs(self, run: BlockRun, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
         """The block's arguments with aliases of its streams, tagged; other tensors are recorded."""
         stream = find_stream_input(args, kwargs)
         if stream is None:

@@ -112,5 +112,5 @@ class KeepBySwitches:
         if fed_by is None:
             return self.switches.norms or key not in self.anatomy.branch_norms
         follows_mlp = key in self.anatomy.mlp_norms and fed_by.kind == "mlp"
-        kept = self.switches.mlp or self.switches.mlp_norm or not follows_mlp
-        return self.switches.norms and kept
+        has_switch = self.switches.mlp or self.switches.mlp_norm or not follows_mlp
+        return self.switches.norms and has_switch

@@ -25,7 +25,9 @@ class LayerMaps:
     """Takes the strips of some attentions as they pass."""
 
     sites: frozenset[AttentionSite]
-    kept: CollectedMaps = field(default_factory=lambda: CollectedMaps(None, select_every_head))
+    collected_maps: CollectedMaps = field(
+        default_factory=lambda: CollectedMaps(None, select_every_head)
+    )
     windows: dict[AttentionSite, int] = field(default_factory=dict)
     """Attention layers that run in windows and so have no single map, with the number of windows.
     """
@@ -36,12 +38,12 @@ class LayerMaps:
         if len(strip.weights) > 1:
             self.windows[site] = len(strip.weights)
             return
-        self.kept.take(site, strip)
+        self.collected_maps.take(site, strip)
 
     @property
     def maps(self) -> Mapping[AttentionSite, NDArray[np.floating]]:
         """[head, query, key] of each."""
-        return self.kept.maps
+        return self.collected_maps.maps
 
 
 def self_attention_sites(shapes: Mapping[AttentionSite, MapShape]) -> list[AttentionSite]:

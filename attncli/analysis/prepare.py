@@ -99,7 +99,7 @@ class PreparedModel:
     proof: VerifiedCapture = NOTHING_ATTENDS
     replaces_modules: bool = False
     """Whether its first pass replaces modules for short texts (BigBird), which must happen before capture."""
-    examined: "BlockExamination | None" = None
+    anatomy: "BlockExamination | None" = None
     """The anatomy of its blocks."""
 
     @property
@@ -260,9 +260,9 @@ def prepare_linear_layers(
     stacks = read_stacks_without_attention(body, seen)
     mixers = find_mixers(body, stacks, short.kwargs, {}, short.tokens)
     linear = find_linear_attention_layers(body, mixers, short.kwargs, short.tokens)
-    if linear.found:
+    if linear.layers:
         return PreparedModel(body, stacks, {}, mixers, linear, short=short)
-    why = "; ".join(f"{kind}: {said}" for kind, said in linear.refused.items())
+    why = "; ".join(f"{kind}: {reason}" for kind, reason in linear.refusals.items())
     raise NoAttention(
         f"{str(reason).rstrip('.')}, and no linear layer{f' ({why})' if why else ''}."
     )
@@ -282,5 +282,5 @@ def prepare_anatomy(body: "PreTrainedModel", short: ShortInput, seen: ProbeResul
         short=short,
         idle=idle,
         proof=proof,
-        examined=examined,
+        anatomy=examined,
     )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Unpack
 
 from attncli.maths.significance import (
     ConfidenceInterval,
@@ -10,7 +10,7 @@ from attncli.maths.significance import (
     mean,
     standard_deviation,
 )
-from attncli.records import HIGH, LOW, Row, Scalar
+from attncli.records import HIGH, LOW, Row, RowPlace, Scalar
 
 NOTHING: Mapping[str, Scalar] = {}
 
@@ -36,7 +36,7 @@ def summarize_values(
     why_null: str,
     keys: Mapping[str, Scalar] = NOTHING,
     take: str = "mean",
-    **coordinates: Any,
+    **place: Unpack[RowPlace],
 ) -> Row:
     """Mean (or `take`) and standard deviation; null with the reason where a value is missing,
     unresolved or infinite."""
@@ -44,7 +44,7 @@ def summarize_values(
     if any(map(math.isnan, numbers)):
         why_null = UNRESOLVED
     if not numbers or len(numbers) < len(values) or not all(map(math.isfinite, numbers)):
-        return Row(metric, None, unit, n=len(values), note=why_null, keys=keys, **coordinates)
+        return Row(metric, None, unit, n=len(values), note=why_null, keys=keys, **place)
     middle = mean(numbers)
     each = tuple(numbers) if 1 < len(numbers) <= MOST_KEPT else ()
     value = middle if take == "mean" else EXTREMES[take](numbers)
@@ -56,7 +56,7 @@ def summarize_values(
         n=len(numbers),
         keys=keys,
         each=each,
-        **coordinates,
+        **place,
     )
 
 

@@ -1,12 +1,13 @@
 """Networks from SOURCE and the network options, and what a report says of where they come from."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from attncli.networks.spec import NetworkSpec
 from attncli.options.network import NetworkOptions
 from attncli.options.shared import RunOptions
+from attncli.records import Facts, JsonObject
 from attncli.sources import (
     Source,
 )
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from attncli.networks.network_files import FileNetwork
     from attncli.networks.weights import GeneratedNetwork
 
-SYNTHETIC: Mapping[str, Any] = {"kind": "synthetic"}
+SYNTHETIC: Facts = {"kind": "synthetic"}
 
 
 def build_network_spec(options: NetworkOptions) -> NetworkSpec:
@@ -37,7 +38,7 @@ def load_network(source: Source) -> "FileNetwork":
     return FileNetwork(source.path)
 
 
-def source_identity(source: Source) -> dict[str, Any]:
+def source_identity(source: Source) -> JsonObject:
     with source.path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"kind": "network file", "path": source.name, "sha256": digest}

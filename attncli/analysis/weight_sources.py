@@ -1,7 +1,6 @@
 """Open weights: a saved model's, from its files without torch, or those of a model in memory."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from attncli.models.files.config_checks import refuse_quantised
 from attncli.models.files.local_folder import FetchSettings, find_local_folder
 from attncli.models.files.tensor_reader import TensorReader
 from attncli.models.files.weight_files import describe_unread_shards
+from attncli.records import Facts
 from attncli.sources import Source, parse_source
 
 
@@ -19,7 +19,7 @@ class OpenedWeights(NamedTuple):
 
     config: HeadConfig
     tensors: TensorReader
-    identity: Mapping[str, Any]
+    identity: Facts
     """For the report."""
     warnings: tuple[str, ...] = ()
 
@@ -45,7 +45,7 @@ def open_weights(source: Source | str | Path, how: FetchSettings, seed: int) -> 
 
 
 def open_in_memory_weights(
-    model: Any, name: str, identity: Mapping[str, Any], warnings: tuple[str, ...] = ()
+    model: Any, name: str, identity: Facts, warnings: tuple[str, ...] = ()
 ) -> OpenedWeights:
     """Open a model in memory, by its config and the tensor names that its checkpoint would have."""
     from attncli.head_weights.in_memory_tensors import InMemoryTensors

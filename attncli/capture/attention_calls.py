@@ -107,7 +107,7 @@ class TensorTrace(NamedTuple):
     watch: object
     scores: bool = False
     """Whether it descends from a product of two activations, with no attention or product with weights since."""
-    left: int | None = None
+    returned_by: int | None = None
     """Number of the call that returned it unchanged from its input."""
     lists: frozenset[str] = frozenset()
     """Lists of modules whose elements received what it descends from."""
@@ -146,7 +146,9 @@ class AttentionTracer(TorchFunctionMode):
     ) -> None:
         """Mark tensors as activations."""
         for tensor in iter_tensors(values):
-            self.attach_trace(tensor, TensorTrace(self, left=left, lists=lists, sources=sources))
+            self.attach_trace(
+                tensor, TensorTrace(self, returned_by=left, lists=lists, sources=sources)
+            )
 
     def attach_trace(self, tensor: torch.Tensor, trace: TensorTrace) -> None:
         """Attach a trace to the tensor as it is now."""
@@ -199,7 +201,7 @@ class AttentionTracer(TorchFunctionMode):
             self.on_attention()
         same = known[0] if name in UNCHANGED and known else passed
         scores = has_scores_in_result(name, len(known), scored)
-        passed = passed._replace(scores=scores, left=same.left, gave=same.gave)
+        passed = passed._replace(scores=scores, returned_by=same.returned_by, gave=same.gave)
         known_ids = {id(tensor) for tensor, _ in inputs}
         for tensor in iter_tensors(result):
             if id(tensor) not in known_ids:
@@ -210,7 +212,7 @@ class AttentionTracer(TorchFunctionMode):
 
     def record_write(self, tensor: torch.Tensor, passed: TensorTrace) -> None:
         """Record a write: the tensor and its base now descend from what was written."""
-        passed = passed._replace(left=None, gave=None)
+        passed = passed._replace(returned_by=None, gave=None)
         self.attach_trace(tensor, passed)
         base = tensor._base
         if base is not None:

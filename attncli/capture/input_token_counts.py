@@ -21,17 +21,17 @@ class FirstBlockProber(ForwardProber):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
-        self.given: dict[ModuleCall, torch.Tensor | None] = {}
+        self.stream_inputs: dict[ModuleCall, torch.Tensor | None] = {}
         self.watch.on_attention = self.stop
 
     def enter(
         self, call: ModuleCall, stream: torch.Tensor | None, states: list[torch.Tensor]
     ) -> None:
         super().enter(call, stream, states)
-        self.given[call] = stream
+        self.stream_inputs[call] = stream
 
     def stop(self) -> None:
-        self.found.attention.append(tuple(self.open))
+        self.result.attention.append(tuple(self.open))
         raise StopAtFirstAttention
 
 
@@ -53,7 +53,7 @@ def count_positions(model: nn.Module, inputs: Inputs) -> int | None:
             model(**aliases)
     except StopAtFirstAttention:
         return count_first_block_tokens(
-            prober, find_block_lists(model, prober.found), batch_size(inputs)
+            prober, find_block_lists(model, prober.result), batch_size(inputs)
         )
     except Exception:
         with torch.no_grad():
@@ -67,8 +67,8 @@ def count_positions(model: nn.Module, inputs: Inputs) -> int | None:
 def count_first_block_tokens(
     prober: FirstBlockProber, lists: set[str | None], batch: int
 ) -> int | None:
-    for call in prober.found.attention[0]:
-        stream = prober.given.get(call)
+    for call in prober.result.attention[0]:
+        stream = prober.stream_inputs.get(call)
         if call.container in lists and stream is not None:
             return int(to_token_layout(stream, batch, call.module).shape[1])
     return None

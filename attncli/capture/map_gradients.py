@@ -36,7 +36,7 @@ def retain_maps_with_gradients(
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        mask: Any,
+        mask: Tensor | None,
         *args: Any,
         **how: Any,
     ) -> Any:

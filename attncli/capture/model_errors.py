@@ -36,7 +36,7 @@ def run_model_or_refuse(
 
 @contextmanager
 def translate_model_errors(
-    model: nn.Module, given: Mapping[str, Mapping[str, Any]]
+    model: nn.Module, inputs_by_stack: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[None]:
     """Within, translate errors of a model that runs on these inputs (by name) under capture, truncation or ablation.
 
@@ -49,7 +49,7 @@ def translate_model_errors(
     except Exception as error:
         if is_memory_error(error):
             raise
-        for name, inputs in given.items():
+        for name, inputs in inputs_by_stack.items():
             require_model_runs(model, name, inputs)
         raise
 

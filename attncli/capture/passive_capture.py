@@ -18,11 +18,11 @@ from attncli.capture.eager_interface import (
     swap_attention_functions,
 )
 from attncli.capture.strips.attention_interface import EagerCall, find_unpatched_eager, to_float32
-from attncli.forward_types import Function
+from attncli.forward_types import Function, Kwargs
 
 SDPA = "sdpa"
 
-Beside = Callable[[EagerCall], None]
+AttentionObserver = Callable[[EagerCall], None]
 """Called after each attention, without gradients."""
 
 
@@ -32,7 +32,9 @@ def attention_implementations(model: nn.Module) -> set[str]:
     return {str(name or EAGER) for name in found}
 
 
-def observe_attention(model: nn.Module, observer: Beside) -> AbstractContextManager[None]:
+def observe_attention(
+    model: nn.Module, observer: AttentionObserver
+) -> AbstractContextManager[None]:
     """Within, observe every attention on the interface after it was computed.
 
     Functions are wrapped, not replaced: output and gradients must come from the function that the model uses.
@@ -46,7 +48,9 @@ def observe_attention(model: nn.Module, observer: Beside) -> AbstractContextMana
     )
 
 
-def wrap_attention_function(name: str, usual: Function | None, observer: Beside) -> Function:
+def wrap_attention_function(
+    name: str, usual: Function | None, observer: AttentionObserver
+) -> Function:
     """Wrap a function of the interface: the observer is called after it."""
 
     def attend_and_observe(
@@ -54,7 +58,7 @@ def wrap_attention_function(name: str, usual: Function | None, observer: Beside)
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        mask: Any,
+        mask: Tensor | None,
         *args: Any,
         **how: Any,
     ) -> Any:
@@ -71,7 +75,9 @@ def wrap_attention_function(name: str, usual: Function | None, observer: Beside)
     return attend_and_observe
 
 
-def to_eager_mask(module: nn.Module, query: Tensor, mask: Tensor | None, how: Any) -> Tensor | None:
+def to_eager_mask(
+    module: nn.Module, query: Tensor, mask: Tensor | None, how: Kwargs
+) -> Tensor | None:
     """Convert sdpa's mask to eager's: additive, with causality included."""
     least = torch.finfo(torch.float32).min
     if mask is not None:

@@ -13,7 +13,11 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typer import Context
+    from typer.core import TyperCommand, TyperGroup
 
 NAMES_WIDTH = 34
 USUAL, WIDEST = 80, 110
@@ -28,7 +32,9 @@ def format_page(command: Any, ctx: Any, everything: bool = False) -> str:
     return "\n".join(format_lines(command, ctx, brief)) + "\n"
 
 
-def format_lines(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
+def format_lines(
+    command: "TyperCommand | TyperGroup", ctx: "Context", brief: bool
+) -> Iterator[str]:
     """Format usage, the question, examples, commands or options by group, further reading."""
     pieces = " ".join(command.collect_usage_pieces(ctx))
     yield f"{format_heading('Usage:')} {ctx.command_path} {pieces}"

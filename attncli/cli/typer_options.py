@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
+from typer import Context
 
 from attncli.declare.options import (
     Argument,
@@ -112,7 +113,7 @@ class ValueReader:
 
     of_typer: Callable[[], Any]
 
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+    def coerce(self, value: Any, param: Any, ctx: Context) -> Any:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         kind = param.type_descriptor.annotation

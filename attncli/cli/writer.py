@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from attncli import gates
 from attncli.distributed_ranks import is_first_rank
@@ -166,7 +166,7 @@ def render_report(report: Report, name: str, stream: Any, plot: bool) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def build_console(stream: Any, buffer: io.StringIO) -> "Console":
+def build_console(stream: TextIO, buffer: io.StringIO) -> "Console":
     """A rich console that writes to the buffer as if to the stream."""
     from rich.console import Console
 

@@ -54,8 +54,8 @@ def is_matching_value(value: Any, text: str) -> bool:
     it."""
     if isinstance(value, list | tuple):
         return any(is_matching_value(part, text) for each in value for part in str(each).split(","))
-    said = str(value).strip()
-    return said == text or said.startswith((f"{text}=", f"{text}:"))
+    words = str(value).strip()
+    return words == text or words.startswith((f"{text}=", f"{text}:"))
 
 
 def is_reference_to(reference: str, name: str, value: Any) -> bool:

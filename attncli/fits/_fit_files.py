@@ -51,10 +51,10 @@ class SavedFit:
     """Its number among the requested patterns, from 0."""
 
 
-def fit_tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[Any]]:
+def fit_tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[np.generic]]:
     """The tensors of a file; all fits share w_q and w_k."""
     first = fits[0].module
-    tensors: dict[str, NDArray[Any]] = {"w_q": first.w_q, "w_k": first.w_k}
+    tensors: dict[str, NDArray[np.generic]] = {"w_q": first.w_q, "w_k": first.w_k}
     for fit in fits:
         pairs, index = fit.target.tocoo(), fit.number
         tensors[f"x.{index}"] = np.ascontiguousarray(fit.module.x)
@@ -115,7 +115,9 @@ def read_name_list(path: Path, described: Mapping[str, str], key: str) -> list[s
         raise InputError(f"{path} has no '{key}' in its metadata: write it again.") from None
 
 
-def read_fit_request(path: Path, described: Mapping[str, str], w_q: Floats) -> FitRequest:
+def read_fit_request(
+    path: Path, described: Mapping[str, str], w_q: NDArray[np.generic]
+) -> FitRequest:
     try:
         limits = json.loads(described["request"])
         limits["logit_budget"] = float(limits["logit_budget"])
@@ -128,7 +130,7 @@ def read_fit_request(path: Path, described: Mapping[str, str], w_q: Floats) -> F
         ) from None
 
 
-def refuse_wrong_dtypes(path: Path, tensors: Mapping[str, NDArray[Any]], index: int) -> None:
+def refuse_wrong_dtypes(path: Path, tensors: Mapping[str, NDArray[np.generic]], index: int) -> None:
     """Refuse wrong dtypes: indices must be integers and all else real; a cast would drop digits."""
     places = (f"target.{index}.row", f"target.{index}.col")
     for name in ("w_q", "w_k", f"x.{index}", f"target.{index}.value", *places):

@@ -44,7 +44,7 @@ class FitAttempt:
     """Different seeds among them."""
     reason: str | None = None
     """Why there is no module, or none that meets the request."""
-    tried: tuple[int, int] | None = None
+    tried_widths: tuple[int, int] | None = None
     """Smallest and largest width tried by a search."""
     proved: bool = False
     """Whether the reason is a proof: no method can do it at this width."""
@@ -173,7 +173,7 @@ def summarize_search(method: str, tried: dict[int, FitAttempt], width: int | Non
     if width is None and chosen.fit is not None:
         reason = f"not found up to d = {max(tried)} in {probes} probes ({reason})"
     return replace(
-        chosen, probes=probes, seeds=seeds, reason=reason, tried=(min(tried), max(tried))
+        chosen, probes=probes, seeds=seeds, reason=reason, tried_widths=(min(tried), max(tried))
     )
 
 
@@ -244,7 +244,7 @@ def halve_logit_budget(
     again = try_fit_at_width(attempt.method, target, tight, seeds[:1])
     probes = attempt.probes + again.probes
     better = again if again.met else attempt
-    return replace(better, probes=probes, seeds=attempt.seeds, tried=attempt.tried)
+    return replace(better, probes=probes, seeds=attempt.seeds, tried_widths=attempt.tried_widths)
 
 
 def best_attempt(attempts: Sequence[FitAttempt]) -> FitAttempt:

@@ -39,7 +39,7 @@ reaches 2 of them that often, and so do some of many numbers of more texts.
 class AllowedChange(RowSelection):
     """A limit on how far numbers may move from those of a baseline."""
 
-    called: ClassVar[str] = "the gate"
+    option_name: ClassVar[str] = "the gate"
 
     aggregate: str
     """How several numbers are aggregated before they are compared; empty: each by itself."""
@@ -58,10 +58,10 @@ class AllowedChange(RowSelection):
         """The pair's change in this unit, positive in the direction that fails; by chance the least likely is the largest."""
         if self.unit == CHANCE:
             return -self.noise_probability(pair)
-        change = self.measured(pair)
+        change = self.convert_change(pair)
         return {"-": -change, "+": change, "": abs(change)}[self.sign]
 
-    def measured(self, pair: RowPair) -> float:
+    def convert_change(self, pair: RowPair) -> float:
         change, old = pair.change, pair.old
         assert change is not None
         assert old is not None
@@ -116,7 +116,7 @@ class ChangeCheck:
     pairs: Sequence[RowPair] = ()
     fresh: int = 0
     """How many numbers the baseline does not have."""
-    gone: str = ""
+    missing_message: str = ""
     """The message about a number that got lost; no other check applies then."""
 
     @cached_property
@@ -211,7 +211,7 @@ def make_check(
     about = [pair for pair in pairs if id(pair.old) in before or id(pair.new) in after]
     gone = [pair for pair in about if is_number_missing_from_report(pair)]
     if gone:
-        return ChangeCheck(change, gone=describe_missing_number(gone[0], name))
+        return ChangeCheck(change, missing_message=describe_missing_number(gone[0], name))
     both = [pair for pair in about if pair.change is not None]
     if not both:
         raise NoBaseline(
@@ -256,7 +256,9 @@ def has_number(row: Row | None) -> bool:
 
 def is_number_missing_from_report(pair: RowPair) -> bool:
     """Whether the baseline has the number and the report lacks it, or newly has none."""
-    newly_lost = pair.new is not None and pair.new.lost and not (pair.old and pair.old.lost)
+    newly_lost = (
+        pair.new is not None and pair.new.is_missing and not (pair.old and pair.old.is_missing)
+    )
     return newly_lost or (has_number(pair.old) and not has_number(pair.new))
 
 
@@ -269,8 +271,8 @@ def describe_missing_number(pair: RowPair, name: str) -> str:
 def decide_change(check: ChangeCheck, noise: set[tuple[int, int]] | None) -> Verdict:
     """Decide a change: how many numbers moved too far, and which moved farthest in the direction that fails."""
     change, pairs = check.change, check.pairs
-    if check.gone:
-        return Verdict(change.text, True, check.gone)
+    if check.missing_message:
+        return Verdict(change.text, True, check.missing_message)
     far = check.pairs_past_limit()
     past = sum((id(change), id(pair)) not in (noise or ()) for pair in far)
     limit = "noise" if change.unit == CHANCE else "the limit"
@@ -297,7 +299,7 @@ def describe_largest_change(check: ChangeCheck) -> str:
 
 
 def describe_change_in_gate_unit(pair: RowPair, check: ChangeCheck) -> str:
-    change, size = check.change, f"{check.change.measured(pair):+.3g}"
+    change, size = check.change, f"{check.change.convert_change(pair):+.3g}"
     paired = ", paired" * bool(pair.differences) + f", n = {format_text_counts(pair)}"
     if change.unit == CHANCE:
         among = f" among {format_count(len(check.pairs), 'value')}" if len(check.pairs) > 1 else ""

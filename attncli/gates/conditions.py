@@ -40,7 +40,7 @@ EXAMPLE = "log10_residual[variant=SAN, layer=-1] < -3"
 class Condition(RowSelection):
     """A parsed condition."""
 
-    called: ClassVar[str] = "the gate"
+    option_name: ClassVar[str] = "the gate"
 
     aggregate: str
     op: str
@@ -82,7 +82,7 @@ def decide_conditions(report: Report, conditions: Iterable[Condition]) -> list[V
 def decide_condition(condition: Condition, rows: Sequence[Row]) -> Verdict:
     """A gate fails where a number is lost or none applies, because nothing was shown to be well."""
     numbers = [row for row in rows if row.value is not None]
-    gone = [row for row in rows if row.lost]
+    gone = [row for row in rows if row.is_missing]
     if gone or not numbers:
         return Verdict(condition.text, True, describe_missing_value((gone or list(rows))[0]))
     values = [row.value for row in numbers if row.value is not None]

@@ -23,7 +23,7 @@ SUBJECT = (
 class RowSelection:
     """The rows of a metric at some coordinates, and their text for messages."""
 
-    called: ClassVar[str] = "`show`"
+    option_name: ClassVar[str] = "`show`"
     """The option that the text belongs to; without a condition it selects what a table shows."""
     text: str
     metric: str
@@ -38,7 +38,7 @@ def parse_selection_and_aggregate(text: str) -> tuple[RowSelection, str]:
     chosen = RowSelection(
         text.strip(),
         match["metric"],
-        parse_selectors(text, match["selectors"], RowSelection.called),
+        parse_selectors(text, match["selectors"], RowSelection.option_name),
     )
     return chosen, match["aggregate"] or "mean"
 
@@ -66,7 +66,7 @@ def select_rows(report: Report, selection: RowSelection) -> list[Row]:
     rows = [row for row in report.rows if row.metric == selection.metric]
     if not rows:
         raise make_unknown_name_error(
-            f"metric in {selection.called}", selection.metric, {r.metric for r in report.rows}
+            f"metric in {selection.option_name}", selection.metric, {r.metric for r in report.rows}
         )
     chosen = rows
     for axis, value in selection.selectors:
@@ -75,12 +75,12 @@ def select_rows(report: Report, selection: RowSelection) -> list[Row]:
         found = {id(row) for row in present if is_row_selected(row, axis, value, ends[id(row)])}
         if not found:
             raise UsageError(
-                f"{selection.called} '{selection.text}' matches nothing at {axis}={value}: {list_available(rows, axis)}."
+                f"{selection.option_name} '{selection.text}' matches nothing at {axis}={value}: {list_available(rows, axis)}."
             )
         chosen = [row for row in chosen if id(row) in found]
     if not chosen:
         raise UsageError(
-            f"{selection.called} '{selection.text}' matches nothing: no row has all of these."
+            f"{selection.option_name} '{selection.text}' matches nothing: no row has all of these."
         )
     return chosen
 

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from attncli.records import Facts
 
 LAYER = re.compile(r"(?:^|.*\.)\d+(?=\.)")
 """The path up to a layer's number; greedy, so that the innermost counts."""
@@ -74,7 +75,7 @@ class AttentionLayerCounts:
         return ", ".join(parts)
 
 
-def count_attention(config: Mapping[str, Any], tensors: Collection[str]) -> AttentionLayerCounts:
+def count_attention(config: Facts, tensors: Collection[str]) -> AttentionLayerCounts:
     """`config`: config.json; of a model with several towers, its text model is counted."""
     text = config.get("text_config")
     if isinstance(text, Mapping):
@@ -94,7 +95,7 @@ def count_attention(config: Mapping[str, Any], tensors: Collection[str]) -> Atte
     )
 
 
-def read_config_number(config: Mapping[str, Any], name: str) -> int | None:
+def read_config_number(config: Facts, name: str) -> int | None:
     """The first of a quantity's config names that is set, unless layers differ."""
     if any(word in layer for layer in find_differing_layers(config) for word in WORDS[name]):
         return None
@@ -104,7 +105,7 @@ def read_config_number(config: Mapping[str, Any], name: str) -> int | None:
     return next((value for value in numbers if value is not None), None)
 
 
-def find_differing_layers(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def find_differing_layers(config: Facts) -> list[Facts]:
     """transformers' config entry for single layers that differ from the others."""
     found = config.get(PER_LAYER)
     return (
@@ -118,7 +119,7 @@ def read_positive_int(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def count_layer_kinds(config: Mapping[str, Any], layers: int | None) -> dict[str, int]:
+def count_layer_kinds(config: Facts, layers: int | None) -> dict[str, int]:
     """Counted from the config's list of layers; without one, known where no layer or every layer has a window."""
     listed = next((config[name] for name in OF_LAYERS if isinstance(config.get(name), list)), None)
     if listed is not None:

@@ -48,7 +48,7 @@ class Head:
     """None where the head's input comes from no norm, or from one without a gain in the file."""
     window: int | None
     """Keys that a query sees where the layer has a sliding window."""
-    described: Mapping[str, str | int]
+    description: Mapping[str, str | int]
     """Folder, family, layer, head, dtype and hash of the weights, for the report."""
     warnings: tuple[str, ...] = ()
 
@@ -107,7 +107,7 @@ def assemble_head(
         rotary=config.rotary(),
         norm=find_input_norm(tensors, config, layer),
         window=config.window(layer),
-        described={
+        description={
             "folder": local.name,
             "family": config.kind,
             "layer": layer,

@@ -2,7 +2,6 @@
 
 import math
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from attncli.head_weights.attention_kind_counts import PER_LAYER, find_differing
 from attncli.head_weights.model_families import HeadFamily, find_family
 from attncli.maths.rotary import Rotary
 from attncli.models.files.config_checks import read_config_json, refuse_oversized_values
+from attncli.records import Facts
 
 LARGEST_SIZE = 2**31
 """The largest count in a config."""
@@ -25,7 +25,7 @@ class HeadConfig:
     """The config of a known family."""
 
     path: Path
-    settings: Mapping[str, Any]
+    settings: Facts
     family: HeadFamily
 
     @classmethod
@@ -35,7 +35,7 @@ class HeadConfig:
         return cls.of(path, read_config_json(folder))
 
     @classmethod
-    def of(cls, path: Path, settings: Mapping[str, Any]) -> "HeadConfig":
+    def of(cls, path: Path, settings: Facts) -> "HeadConfig":
         """Wrap a parsed config.json, or the config of an in-memory model."""
         config = cls(path, settings, find_family(str(path), settings))
         refuse_oversized_values(str(path), settings)
@@ -61,13 +61,13 @@ class HeadConfig:
         return self.heads if values is None else self.read_number("num_key_value_heads")
 
     @property
-    def hidden(self) -> int:
-        return self.read_number(self.family.hidden)
+    def hidden_size(self) -> int:
+        return self.read_number(self.family.hidden_size)
 
     @property
     def key_width(self) -> int:
         values = self.settings.get("head_dim")
-        return self.hidden // self.heads if values is None else self.read_number("head_dim")
+        return self.hidden_size // self.heads if values is None else self.read_number("head_dim")
 
     def read_number(self, name: str) -> int:
         value = self.settings.get(name)
@@ -129,7 +129,7 @@ class HeadConfig:
         raise InputError(f"{self.path} has no usable {name}: {value!r}.")
 
     def refuse_unsupported_layouts(self) -> None:
-        for name in (self.family.layers, self.family.heads, self.family.hidden):
+        for name in (self.family.layers, self.family.heads, self.family.hidden_size):
             self.read_number(name)
         if (self.settings.get("inner_group_num") or 1) != 1:
             raise UsageError(f"{self.path}: inner_group_num above 1 is not read here.")
@@ -166,7 +166,7 @@ class HeadConfig:
             )
 
 
-def first_set_value(rope: Mapping[str, Any], config: Mapping[str, Any], *names: str) -> Any:
+def first_set_value(rope: Facts, config: Facts, *names: str) -> Any:
     """The first value that is set: newer configs nest these, older ones use other names."""
     values = [
         table[name] for name in names for table in (rope, config) if table.get(name) is not None

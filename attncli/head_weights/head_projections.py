@@ -60,7 +60,7 @@ def read_projection(
     name = weight_name(tensors, find_weight_template(family, part), place)
     outputs = d * sum(count_heads(config, each) for each in (PARTS if not family.key else (part,)))
     transposed = family.layout == "conv1d"
-    expected = (config.hidden, outputs) if transposed else (outputs, config.hidden)
+    expected = (config.hidden_size, outputs) if transposed else (outputs, config.hidden_size)
     require_shape(tensors, name, expected)
     first = d * count_heads_before(config, part, head)
     rows = slice(first, first + d)
@@ -79,7 +79,7 @@ def read_output_projection(
     name = weight_name(tensors, config.family.output, place)
     columns = slice(head * d, (head + 1) * d)
     transposed = config.family.layout == "conv1d"
-    expected = (inputs, config.hidden) if transposed else (config.hidden, inputs)
+    expected = (inputs, config.hidden_size) if transposed else (config.hidden_size, inputs)
     require_shape(tensors, name, expected)
     if transposed:
         return tensors.rows(name, columns)
@@ -130,7 +130,7 @@ def find_input_norm(tensors: TensorReader, config: HeadConfig, layer: int) -> In
         name = tensors.name(f"{path}.{weight_name}")
         if name is None:
             continue
-        gain = read_vector(tensors, name, config.hidden) + (1.0 if family.unit_offset else 0.0)
+        gain = read_vector(tensors, name, config.hidden_size) + (1.0 if family.unit_offset else 0.0)
         bias = f"{name.removesuffix(weight_name)}{bias_name}"
         b = read_vector(tensors, bias, len(gain)) if bias in tensors.places else np.zeros(len(gain))
         return InputNorm(gain, b, centred=not family.rms)

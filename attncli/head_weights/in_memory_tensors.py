@@ -53,5 +53,5 @@ def read_pickled_tensors(folder: Path) -> InMemoryTensors:
     """Read all pickled tensors of a folder; torch, which alone can read them, runs no code in them."""
     from attncli.models.files.load_weights import read_weights
 
-    with read_weights(folder, allow_pickle=True).opened() as state:
+    with read_weights(folder, allow_pickle=True).open_state() as state:
         return InMemoryTensors(str(folder), state)

@@ -59,7 +59,7 @@ def solve_inputs_for_projections(
     largest = [float(np.abs(part).max(initial=0.0)) for part in parts]
     if not all(size == 0.0 or 1.0 / EXTREME < size < EXTREME for size in largest):
         raise InputError(
-            f"head {head.described['layer']}.{head.described['head']}: the inputs for wanted queries and keys leave float range, as "
+            f"head {head.description['layer']}.{head.description['head']}: the inputs for wanted queries and keys leave float range, as "
             "its weights are too large or too small."
         )
     sizes = [float(np.linalg.norm(part)) for part in parts]

@@ -84,8 +84,8 @@ def read_branch_norm_gain(tensors: TensorReader, config: HeadConfig, layer: int)
         raise InputError(
             f"{tensors.folder} has no gain of the norm before layer {layer}: its files and config disagree."
         )
-    if norm.gain.shape != (config.hidden,):
+    if norm.gain.shape != (config.hidden_size,):
         raise InputError(
-            f"{tensors.folder}: the norm before layer {layer} has {norm.gain.size} gains for {config.hidden} features."
+            f"{tensors.folder}: the norm before layer {layer} has {norm.gain.size} gains for {config.hidden_size} features."
         )
     return norm.gain[:, None]

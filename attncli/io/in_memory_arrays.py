@@ -19,7 +19,7 @@ class InMemoryArrays:
     """Arrays in memory with the interface of `safetensors_arrays.StoredArrays`."""
 
     def __init__(
-        self, where: str, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]
+        self, where: str, arrays: Mapping[str, NDArray[np.generic]], metadata: Mapping[str, str]
     ) -> None:
         self.path = where
         self.arrays = arrays
@@ -39,7 +39,7 @@ class InMemoryArrays:
 
     def read_block(
         self, name: str, start: int, stop: int, axis: int = 0, lead: tuple[int, ...] = ()
-    ) -> NDArray[Any]:
+    ) -> NDArray[np.generic]:
         """Entries `start` to `stop` of an axis, and all of the others; `lead`: of the array at this index of its first axes."""
         index: tuple[int | slice, ...] = (*lead, *(slice(None),) * axis, slice(start, stop))
         return np.array(self.arrays[name][index])
@@ -77,7 +77,7 @@ def has_shape(value: Any) -> bool:
         return True
 
 
-def to_numpy(value: Any, name: str) -> NDArray[Any]:
+def to_numpy(value: Any, name: str) -> NDArray[np.generic]:
     """Convert to numpy: tensors from any device, half precision as float32, lists of lists."""
     refuse_masked_arrays(value, name)
     if hasattr(value, "detach"):
@@ -117,7 +117,7 @@ def refuse_masked_arrays(value: Any, name: str) -> None:
         raise InputError(f"{name} has masked entries: say what stands there, as .filled(0) does.")
 
 
-def torch_to_numpy(value: Any, name: str) -> NDArray[Any]:
+def torch_to_numpy(value: Any, name: str) -> NDArray[np.generic]:
     """Convert a tensor of any layout, on any device with storage."""
     if value.is_meta:
         raise InputError(
@@ -131,7 +131,7 @@ def torch_to_numpy(value: Any, name: str) -> NDArray[Any]:
         whole = value.detach().cpu()
         whole = whole if str(whole.layout) == "torch.strided" else whole.to_dense()
         small = whole.is_floating_point() and whole.element_size() < 4
-        found: NDArray[Any] = (whole.float() if small else whole).resolve_neg().numpy()
+        found: NDArray[np.generic] = (whole.float() if small else whole).resolve_neg().numpy()
     except (RuntimeError, TypeError, NotImplementedError) as error:
         raise InputError(
             f"{name} cannot be read as an array: {str(error).partition('.')[0]}."
@@ -139,7 +139,7 @@ def torch_to_numpy(value: Any, name: str) -> NDArray[Any]:
     return found
 
 
-def describe_kind(array: NDArray[Any]) -> str:
+def describe_kind(array: NDArray[np.generic]) -> str:
     """Describe the type of the first element that is no number."""
     objects = (each for each in array.flat if not isinstance(each, int | float))
     return add_article(type(next(objects, None)).__name__)

@@ -2,15 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from attncli.errors import InputError, first_line_of_error
+from attncli.records import JsonObject
 
 BROKEN_JSON = (ValueError, RecursionError)
 """What the parser raises: ValueError also for undecodable bytes, RecursionError for deeply nested brackets."""
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> JsonObject:
     """Read a JSON object."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))

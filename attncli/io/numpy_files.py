@@ -71,7 +71,9 @@ def is_numeric_array(claimed: ArrayHeader) -> bool:
     return not (dtype.hasobject or dtype.subdtype or dtype.names)
 
 
-def read_numbers(path: Path, stream: IO[bytes], dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+def read_numbers(
+    path: Path, stream: IO[bytes], dtype: np.dtype[Any], count: int
+) -> NDArray[np.generic]:
     """Read this many numbers; further data of an archive are not unpacked."""
     size = count * dtype.itemsize
     raw = stream.read(size)
@@ -80,7 +82,7 @@ def read_numbers(path: Path, stream: IO[bytes], dtype: np.dtype[Any], count: int
     return np.frombuffer(raw, dtype) if size else np.zeros(count, dtype)
 
 
-def read_array(path: Path, stream: IO[bytes], claimed: ArrayHeader) -> NDArray[Any]:
+def read_array(path: Path, stream: IO[bytes], claimed: ArrayHeader) -> NDArray[np.generic]:
     """Read the whole array after its header."""
     flat = read_numbers(path, stream, claimed.dtype, math.prod(claimed.shape))
     return flat.reshape(claimed.shape, order="F" if claimed.by_columns else "C")
@@ -102,7 +104,7 @@ def open_numpy_file(path: Path) -> StoredArrays | InMemoryArrays:
         return StoredArrays(path, Header({ALONE: place}, {}))
 
 
-def read_archive(path: Path) -> dict[str, NDArray[Any]]:
+def read_archive(path: Path) -> dict[str, NDArray[np.generic]]:
     """Read the arrays of an archive that are real numbers with two axes or more; others are no maps."""
     found, size = {}, 0
     with zipfile.ZipFile(path) as archive:

@@ -44,14 +44,14 @@ class StoredArrays:
     def dtype(self, name: str) -> str:
         return self.places[name].dtype
 
-    def array(self, name: str) -> NDArray[Any]:
+    def array(self, name: str) -> NDArray[np.generic]:
         """The whole tensor in its dtype in the file; bfloat16 as float32."""
         place = self.require_readable(name)
         return self.numbers(name, [0], math.prod(place.shape)).reshape(place.shape)
 
     def read_block(
         self, name: str, start: int, stop: int, axis: int = 0, lead: tuple[int, ...] = ()
-    ) -> NDArray[Any]:
+    ) -> NDArray[np.generic]:
         """Entries `start` to `stop` of an axis, and all of the others; `lead`: of the array at this index of its first axes."""
         whole = self.require_readable(name).shape
         shape = whole[len(lead) :]
@@ -74,7 +74,7 @@ class StoredArrays:
             )
         return place
 
-    def numbers(self, name: str, firsts: Sequence[int], count: int) -> NDArray[Any]:
+    def numbers(self, name: str, firsts: Sequence[int], count: int) -> NDArray[np.generic]:
         """Read this many consecutive numbers of a tensor from each of these positions on."""
         place = self.places[name]
         kind = np.dtype(DTYPES[place.dtype])

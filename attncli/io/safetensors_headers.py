@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from attncli.errors import InputError
 from attncli.io.json_files import BROKEN_JSON
+from attncli.records import Facts, JsonObject
 
 LARGEST_HEADER = 100_000_000
 """Bytes: the limit of the safetensors library itself."""
@@ -87,7 +88,7 @@ def parse_metadata(metadata: object) -> dict[str, str]:
     return metadata
 
 
-def refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> JsonObject:
     """Refuse duplicate names in a JSON object: one of two tensors with the same name would vanish."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -95,9 +96,7 @@ def refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def parse_tensor_offset(
-    path: Path, entry: Mapping[str, Any], start: int, size: int
-) -> TensorOffset:
+def parse_tensor_offset(path: Path, entry: Facts, start: int, size: int) -> TensorOffset:
     if not isinstance(entry, Mapping) or not {"data_offsets", "shape", "dtype"} <= entry.keys():
         raise ValueError("a tensor is not described in full")
     first, last = (parse_non_negative_integer(number) for number in entry["data_offsets"])

@@ -12,6 +12,7 @@ import numpy as np
 
 from attncli.io.atomic_files import write_atomically
 from attncli.progress import Say
+from attncli.records import JsonObject
 
 DTYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "uint8": "U8"}
 
@@ -20,7 +21,7 @@ def write_safetensors(
     path: Path, tensors: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str]
 ) -> None:
     """Write eight bytes of header length, the JSON header, and the tensors in order."""
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    header: JsonObject = {"__metadata__": dict(metadata)}
     offset = 0
     for name, array in tensors.items():
         end = offset + array.nbytes

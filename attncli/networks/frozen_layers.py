@@ -48,7 +48,7 @@ class AttentionWithFrozenMaps:
     def __init__(
         self, seen: SplitState, logits: Logits, layer: Layer, rounds: int, needed: bool
     ) -> None:
-        self.seen = seen
+        self.attention_input = seen
         """The attention's input in the full pass: it set the weights and the gates."""
         self.logits = logits
         self.layer = layer
@@ -60,13 +60,13 @@ class AttentionWithFrozenMaps:
         values = project_per_head(x.parts, self.layer.w_v)
         heads = self.apply_weights(values.varying)
         heads = heads._replace(common=heads.common + values.common)
-        return merge_heads(heads, self.seen, self.layer._replace(b_o=None))
+        return merge_heads(heads, self.attention_input, self.layer._replace(b_o=None))
 
     def apply_weights(self, values: ScaledArray) -> SplitParts:
         """P_h V [head, token, value] for what varies between tokens."""
         if values.is_zero():
             return SplitParts(make_scaled_array(np.zeros_like(values.mantissa[:, :1])), values)
-        if not self.seen.plain:
+        if not self.attention_input.plain:
             return compute_split_attention(self.logits, values, self.rounds, self.needed)
         varying = compute_plain_attention(self.logits, values, self.rounds, remove_outlier=False)
         return SplitParts(make_scaled_array(np.zeros_like(values.mantissa[:, :1])), varying)
@@ -76,7 +76,7 @@ class AttentionWithFrozenMaps:
         one = slice(index, index + 1)
         logits, layer = self.logits, self.layer
         return AttentionWithFrozenMaps(
-            self.seen,
+            self.attention_input,
             logits._replace(
                 reference=select_heads(logits.reference, one),
                 queries=select_heads(logits.queries, one),
@@ -104,10 +104,10 @@ class AttentionWithFrozenMaps:
         b_v = self.layer.b_v
         if b_v is None:
             return None
-        varying = make_scaled_array(np.zeros((len(b_v), self.seen.tokens, b_v.shape[1])))
+        varying = make_scaled_array(np.zeros((len(b_v), self.attention_input.tokens, b_v.shape[1])))
         return merge_heads(
             SplitParts(make_scaled_array(b_v[:, None, :]), varying),
-            self.seen,
+            self.attention_input,
             self.layer._replace(b_o=None),
         )
 
@@ -117,7 +117,8 @@ class AttentionWithFrozenMaps:
         if b_o is None:
             return None
         return SplitParts(
-            make_scaled_array(b_o), make_scaled_array(np.zeros((self.seen.tokens, len(b_o))))
+            make_scaled_array(b_o),
+            make_scaled_array(np.zeros((self.attention_input.tokens, len(b_o)))),
         )
 
 

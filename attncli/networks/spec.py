@@ -91,7 +91,7 @@ class NetworkSpec:
         return self.key_width or self.width // self.heads
 
     @property
-    def hidden(self) -> int:
+    def mlp_hidden_size(self) -> int:
         """Width inside the MLP."""
         return self.mlp_width or 4 * self.width
 
@@ -117,7 +117,7 @@ class NetworkSpec:
     @property
     def layer_bytes(self) -> int:
         """Memory of one layer's weights."""
-        return 8 * (4 * self.heads * self.width * self.d + 2 * self.width * self.hidden)
+        return 8 * (4 * self.heads * self.width * self.d + 2 * self.width * self.mlp_hidden_size)
 
 
 def parse_kind_with_number(field: str, text: str) -> tuple[str, int | None]:

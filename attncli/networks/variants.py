@@ -95,8 +95,8 @@ def variant_from_switches(
 ) -> dict[str, AblationSwitches]:
     """The one variant that the switches describe; switches left out are on."""
     mlp = mlp is not False
-    wanted = AblationSwitches(skip is not False, mlp, mlp and mlp_skip is not False)
-    return {name: switches for name, switches in VARIANTS.items() if switches == wanted}
+    requested = AblationSwitches(skip is not False, mlp, mlp and mlp_skip is not False)
+    return {name: switches for name, switches in VARIANTS.items() if switches == requested}
 
 
 def switch_off_norms(variants: Mapping[str, AblationSwitches]) -> dict[str, AblationSwitches]:

@@ -77,8 +77,8 @@ class GeneratedNetwork:
             w_k=draw_gaussian(spec.width, *inward),
             w_v=draw_gaussian(spec.width, *inward),
             w_o=draw_gaussian(spec.heads * spec.d, spec.heads, spec.d, spec.width),
-            w_in=draw_gaussian(spec.width, spec.width, spec.hidden),
-            w_out=draw_gaussian(spec.hidden, spec.hidden, spec.width),
+            w_in=draw_gaussian(spec.width, spec.width, spec.mlp_hidden_size),
+            w_out=draw_gaussian(spec.mlp_hidden_size, spec.mlp_hidden_size, spec.width),
             **self.extra_weights(draw_gaussian),
         )
 
@@ -89,7 +89,11 @@ class GeneratedNetwork:
         if spec.biases:
             for name in ("b_q", "b_k", "b_v"):
                 extras[name] = gaussian(spec.width, spec.heads, spec.d)
-            for name, size in (("b_o", spec.width), ("b_in", spec.hidden), ("b_out", spec.width)):
+            for name, size in (
+                ("b_o", spec.width),
+                ("b_in", spec.mlp_hidden_size),
+                ("b_out", spec.width),
+            ):
                 extras[name] = gaussian(spec.width, size)
         if spec.attention == "gated":
             extras["w_g"] = gaussian(spec.width, spec.heads, spec.width, spec.d)

@@ -54,7 +54,7 @@ class HeadChoice:
         """Names of the options that the command line sets."""
         return [name for name, value in asdict(self).items() if value not in ([], None)]
 
-    def chosen_layers(self) -> frozenset[int] | None:
+    def choose_layers(self) -> frozenset[int] | None:
         """The layers to measure; None = all."""
         if self.layers:
             return frozenset(parse_numbers_and_ranges("layers", self.layers))

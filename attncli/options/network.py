@@ -135,13 +135,13 @@ class VariantSwitchOptions:
 
     @property
     def is_any_switch_set(self) -> bool:
-        return bool(self.named())
+        return bool(self.list_set_options())
 
-    def named(self) -> list[str]:
+    def list_set_options(self) -> list[str]:
         """The switches that are set, as they are spelt."""
         return [name for name, value in asdict(self).items() if value is not None]
 
-    def chosen(self) -> dict[str, AblationSwitches]:
+    def choose_variants(self) -> dict[str, AblationSwitches]:
         return variant_from_switches(self.skip, self.mlp, self.mlp_skip)
 
 
@@ -172,7 +172,7 @@ class VariantOptions(VariantNames):
         help="Also run every variant with A - 11^T/n in place of A, the published remedy.",
     )
 
-    def chosen(
+    def choose_variants(
         self, switches: VariantSwitchOptions, default: str = "paper"
     ) -> dict[str, AblationSwitches]:
         """The variants by name; a saved network has its own default."""
@@ -185,7 +185,7 @@ def resolve_variants(
 ) -> dict[str, AblationSwitches]:
     """The variants by name or by single switches, which exclude each other."""
     return (
-        switches.chosen()
+        switches.choose_variants()
         if switches.is_any_switch_set
         else parse_variants(split_names(variants.variants) or [default])
     )
@@ -211,7 +211,9 @@ class NormSwitchOptions:
         help="Where the MLP is removed, keep the norm after it.",
     )
 
-    def applied(self, variants: Mapping[str, AblationSwitches]) -> Mapping[str, AblationSwitches]:
+    def change_variants(
+        self, variants: Mapping[str, AblationSwitches]
+    ) -> Mapping[str, AblationSwitches]:
         variants = switch_off_norms(variants) if self.no_norms else variants
         return keep_mlp_norm(variants) if self.mlp_norm else variants
 

@@ -75,7 +75,7 @@ class PatternOptions:
     )
 
     @property
-    def chosen(self) -> list[str]:
+    def names_or_default(self) -> list[str]:
         return self.pattern or [DEFAULT_PATTERN]
 
 

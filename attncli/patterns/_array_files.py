@@ -7,7 +7,7 @@ scipy's reader trusts the sizes of a corrupt file, and can crash the process.
 import math
 import zipfile
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +108,7 @@ def read_scipy_sparse(path: Path, archive: zipfile.ZipFile, names: list[str]) ->
     return refuse_duplicates(path, coo_array(made))
 
 
-def refuse_bad_indices(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+def refuse_bad_indices(path: Path, arrays: dict[str, NDArray[np.generic]]) -> None:
     """Refuse indices that are not whole numbers or out of range: a cast would cut them off or wrap around."""
     for name in (each for each in PLACES if each in arrays):
         if arrays[name].dtype.kind not in "iu":
@@ -131,7 +131,7 @@ def refuse_bad_indices(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
         )
 
 
-def read_archive_member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+def read_archive_member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[np.generic]:
     with archive.open(name) as stream:
         return read_array(path, stream, read_checked_header(path, stream))
 

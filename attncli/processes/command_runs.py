@@ -43,7 +43,7 @@ def run_command_to_report_file(
 
     `settings`: environment variables that set options, in place of those of this process.
     """
-    surroundings = (
+    environment = (
         os.environ if settings is None else merge_settings_into_environment(os.environ, settings)
     )
     done = subprocess.run(
@@ -55,7 +55,7 @@ def run_command_to_report_file(
             *arguments,
             *output_arguments(path),
         ],  # nothing of this folder is imported
-        env=environment_without_launch(surroundings),
+        env=environment_without_launch(environment),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",

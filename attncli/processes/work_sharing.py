@@ -18,7 +18,7 @@ class RankResults(NamedTuple):
     """The share of one rank in a loop."""
 
     results: dict[int, Any]
-    failed: tuple[int, Exception] | None
+    first_failure: tuple[int, Exception] | None
     """The first item that could not be done, and why."""
 
 
@@ -69,7 +69,7 @@ def share_work(
     if WORK.together:
         return [work(item) for item in items]
     shares: list[RankResults] = gather_from_ranks(run_items_of_rank(items, names, work, keep))
-    failures = [share.failed for share in shares if share.failed is not None]
+    failures = [share.first_failure for share in shares if share.first_failure is not None]
     if failures:
         raise min(failures, key=lambda failed: failed[0])[1]
     results = {place: result for share in shares for place, result in share.results.items()}

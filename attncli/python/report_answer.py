@@ -18,7 +18,7 @@ from attncli.errors import UsageError
 from attncli.io.atomic_files import require_writable, write_atomically
 from attncli.io.remote_files import is_remote_url
 from attncli.options.shared import LARGEST_FIGURE, SMALLEST_FIGURE
-from attncli.records import Report
+from attncli.records import JsonObject, Report
 from attncli.render import FORMATS, format_endings
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Answer(Report):
         """Whether no gate failed."""
         return gates.exit_code(self) == 0
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[JsonObject]:
         """One flat mapping for each number, as the rows of the JSON report."""
         return [row.flat() for row in self.rows]
 

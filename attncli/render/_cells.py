@@ -48,7 +48,7 @@ class TableGrid:
 
 def sanitize_sentences(report: Report) -> Report:
     """The headline, the warnings and the verdicts of a report, made visible; nothing else."""
-    said = Report(
+    texts = Report(
         report.study,
         report.headline,
         (),
@@ -57,7 +57,7 @@ def sanitize_sentences(report: Report) -> Report:
         warnings=report.warnings,
         verdicts=report.verdicts,
     )
-    return sanitize_value(said)
+    return sanitize_value(texts)
 
 
 def sanitize_tables(report: Report) -> Report:

@@ -1,9 +1,8 @@
 import dataclasses
 import json as standard
-from typing import Any
 
 from attncli import __version__
-from attncli.records import SCHEMA_VERSION, Definition, Finding, Report, Verdict, View
+from attncli.records import SCHEMA_VERSION, Definition, Finding, JsonObject, Report, Verdict, View
 from attncli.render import renderer
 from attncli.sanitize import sanitize_json
 
@@ -19,7 +18,7 @@ def json(report: Report) -> str:
     return sanitize_json(text) + "\n"
 
 
-def build_document(report: Report) -> dict[str, Any]:
+def build_document(report: Report) -> JsonObject:
     """The report contract: provenance first, rows flat, nulls explained in their note."""
     head = {
         "schema_version": SCHEMA_VERSION,
@@ -40,7 +39,7 @@ def build_document(report: Report) -> dict[str, Any]:
     }
 
 
-def record_fields(record: Definition | View | Finding) -> dict[str, Any]:
+def record_fields(record: Definition | View | Finding) -> JsonObject:
     every = dataclasses.asdict(record)
     return {
         name: value
@@ -49,7 +48,7 @@ def record_fields(record: Definition | View | Finding) -> dict[str, Any]:
     }
 
 
-def verdict_fields(verdict: Verdict) -> dict[str, Any]:
+def verdict_fields(verdict: Verdict) -> JsonObject:
     """The fields of a verdict; `stopped` is omitted where the check ran."""
     fields = dataclasses.asdict(verdict)
     return fields if verdict.stopped else {k: v for k, v in fields.items() if k != "stopped"}

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from attncli.errors import InputError
+from attncli.records import JsonObject
 
 WORDS = {
     str: "a text",
@@ -94,7 +95,7 @@ def make_tuple_reader(read_item: Reader) -> Reader:
 
 
 def make_mapping_reader(read_item: Reader) -> Reader:
-    def read_mapping(value: Any) -> dict[str, Any]:
+    def read_mapping(value: Any) -> JsonObject:
         require_json_type(dict, "an object", value)
         found = {}
         try:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from attncli.errors import InputError
 from attncli.io.remote_files import find_remote_file_size, is_remote_url, read_remote_file
-from attncli.records import READ_VERSIONS, ROW_COLUMNS, Report
+from attncli.records import READ_VERSIONS, ROW_COLUMNS, JsonObject, Report
 from attncli.reports.json_records import make_type_mismatch_error, validate_value
 from attncli.resource_limits import require_memory
 
@@ -111,7 +111,7 @@ def from_json(text: str | bytes) -> Report:
     return report
 
 
-def parse_json(text: str | bytes) -> dict[str, Any]:
+def parse_json(text: str | bytes) -> JsonObject:
     try:
         document = json.loads(text, parse_constant=refuse_nan_and_infinity)
     except (ValueError, RecursionError) as error:
@@ -126,7 +126,7 @@ def refuse_nan_and_infinity(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def require_schema_version(document: dict[str, Any]) -> None:
+def require_schema_version(document: JsonObject) -> None:
     """Versions are refused, never guessed at: numbers under a changed meaning would be wrong ones."""
     version = document["schema_version"]
     if isinstance(version, bool) or not isinstance(version, int):
@@ -139,7 +139,7 @@ def require_schema_version(document: dict[str, Any]) -> None:
         )
 
 
-def collect_row_keys(row: Any, where: str) -> dict[str, Any]:
+def collect_row_keys(row: Any, where: str) -> JsonObject:
     """Gather the further axes of a flat row, as the record has them."""
     if not isinstance(row, dict):
         raise make_type_mismatch_error(where, "an object", row)

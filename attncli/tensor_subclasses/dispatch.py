@@ -65,7 +65,7 @@ class StreamTensor(torch.Tensor):
 def register_rules_in(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
     """A decorator that registers rules in a table."""
 
-    def register_rule(*functions: Any) -> Callable[[Rule], Rule]:
+    def register_rule(*functions: Function) -> Callable[[Rule], Rule]:
         def add_to_table(function: Rule) -> Rule:
             table.update(dict.fromkeys(functions, function))
             return function

@@ -1,7 +1,5 @@
 """sdpa by its definition: scores, softmax and values in turn, each by the rules of the tensor subclass."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -33,7 +31,7 @@ def evaluate_sdpa(
     return torch.matmul(torch.softmax(scores, dim=-1), value)
 
 
-def apply_mask(scores: Any, mask: Tensor) -> Any:
+def apply_mask(scores: Tensor, mask: Tensor) -> Tensor:
     """Apply a mask: hide where a boolean mask is false, or add a mask of numbers."""
     if mask.dtype == torch.bool:
         return scores.masked_fill(~mask, float("-inf"))

@@ -1,8 +1,7 @@
 """Capture the maps of a training batch: in the step's own forward pass, or in an extra one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +28,7 @@ from attncli.capture.strips.attention_sites import SiteNamer
 from attncli.capture.strips.differential_attention import is_differential
 from attncli.capture.strips.map_statistics import request_statistics
 from attncli.errors import InputError, NonFiniteNumbers, UsageError
-from attncli.forward_types import Args, Kwargs
+from attncli.forward_types import Args, Inputs, Kwargs
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._metric_accumulator import MetricTotals, Values, split_items
 from attncli.models.forward_signatures import forward_signature
@@ -48,9 +47,6 @@ from attncli.training.probe_text_runs import ProbeRuns
 
 Due = Callable[[], bool]
 """Whether the current step is to be observed."""
-Given = Mapping[str, Any]
-"""The arguments of a model's forward by their names."""
-
 
 ACROSS = (
     "position ids begin anew within rows, and the mask lets the texts of one row see each other: a row is taken for one "
@@ -66,17 +62,17 @@ class BatchCapture:
 
     def __init__(self, runs: ProbeRuns, due: Due) -> None:
         self.runs, self.due = runs, due
-        self.found: list[PassResult] = []
+        self.results: list[PassResult] = []
         self.failure: Exception | None = None
-        model = runs.trained.stepped
-        self.signature = forward_signature(runs.trained.model)
+        model = runs.unwrapped.step_module
+        self.signature = forward_signature(runs.unwrapped.model)
         self.handles = install_hooks(
             [(model, self.begin)], [(model, self.end)], with_kwargs=True, always=True
         )
 
     def take_results(self) -> list[PassResult]:
         """Results of the batches since the last call, one for each text in them."""
-        found, self.found = self.found, []
+        found, self.results = self.results, []
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
@@ -93,7 +89,7 @@ class BatchCapture:
             return
         self.defer_errors(lambda: self.enter(self.arguments_by_name(args, kwargs)))
 
-    def arguments_by_name(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
+    def arguments_by_name(self, args: Args, kwargs: Kwargs) -> Inputs:
         bound = self.signature.bind_partial(*args, **kwargs).arguments
         return {**bound, **bound.get("kwargs", {})}
 
@@ -110,7 +106,7 @@ class BatchCapture:
         except Exception as error:
             self.failure = error
 
-    def enter(self, inputs: Given) -> None:
+    def enter(self, inputs: Inputs) -> None:
         raise NotImplementedError
 
     def leave(self) -> None:
@@ -125,7 +121,7 @@ class StepCapture(BatchCapture):
         self.around = ExitStack()
         self.running = False
 
-    def enter(self, inputs: Given) -> None:
+    def enter(self, inputs: Inputs) -> None:
         self.sites = SiteNamer(self.runs.subject.body)
         self.rows = find_unpadded_spans(inputs)
         self.borders = split_packed_rows(inputs, self.rows)
@@ -134,7 +130,7 @@ class StepCapture(BatchCapture):
         self.around = ExitStack()
         self.running = True
         self.around.enter_context(self.sites.count_runs())
-        self.around.enter_context(observe_attention(self.runs.trained.model, self.attention))
+        self.around.enter_context(observe_attention(self.runs.unwrapped.model, self.attention))
 
     def leave(self) -> None:
         self.around.close()
@@ -147,7 +143,7 @@ class StepCapture(BatchCapture):
         pieces = [
             found for group in (self.groups or {}).values() for found in group.results_of_texts()
         ]
-        self.found += [seen for _, seen in sorted(pieces, key=lambda each: each[0])]
+        self.results += [seen for _, seen in sorted(pieces, key=lambda each: each[0])]
 
     def attention(self, call: EagerCall) -> None:
         self.defer_errors(lambda: self.watch(call))
@@ -192,8 +188,8 @@ class SamePositionTexts(HeadObserver):
     def results_of_texts(self) -> list[tuple[TextSpan, PassResult]]:
         """Each text with its own numbers; shared values are shared."""
         for seen in self.each:
-            seen.nulls, seen.short = self.seen.nulls, self.seen.short
-            seen.tokens = self.seen.tokens
+            seen.nulls, seen.short = self.result.nulls, self.result.short
+            seen.tokens = self.result.tokens
         return list(zip(self.pieces, self.each, strict=True))
 
 
@@ -223,15 +219,15 @@ class RerunCapture(BatchCapture):
         super().__init__(runs, due)
         self.how = f"{why}: each measured batch is run once more next to the step."
 
-    def enter(self, inputs: Given) -> None:
+    def enter(self, inputs: Inputs) -> None:
         pieces = split_packed_rows(inputs, find_unpadded_spans(inputs))
-        with take_measurement_lock(), eval_mode(self.runs.trained.model):
+        with take_measurement_lock(), eval_mode(self.runs.unwrapped.model):
             for piece in pieces:
                 if piece.stop - piece.start > 1:
-                    self.found.append(self.runs.run_probe(slice_text(inputs, piece), "the batch"))
+                    self.results.append(self.runs.run_probe(slice_text(inputs, piece), "the batch"))
 
 
-def slice_text(inputs: Given, piece: TextSpan) -> dict[str, Tensor]:
+def slice_text(inputs: Inputs, piece: TextSpan) -> dict[str, Tensor]:
     """One text of a batch as a batch of one; arguments other than token inputs, such as labels, are
     left out."""
     names = ("input_ids", "inputs_embeds", "token_type_ids", "position_ids")
@@ -276,8 +272,8 @@ def build_batch_capture(runs: ProbeRuns, due: Due) -> BatchCapture:
 
 def explain_no_step_capture(runs: ProbeRuns) -> str:
     """Why maps cannot be captured during the step."""
-    model = runs.trained.model
-    if runs.trained.compiled:
+    model = runs.unwrapped.model
+    if runs.unwrapped.compiled:
         return "the model is compiled, so that its steps cannot be watched as they run"
     if runs.subject.proof.whole_maps or any(map(is_differential, model.modules())):
         return f"{type(model).__name__} computes its attention by itself, so that it cannot be watched as it runs"
@@ -290,7 +286,7 @@ def explain_no_step_capture(runs: ProbeRuns) -> str:
 def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
     """Verify that capture during a step agrees with the verified capture, on the first text."""
     text = runs.texts[0].kwargs
-    with take_measurement_lock(), eval_mode(runs.trained.model):
+    with take_measurement_lock(), eval_mode(runs.unwrapped.model):
         captured = runs.run_probe(text, "the proof")
         batch.enter(text)
         try:

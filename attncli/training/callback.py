@@ -7,13 +7,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    PreTrainedTokenizerBase,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from attncli.declare.option_value_conversion import suggest_unknown_keywords
 from attncli.errors import UsageError
 from attncli.training.monitor import PROBE, Monitor, convert_monitor_arguments, validate_request
 from attncli.training.probe_text_runs import Probe
-from attncli.training.stop_rules import Said
+from attncli.training.stop_rules import ConditionTexts
 
 FOLDER = "attn"
 """In the Trainer's output folder."""
@@ -33,11 +40,11 @@ class AttnCallback(TrainerCallback):
         *,
         every: int = 50,
         probe: Probe = None,
-        tokenizer: Any = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
         metrics: str | Iterable[str] = (),
         metric: str | Iterable[str] = (),
-        stop_if: Said = (),
-        warn_if: Said = (),
+        stop_if: ConditionTexts = (),
+        warn_if: ConditionTexts = (),
         measure: str = PROBE,
         folder: str | PathLike[str] | None = None,
         tokens: int | None = None,
@@ -48,7 +55,7 @@ class AttnCallback(TrainerCallback):
         )  # the arguments, as long as nothing else has a name here
         validate_request(settings)
         self.folder, self.tokenizer = settings.pop("folder"), tokenizer
-        self.asked: dict[str, Any] = {**settings, "probe": probe}
+        self.monitor_settings: dict[str, Any] = {**settings, "probe": probe}
         self.trainer: Trainer | None = None
         self.monitor: Monitor | None = None
 
@@ -58,16 +65,16 @@ class AttnCallback(TrainerCallback):
         return "" if self.monitor is None else self.monitor.stopped
 
     def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
     ) -> None:
         """The model is on its device and wrapped by now."""
         self.trainer = find_calling_trainer()
         self.monitor = Monitor(
             self.trainer.model_wrapped,
-            tokenizer=self.tokenizer or given.get("processing_class"),
+            tokenizer=self.tokenizer or objects.get("processing_class"),
             folder=Path(args.output_dir or ".") / FOLDER if self.folder is None else self.folder,
             step=state.global_step,
-            **self.asked,
+            **self.monitor_settings,
         )
         self.log_and_stop(self.monitor.first, control)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -42,8 +42,12 @@ from attncli.training.probe_text_runs import (
 from attncli.training.rank_zero import broadcast_from_rank_zero, gather_from_all_ranks, is_rank_zero
 from attncli.training.scalars import summarize_scalars
 from attncli.training.step_reports import StepReports
-from attncli.training.stop_rules import Said, StopDecisions, StopRules, parse_conditions
+from attncli.training.stop_rules import ConditionTexts, StopDecisions, StopRules, parse_conditions
 from attncli.training.training_history import TrainingHistory
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+from attncli.records import JsonObject
 
 LOG = logging.getLogger("attncli.training")
 """Logger for warnings; without any configuration Python prints them on stderr."""
@@ -87,11 +91,11 @@ class Monitor:
         *,
         every: int = 50,
         probe: Probe = None,
-        tokenizer: Any = None,
+        tokenizer: "PreTrainedTokenizerBase | None" = None,
         metrics: str | Iterable[str] = (),
         metric: str | Iterable[str] = (),
-        stop_if: Said = (),
-        warn_if: Said = (),
+        stop_if: ConditionTexts = (),
+        warn_if: ConditionTexts = (),
         measure: str = PROBE,
         folder: str | PathLike[str] | None = None,
         step: int = 0,
@@ -109,7 +113,7 @@ class Monitor:
         """Why the training should be stopped; empty while it should not."""
         self.report: attncli.Answer | None = None
         """The latest report."""
-        self.said: set[str] = set()
+        self.logged_texts: set[str] = set()
         self.warned: set[str] = set()
         """Conditions of `warn_if` that held at the latest observation."""
         self.trained = unwrap_model(model)
@@ -158,7 +162,7 @@ class Monitor:
 
     def look(self) -> dict[str, float]:
         """Observe the model now."""
-        report = self.measured()
+        report = self.build_report()
         self.warn_once("" if self.batch is None else self.batch.how)
         if report is None:
             return {}
@@ -186,12 +190,12 @@ class Monitor:
                 LOG.warning("attn, step %d: %s", self.now, text)
         self.warned = set(decisions.warns)
 
-    def measured(self) -> Report | None:
+    def build_report(self) -> Report | None:
         """The report of an observation; if numbers are not finite, every row says so by name and
         layer."""
         try:
             seen = (
-                self.runs.look()
+                self.runs.observe()
                 if self.batch is None
                 else gather_from_all_ranks(self.batch.take_results())
             )
@@ -224,8 +228,8 @@ class Monitor:
             return StopDecisions((), "", {})
 
     def warn_once(self, sentence: str) -> None:
-        if sentence and sentence not in self.said:
-            self.said.add(sentence)
+        if sentence and sentence not in self.logged_texts:
+            self.logged_texts.add(sentence)
             if is_rank_zero():
                 LOG.warning("attn, step %d: %s", self.now, sentence)
 
@@ -272,7 +276,7 @@ def validate_request(arguments: Mapping[str, Any]) -> tuple[StopRules, MetricSel
     return rules, chosen
 
 
-def describe_run(runs: ProbeRuns, batch: BatchCapture | None) -> dict[str, Any]:
+def describe_run(runs: ProbeRuns, batch: BatchCapture | None) -> JsonObject:
     """Describe the input, for the report."""
     if batch is not None:
         return {"measure": BATCH}

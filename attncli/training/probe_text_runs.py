@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attncli.analysis.heads.forward_passes.head_observer import (
     PassRequest,
@@ -39,6 +39,7 @@ from attncli.models.loading.isolate_global_state import take_measurement_lock
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.precision import dtype_name
 from attncli.models.quiet_libraries import silence_libraries
+from attncli.records import JsonObject
 
 LONGEST = 128
 """Default maximum of tokens in a probe: longer texts cost more than they show."""
@@ -60,15 +61,15 @@ PROBES = "texts, token ids, or a mapping of the forward's arguments, tensors amo
 class ProbeRuns:
     """A model in training, and the texts on which it is observed."""
 
-    trained: UnwrappedModel
+    unwrapped: UnwrappedModel
     subject: PreparedModel
     texts: tuple[ModelInput, ...]
     metrics: MetricSelection
     null: UniformAttentionControl
 
-    def look(self) -> list[PassResult]:
+    def observe(self) -> list[PassResult]:
         """Observe the model now."""
-        with take_measurement_lock(), eval_mode(self.trained.model):
+        with take_measurement_lock(), eval_mode(self.unwrapped.model):
             return [self.run_probe(text.kwargs, text.name) for text in self.texts]
 
     def run_probe(self, kwargs: Kwargs, name: str) -> PassResult:
@@ -93,7 +94,7 @@ class ProbeRuns:
 def prepare_probe(
     trained: UnwrappedModel,
     probe: Probe,
-    tokenizer: Any,
+    tokenizer: PreTrainedTokenizerBase | None,
     metrics: MetricSelection,
     tokens: int | None,
     by_default: bool = False,
@@ -132,7 +133,7 @@ def verify_probe(
 
 
 def read_probe(
-    trained: UnwrappedModel, probe: Any, tokenizer: Any, tokens: int
+    trained: UnwrappedModel, probe: Any, tokenizer: PreTrainedTokenizerBase | None, tokens: int
 ) -> list[ModelInput]:
     """The probe as the model reads it, on its device."""
     model = trained.of_transformers
@@ -219,7 +220,7 @@ def arguments_to_model_input(model: nn.Module, kwargs: Kwargs) -> ModelInput:
     return ModelInput("probe", "arguments", placed, main.shape[1] if main.dim() > 1 else 1)
 
 
-def identify_trained_model(trained: UnwrappedModel) -> dict[str, Any]:
+def identify_trained_model(trained: UnwrappedModel) -> JsonObject:
     """Identity of the model for the report; the weights are not hashed, which would cost more than
     an observation."""
     model = trained.model

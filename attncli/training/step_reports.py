@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from attncli.analysis.heads.classification.head_roles import build_role_rows, classify_heads
 from attncli.analysis.heads.forward_passes.head_observer import PassResult
@@ -17,7 +16,7 @@ from attncli.analysis.heads.rows.head_rows import (
 from attncli.analysis.heads.tables import build_views
 from attncli.analysis.prepare import PreparedModel
 from attncli.errors import AttnError
-from attncli.records import Finding, Report, Row, View
+from attncli.records import Facts, Finding, Report, Row, Scalar, View
 from attncli.training.metric_growth import HeadMetricHistory
 
 STUDY = "training"
@@ -49,8 +48,8 @@ class StepReports:
 
     subject: PreparedModel
     metrics: MetricSelection
-    identity: Mapping[str, Any]
-    read: Mapping[str, Any]
+    identity: Facts
+    read: Facts
     """Description of the input."""
     growth: HeadMetricHistory
     latest: Sequence[Row] = field(default_factory=tuple)
@@ -59,7 +58,7 @@ class StepReports:
     def build_report(self, step: int, seen: Sequence[PassResult]) -> Report:
         """The report of one observation."""
         own = HeadObservations(texts=list(seen))
-        rows = self.measured(own)
+        rows = self.build_rows(own)
         self.latest = rows
         self.growth.add(step, rows)
         grown = list(self.growth.rows(rows))
@@ -75,7 +74,7 @@ class StepReports:
             ),
         )
 
-    def measured(self, own: HeadObservations) -> list[Row]:
+    def build_rows(self, own: HeadObservations) -> list[Row]:
         metrics = self.metrics
         keys = site_keys(own.sites, self.subject.stacks)
         rows = list(build_head_rows(metrics.heads, own, {}, keys, select_every_head))
@@ -120,12 +119,12 @@ def build_growth_views(rows: Sequence[Row]) -> Iterator[View]:
         yield View("growth over the last looks", "layer.head", tuple(known))
 
 
-def location_keys(row: Row) -> dict[str, Any]:
+def location_keys(row: Row) -> dict[str, Scalar]:
     """The keys that locate a number."""
     return {name: row.keys[name] for name in row.coordinates if name in row.keys}
 
 
-def format_headline(step: int, identity: Mapping[str, Any], rows: Sequence[Row]) -> str:
+def format_headline(step: int, identity: Facts, rows: Sequence[Row]) -> str:
     """The worst head of every metric, with its location."""
     parts = [
         f"{metric} {row.value:.4g}{format_deviation(row)} ({row.place})"

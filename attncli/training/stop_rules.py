@@ -9,7 +9,7 @@ from attncli.gates import Condition
 from attncli.records import Definition, Report, Verdict
 from attncli.training.metric_growth import GROWTH, HEALTH, LEFT, LIMITS
 
-Said = str | Iterable[str] | None
+ConditionTexts = str | Iterable[str] | None
 """One condition or several, as a caller gives them."""
 
 
@@ -62,8 +62,8 @@ class StopRules:
 
     def metric_limits(self) -> dict[str, float]:
         """The limit of each metric: the one that stops the training, or the published one."""
-        said = {c.metric: c.number for c in (*self.warn, *self.stop) if c.op in (">", ">=")}
-        return {**LIMITS, **said}
+        limits = {c.metric: c.number for c in (*self.warn, *self.stop) if c.op in (">", ">=")}
+        return {**LIMITS, **limits}
 
     def decide_conditions(self, report: Report) -> StopDecisions:
         """Decide the conditions; those on growth wait for a slope, and warnings are no verdicts."""

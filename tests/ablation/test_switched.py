@@ -228,7 +228,7 @@ def test_what_we_put_around_a_module_is_no_place_in_the_models_code() -> None:
 
     module = Where()
 
-    def around_block() -> CallSite:
+    def run_wrapped_block() -> CallSite:
         place: CallSite = module()
         return place
 
@@ -236,7 +236,7 @@ def test_what_we_put_around_a_module_is_no_place_in_the_models_code() -> None:
         return forward(*args, **kwargs)
 
     with wrap_forwards([module], of_the_model):
-        assert [name for name, _ in around_block().instructions] == ["forward", "of_the_model"]
+        assert [name for name, _ in run_wrapped_block().instructions] == ["forward", "of_the_model"]
 
 
 @pytest.mark.slow

@@ -100,7 +100,7 @@ ALIKE = (
 )  # fmt: skip
 def test_forwards_that_serve_several_trials_show_what_each_alone_shows(kind: str) -> None:
     prepared = prepare_model(tiny(kind), needs=Requirement.ANATOMY)
-    examined = prepared.examined
+    examined = prepared.anatomy
     assert examined is not None
     with prepared.short.cut.truncate_streams():
         together = facts(prepared.proof, examined.anatomy, examined.properties)
@@ -205,7 +205,7 @@ def test_what_fails_in_the_watched_forward_is_tried_one_by_one() -> None:
     with mock.patch.object(blocks_for_ablation, "gather_evidence", side_effect=RuntimeError):
         apart = prepare_model(body, needs=Requirement.ANATOMY)
     both = prepare_model(body, needs=Requirement.ANATOMY)
-    assert apart.examined is not None
-    assert both.examined is not None
-    assert apart.examined.anatomy.paths == both.examined.anatomy.paths
+    assert apart.anatomy is not None
+    assert both.anatomy is not None
+    assert apart.anatomy.anatomy.paths == both.anatomy.anatomy.paths
     assert apart.proof == both.proof

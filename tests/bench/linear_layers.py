@@ -62,7 +62,7 @@ def measured(kind: str, what: str) -> None:
     with silence_libraries():
         model = build_model(kind, {"tiny": "", "layers": 8, "vocab_size": 1000}, seed=0)
         subject = prepare_heads(model)
-    layer = subject.linear.found[0].site.layer
+    layer = subject.linear.layers[0].site.layer
     plan = HeadPlan(choose_metrics(()), frozenset({layer}) if what == "one" else None)
     before, start = resident(), time.perf_counter()
     most, running = before, True

@@ -93,21 +93,21 @@ def maps_of(
     short, longer = make_example_inputs(model, PROBE), make_example_inputs(model, tokens)
 
     def take(site: AttentionSite, strip: Strip) -> None:
-        assert strip.applied is not None
-        whole = maps.setdefault(site, strip.applied.new_zeros((heads, tokens, tokens)))
+        assert strip.signed_map is not None
+        whole = maps.setdefault(site, strip.signed_map.new_zeros((heads, tokens, tokens)))
         rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
-        whole[:, rows, : strip.weights.shape[3]] = strip.applied[0]
+        whole[:, rows, : strip.weights.shape[3]] = strip.signed_map[0]
 
     with in_precision(model, dtype):
         layers = found_in(kind, short)
-        plan = LinearAttentionHeads.of(layers.found, None, lambda layer, head: 0 <= head < heads)
+        plan = LinearAttentionHeads.of(layers.layers, None, lambda layer, head: 0 <= head < heads)
         with torch.no_grad():
             plain = model(**longer)[0]
             with capture_linear_attention(model, plan.layers, plan.heads, take, 2**16) as run:
                 watched = model(**longer)[0]
     assert torch.equal(plain, watched)
-    assert {layer.function for layer in layers.found} == {CLASSES[kind][1]}
-    assert not layers.refused
+    assert {layer.function for layer in layers.layers} == {CLASSES[kind][1]}
+    assert not layers.refusals
     return maps, run
 
 
@@ -275,9 +275,9 @@ def test_all_ways_to_a_map_are_one(kind: str) -> None:
         values = find_value_argument(short, PROBE)
         assert values is not None
         ways = find_faster_map_methods(short, values)
-        assert (ways.carried is not None) == (kind in CHUNKED)
+        assert (ways.state is not None) == (kind in CHUNKED)
         assert ways.batched
-        assert (ways.channels is not None) == (values.shared is None)
+        assert (ways.channels is not None) == (values.shared_axis is None)
         for heads in (None, [1, 3]):
             plain = whole(LinearAttentionMap(call, values, heads), 30)
             for rows, memory in ((7, 2**30), (30, 0)):
@@ -324,7 +324,7 @@ def test_keys_and_queries_are_no_values() -> None:
 
     found = find_value_argument(KernelCall("attend", 0, attend, tuple(states), {}), PROBE)
     assert found is not None
-    assert (found.key, found.token, found.shared, found.wide) == (2, 1, 3, True)
+    assert (found.key, found.token, found.shared_axis, found.wide) == (2, 1, 3, True)
 
 
 def test_a_bias_is_no_part_of_the_map() -> None:
@@ -343,8 +343,8 @@ def test_a_refused_kind_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(BODIES["saturates"], "__module__", __name__)
     mixers = [TokenMixer("0", 0, "saturating mixer", ("0",))]
     found = find_linear_attention_layers(model, mixers, {"input": torch.randn(1, PROBE, 6)}, PROBE)
-    assert not found.found
-    assert "tried: kernel" in found.refused["saturating mixer"]
+    assert not found.layers
+    assert "tried: kernel" in found.refusals["saturating mixer"]
 
 
 def test_another_kernel_on_a_longer_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +354,7 @@ def test_another_kernel_on_a_longer_text_is_refused(monkeypatch: pytest.MonkeyPa
     mixers = [TokenMixer("0", 0, "mixer", ("0",))]
     short, longer = ({"input": torch.randn(1, size, 6)} for size in (PROBE, 30))
     layers = find_linear_attention_layers(model, mixers, short, PROBE)
-    plan = LinearAttentionHeads.of(layers.found, None, lambda layer, head: True)
+    plan = LinearAttentionHeads.of(layers.layers, None, lambda layer, head: True)
     with (
         torch.no_grad(),
         capture_linear_attention(model, plan.layers, plan.heads, lambda *_: None, 2**20) as run,
@@ -374,7 +374,7 @@ def test_layers_that_do_not_run_are_refused() -> None:
     model = model_of("lfm2")
     with silence_libraries(), torch.no_grad():
         layers = found_in("lfm2", make_example_inputs(model, PROBE))
-        plan = LinearAttentionHeads.of(layers.found, None, lambda layer, head: head == 0)
+        plan = LinearAttentionHeads.of(layers.layers, None, lambda layer, head: head == 0)
         with (
             pytest.raises(InputError, match="does not"),
             capture_linear_attention(model, plan.layers, plan.heads, lambda *_: None, 2**20),

@@ -88,7 +88,7 @@ def test_a_line_that_would_wrap_is_cut(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("COLUMNS", raising=False)
     bar = ProgressBar()
-    bar.doing("loading \x1b[31m" + "x" * 500)
+    bar.show_status("loading \x1b[31m" + "x" * 500)
     bar.stop()
     said = capsys.readouterr().err
     assert said.endswith(ERASED)

@@ -59,7 +59,7 @@ def test_the_users_model_comes_before_its_random_twin() -> None:
     """Whatever collapses more."""
     found = {"encoder": ensemble(SAN=-9.0, transformer=-0.01, SAN_random=-99.0, transformer_random=0.1)}  # fmt: skip
     findings = [
-        Finding(name, regime_of(curves[0].measured[RESIDUAL], "", "", EXACT))
+        Finding(name, regime_of(curves[0].values[RESIDUAL], "", "", EXACT))
         for name, curves in found["encoder"].items()
     ]
     said = collapse_headline(found, findings)

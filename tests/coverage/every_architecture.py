@@ -180,7 +180,7 @@ def worst_difference(subtracted: Trajectory, exact: Trajectory) -> float:
     rounding moves it by more, it has none: MLPs without skips grow any difference, and over a hundred layers of them the
     last bit of a number is the first digit of r.
     """
-    curves = subtracted.measured[RESIDUAL], subtracted.uncertain[RESIDUAL], exact.measured[RESIDUAL]
+    curves = subtracted.values[RESIDUAL], subtracted.uncertain[RESIDUAL], exact.values[RESIDUAL]
     resolved = [
         (a, b) for a, by, b in zip(*curves, strict=True) if a > RESOLVED and by < EQUAL / 10
     ]

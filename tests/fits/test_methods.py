@@ -211,7 +211,7 @@ def test_find_width_counts_and_never_says_impossible() -> None:
     assert found.probes >= 3
     lost = find_width("learned", target, FitRequest(d=1, total_variation=1e-12), [0], 4)
     assert not lost.met
-    assert lost.tried == (2, 4)
+    assert lost.tried_widths == (2, 4)
     assert lost.probes == 2
     assert lost.reason is not None
     assert "not found up to d = 4 in 2 probes" in lost.reason

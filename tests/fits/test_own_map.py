@@ -132,7 +132,7 @@ def test_cuts_are_kept_by_every_map_within_the_limit() -> None:
         moved = weights + rng.uniform(
             -LIMIT, LIMIT, size=weights.shape
         )  # more than any such map may differ
-        for above, known, row in zip(cuts.above, cuts.known, cuts.row, strict=True):
+        for above, known, row in zip(cuts.above, cuts.known_sides, cuts.row, strict=True):
             if (known & ~above).any():
                 assert moved[row, above].min() > moved[row, known & ~above].max()
 

@@ -144,10 +144,10 @@ def test_at_one_width_auto_serves_whatever_a_method_of_its_own_serves(
 def test_patterns_of_one_module_get_their_own_method_at_its_width() -> None:
     targets = {text: pattern(text, 32) for text in ("window:3", "permutation")}
     solution = solve_pattern(targets, ["auto"], FitRequest(d=1, dtype="float32"), [0])
-    _, permutation = solution.solved
+    _, permutation = solution.patterns
     assert solution.request.d == 3
-    assert permutation.chosen.least == 2
-    assert permutation.chosen.logits < 60.0
+    assert permutation.best_attempt.least == 2
+    assert permutation.best_attempt.logits < 60.0
     assert [fit.number for fit in solution.fits] == [0, 1]
 
 

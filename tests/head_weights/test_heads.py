@@ -128,7 +128,7 @@ def test_pickled_weights_are_read_where_that_is_allowed(kind: str, tmp_path: Pat
         read_head(str(tmp_path), "1.2")
     pickled = FetchSettings(allow_pickle=True)
     same = read_head(str(tmp_path), "1.2", pickled)
-    assert same.described == head.described
+    assert same.description == head.description
     np.testing.assert_array_equal(same.w_k, head.w_k)
     assert build_weights_report(tmp_path, how=pickled).rows == report.rows
 
@@ -157,7 +157,7 @@ def test_shards_and_prefixes_make_no_difference(tmp_path: Path) -> None:
     )
     (tmp_path / "two" / "config.json").write_text((tmp_path / "one" / "config.json").read_text())
     one, two = (read_head(str(tmp_path / name), "1.2") for name in ("one", "two"))
-    assert one.described["weights_sha256"] == two.described["weights_sha256"]
+    assert one.description["weights_sha256"] == two.description["weights_sha256"]
     (tmp_path / "two" / "part-1.safetensors").unlink()
     with pytest.raises(InputError, match=r"lacks part-1\.safetensors"):
         read_head(str(tmp_path / "two"), "1.2")

@@ -31,8 +31,8 @@ def test_a_head_of_a_model_in_the_cache(cached: Path) -> None:
     """The same as from its folder, called by its id."""
     head, same = read_head("org/name", "1.2", CACHED), read_head(str(cached), "1.2")
     np.testing.assert_array_equal(head.w_q, same.w_q)
-    assert head.described["folder"] == "org/name"
-    assert same.described["folder"] == COMMIT
+    assert head.description["folder"] == "org/name"
+    assert same.description["folder"] == COMMIT
 
 
 def test_a_hub_model_says_its_commit(cached: Path) -> None:

@@ -34,8 +34,8 @@ def test_a_network_read_back_gives_the_same_numbers_to_the_last_bit(
     metrics = ["log10_residual", "stable_rank"]
     made = run_variants(GeneratedNetwork(spec, 9), VARIANTS, metrics, lambda: None)
     read = run_variants(saved(tmp_path / "net", spec, 9), VARIANTS, metrics, lambda: None)
-    assert {name: t.measured for name, t in made.items()} == {
-        name: t.measured for name, t in read.items()
+    assert {name: t.values for name, t in made.items()} == {
+        name: t.values for name, t in read.items()
     }
 
 

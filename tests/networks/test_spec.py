@@ -33,7 +33,7 @@ def test_impossible_networks_are_refused(given: dict[str, object], says: str) ->
 
 def test_sizes_left_out_follow_from_the_others() -> None:
     spec = NetworkSpec(width=32, heads=4)
-    assert (spec.d, spec.hidden) == (8, 128)
+    assert (spec.d, spec.mlp_hidden_size) == (8, 128)
     assert NetworkSpec(heads=3, key_width=5).d == 5
 
 

@@ -161,7 +161,11 @@ QUESTIONS: dict[str, tuple[Any, str, tuple[str, ...], dict[str, Any]]] = {
     ),
 }
 ASKED = {
-    **{name: getattr(attn, name) for name in attn.PUBLIC if hasattr(getattr(attn, name), "asked")},
+    **{
+        name: getattr(attn, name)
+        for name in attn.PUBLIC
+        if hasattr(getattr(attn, name), "with_groups")
+    },
     **{f"reproduce_{name}": getattr(attn.reproduce, name) for name in dir(attn.reproduce)},
 }
 """Every question that is declared once for Python and for the command line."""

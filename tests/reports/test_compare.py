@@ -68,7 +68,7 @@ def test_a_null_on_one_side_is_a_loss_and_on_both_is_none() -> None:
         made(sink(0, 1.0), sink(1, None)), made(sink(0, None), sink(1, None)), NAMES, 9
     )
     changes = [row for row in found.rows if row.metric == "change"]
-    assert [(row.head, row.lost, row.note) for row in changes] == [
+    assert [(row.head, row.is_missing, row.note) for row in changes] == [
         (0, True, "null in b.json: n/a: gone"),
         (1, False, "n/a: gone"),
     ]

@@ -69,7 +69,7 @@ def both_ways(model: Any, inputs: Any, switches: AblationSwitches) -> tuple[Traj
 def assert_known_is_true(plain: Trajectory, truth: Any) -> int:
     """Every number that is not null is within its uncertainty and within 1 %; returns how many are null."""
     values = zip(
-        plain.measured[METRIC], truth, plain.uncertain[METRIC], plain.unknown[METRIC], strict=True
+        plain.values[METRIC], truth, plain.uncertain[METRIC], plain.unknown[METRIC], strict=True
     )
     for value, true, uncertainty, why in values:
         assert math.isnan(value) == bool(why)
@@ -91,8 +91,8 @@ BY_TURNS = [
 @pytest.mark.parametrize(("name", "variant"), BY_TURNS)
 def test_what_plain_numbers_know_is_true(name: str, variant: str) -> None:
     plain, exact = both_ways(*TINY[name](), SWITCHES[variant])
-    unknown = assert_known_is_true(plain, exact.measured[METRIC])
-    lost = sum(value < -15.5 for value in exact.measured[METRIC])
+    unknown = assert_known_is_true(plain, exact.values[METRIC])
+    lost = sum(value < -15.5 for value in exact.values[METRIC])
     assert unknown >= lost
     assert (plain.arithmetic, exact.arithmetic) == ("float64", EXACT)
 
@@ -117,7 +117,7 @@ def highest_lost(size: float) -> float:
         for block in model.encoder.layer:
             block.attention.output.dense.bias += size
     plain, exact = both_ways(model, inputs, SWITCHES["SAN"])
-    truth = exact.measured[METRIC]
+    truth = exact.values[METRIC]
     assert_known_is_true(plain, truth)
     return max(true for true, why in zip(truth, plain.unknown[METRIC], strict=True) if why)
 
@@ -166,7 +166,7 @@ def test_positions_are_known_whatever_is_made_of_them() -> None:
     subject = subject_of(model, inputs, exact=False)
     found = run_variants(subject, text, {"SAN": VARIANTS["SAN"]}, [METRIC], lambda: None)["SAN"]
     for trajectory in found.values():
-        for value, uncertainty in zip(trajectory.measured[METRIC], trajectory.uncertain[METRIC], strict=True):  # fmt: skip
+        for value, uncertainty in zip(trajectory.values[METRIC], trajectory.uncertain[METRIC], strict=True):  # fmt: skip
             assert not value > -8.0 or uncertainty < 1e-6
 
 
@@ -270,7 +270,7 @@ def test_what_only_a_longer_text_refuses_is_run_in_plain_numbers_too(
     ].values()
     assert found.arithmetic == "float64"
     assert found.why_plain == "exact residuals have no rule for this"
-    assert np.isfinite(found.measured[METRIC][0])
+    assert np.isfinite(found.values[METRIC][0])
 
 
 def passes_of(model: Any, work: Callable[[], object]) -> int:

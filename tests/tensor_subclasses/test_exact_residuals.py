@@ -57,7 +57,7 @@ def curves(
         CollapseModel(body, anatomy, exact), text, {"one": switches}, [METRIC], lambda: None
     )
     (trajectory,) = found["one"].values()
-    return np.array(trajectory.measured[METRIC])
+    return np.array(trajectory.values[METRIC])
 
 
 @pytest.mark.slow
@@ -144,7 +144,7 @@ def both(
         CollapseModel(model, anatomy, True), text, {"one": switches}, [METRIC], lambda: None
     )
     for place, curve in found["one"].items():
-        yield place.stack, np.array(curve.measured[METRIC]), np.array(expected[place.stack])
+        yield place.stack, np.array(curve.values[METRIC]), np.array(expected[place.stack])
 
 
 @pytest.mark.slow
@@ -328,7 +328,7 @@ def test_a_stack_of_shared_blocks_starts_at_its_own_run() -> None:
     )
     assert len(exact) > 1
     for place, curve in exact.items():
-        assert curve.measured[METRIC] == pytest.approx(subtracted[place].measured[METRIC], abs=1e-6)
+        assert curve.values[METRIC] == pytest.approx(subtracted[place].values[METRIC], abs=1e-6)
 
 
 def test_an_eager_function_of_its_own_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,7 +380,7 @@ def test_a_decoder_is_given_what_is_left_of_a_collapsed_encoder() -> None:
     found = run_variants(subject, text, {"one": VARIANTS["SAN"]}, [METRIC], lambda: None, True)[
         "one"
     ]
-    curves_ = {(place.stack, place.after): curve.measured[METRIC] for place, curve in found.items()}
+    curves_ = {(place.stack, place.after): curve.values[METRIC] for place, curve in found.items()}
     last = curves_["encoder", ""][-1]
     assert last < -190
     assert curves_["decoder", ""][1] == pytest.approx(2 * last, abs=5)

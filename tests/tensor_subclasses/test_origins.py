@@ -200,8 +200,8 @@ def test_rollout_is_a_row_of_the_whole_product(name: str) -> None:
         seen = visible(name, layer, tokens)
         own = (heads.mean(axis=0) + np.eye(tokens)) / 2 @ own
         even = (seen / seen.sum(axis=1, keepdims=True) + np.eye(tokens)) / 2 @ even
-    assert np.allclose(found.rolled.attention, own[-2], rtol=1e-12, atol=1e-15)
-    assert np.allclose(found.rolled.even, even[-2], rtol=1e-12, atol=1e-15)
+    assert np.allclose(found.rollout.attention, own[-2], rtol=1e-12, atol=1e-15)
+    assert np.allclose(found.rollout.even, even[-2], rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize(("layers", "known"), [(6, 0.217), (12, 0.625), (24, 0.967)])
@@ -212,7 +212,7 @@ def test_attention_that_says_nothing_has_a_lift_of_one_and_still_ends_at_token_0
     for block in model.h:
         block.attn.c_attn.weight[:, :48] = 0.0
         block.attn.c_attn.bias[:48] = 0.0
-    rolled = origin(model, inputs, -1).rolled
+    rolled = origin(model, inputs, -1).rollout
     assert float(rolled.attention[0]) == pytest.approx(known, abs=5e-4)
     assert torch.allclose(rolled.attention / rolled.even, torch.ones(64).double(), rtol=1e-12)
 
@@ -229,14 +229,14 @@ def test_tokens_and_constants_add_up_to_the_state(name: str) -> None:
         square = found.state.square().sum()
         whole = float(found.shares.sum() + found.of_constants @ found.state / square)
         assert whole == pytest.approx(1.0, abs=1e-12)
-        assert float(found.rolled.attention.sum()) == pytest.approx(1.0, abs=1e-12)
+        assert float(found.rollout.attention.sum()) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_what_a_token_cannot_see_has_no_share() -> None:
     model, inputs = prepared("gpt2")
     found = origin(model, inputs, 3)
     assert not bool(found.shares[4:].any())
-    assert not bool(found.rolled.even[4:].any())
+    assert not bool(found.rollout.even[4:].any())
 
 
 def test_blocks_that_do_not_follow_each_other_are_refused() -> None:

@@ -107,7 +107,7 @@ def test_none_is_the_default_of_any(model: PreTrainedModel) -> None:
 def test_conditions_that_can_be_gone_through_once_are_kept(model: PreTrainedModel) -> None:
     """The callback makes its monitor long after it was made itself."""
     callback = attn.training.AttnCallback(stop_if=(each for each in ["mean(sink) > 2"]))
-    assert callback.asked["stop_if"] == ["mean(sink) > 2"]
+    assert callback.monitor_settings["stop_if"] == ["mean(sink) > 2"]
 
 
 class ByHand(torch.nn.Module):

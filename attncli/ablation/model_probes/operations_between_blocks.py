@@ -35,14 +35,14 @@ from attncli.forward_types import Args, Function, Inputs, Kwargs
 
 Replace = Callable[[int, torch.Tensor], torch.Tensor]
 """replace(order of the call, its output): the output with which the model continues."""
-Taken = dict[BlockCall, list[torch.Tensor]]
+BlockInputs = dict[BlockCall, list[torch.Tensor]]
 """Inputs of every block: its stream, then other arguments that depend on the state before."""
 
 
 class UnchangedForward(NamedTuple):
     """What one unchanged forward of the model shows of every block."""
 
-    taken: Taken
+    block_inputs: BlockInputs
     outputs: Mapping[int, torch.Tensor]
     """Outputs by the order of the calls."""
     states: Mapping[tuple[str, int], torch.Tensor]
@@ -79,9 +79,11 @@ def check_nothing_between_blocks(
     """Refuse a model in which more than the returned state passes from block to block."""
     for stack in stacks:
         for before, after in pairwise(stack.calls):
-            if after.joined and not torch.equal(plain.taken[after][0], plain.outputs[before.order]):
+            if after.joined and not torch.equal(
+                plain.block_inputs[after][0], plain.outputs[before.order]
+            ):
                 refuse_state_between_blocks(stack.name, after)
-        if any(not call.joined or call.beside for call in stack.calls[1:]):
+        if any(not call.joined or call.extra_arguments for call in stack.calls[1:]):
             check_stack_inputs(model, inputs, stacks, stack)
 
 
@@ -120,7 +122,9 @@ class NoiseOutputs:
         return drawn.to(output)
 
 
-def compare_block_inputs(stack: BlockStack, stayed: set[int], one: Taken, other: Taken) -> None:
+def compare_block_inputs(
+    stack: BlockStack, stayed: set[int], one: BlockInputs, other: BlockInputs
+) -> None:
     """Check that a block gets the same input in two runs where the output before it is the same."""
     for before, after in pairwise(stack.calls):
         if before.order in stayed and not (
@@ -156,19 +160,19 @@ def roll_input_positions(inputs: Inputs) -> dict[str, Any]:
 
 def run_with_replaced_outputs(
     model: nn.Module, inputs: Inputs, stacks: tuple[BlockStack, ...], replace: Replace
-) -> tuple[Taken, object]:
+) -> tuple[BlockInputs, object]:
     """Run one forward in which every block's output is replaced; return the blocks' inputs, and what the model returns."""
     following = BlockFollower(stacks)
-    found: Taken = {}
+    found: BlockInputs = {}
     seconds: dict[str, torch.Tensor | None] = {}
 
-    def around_block(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_wrapped_block(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stack, call = following.locate_call(module)
         stream = find_stream_input(args, kwargs)
         if stream is None:
             raise InputError(f"{describe_block(stack.name, call)} is given no stream of tokens.")
         tensors = list(iter_tensors((args, kwargs)))
-        found[call] = [stream.clone(), *(tensors[place].clone() for place in call.beside)]
+        found[call] = [stream.clone(), *(tensors[place].clone() for place in call.extra_arguments)]
         if call.second and call.layer:
             refuse_changed_second_stream(stack, call, tensors[call.second[0]], seconds[stack.name])
         output = forward(*args, **kwargs)
@@ -180,5 +184,5 @@ def run_with_replaced_outputs(
             raise InputError(f"{describe_block(stack.name, call)} returns no stream of tokens.")
         return replace_output(output, left, replace(call.order, left))
 
-    with fix_rng(), torch.no_grad(), wrap_forwards(unique_blocks(stacks), around_block):
+    with fix_rng(), torch.no_grad(), wrap_forwards(unique_blocks(stacks), run_wrapped_block):
         return found, model(**inputs)

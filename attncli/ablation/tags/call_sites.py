@@ -11,7 +11,7 @@ import torch
 import attncli
 
 OWN = os.path.dirname(os.path.abspath(attncli.__file__))
-AROUND_BLOCK = "around_block"
+WRAPPED_BLOCK = "run_wrapped_block"
 """The function of `block_tracking` that runs a block."""
 LIBRARY = os.path.dirname(os.path.abspath(torch.__file__))
 
@@ -43,7 +43,7 @@ def current_call_site() -> CallSite:
 def iter_model_frames() -> Iterator[FrameType]:
     """The frames of the model's code, innermost first, out to the block that is running."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_name != AROUND_BLOCK:
+    while frame is not None and frame.f_code.co_name != WRAPPED_BLOCK:
         if not frame.f_code.co_filename.startswith((OWN, LIBRARY)):
             yield frame
         frame = frame.f_back

@@ -3,7 +3,6 @@
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -13,7 +12,7 @@ from attncli.fits._types import FitRequest
 from attncli.fits._verify import FitEvidence
 from attncli.fits._width_search import FitAttempt
 from attncli.maths.head_capacity import width_formulas
-from attncli.records import Definition, Row, Scalar, Verdict, View
+from attncli.records import Definition, JsonObject, Row, Scalar, Verdict, View
 
 FIT_METRICS: Mapping[str, Definition] = {
     "length": Definition("tokens", "Queries and keys of the pattern, n."),
@@ -157,10 +156,10 @@ def warn_about_dense_rows(targets: Mapping[str, csr_array]) -> Iterator[str]:
             )
 
 
-def describe_fits(fits: Sequence[SavedFit], request: FitRequest) -> dict[str, Any]:
+def describe_fits(fits: Sequence[SavedFit], request: FitRequest) -> JsonObject:
     """The request, and the one module that serves all patterns."""
     limits = request.describe()
-    described: dict[str, Any] = {"kind": "patterns", "request": limits}
+    described: JsonObject = {"kind": "patterns", "request": limits}
     if fits:
         described["module"] = {
             "d": fits[0].module.w_q.shape[1],

@@ -36,9 +36,9 @@ def build_picture(fit: SavedFit) -> MapPicture:
             mask_future(logits, rows.start)
         made = np.exp(logits - logits.max(axis=1, keepdims=True))
         made /= made.sum(axis=1, keepdims=True)
-        wanted = fit.target[rows].toarray()
+        targets = fit.target[rows].toarray()
         band = np.searchsorted(edges, np.arange(rows.start, rows.stop), side="right") - 1
-        for grid, values in ((target, wanted), (achieved, made), (error, np.abs(made - wanted))):
+        for grid, values in ((target, targets), (achieved, made), (error, np.abs(made - targets))):
             np.maximum.at(grid, band, np.maximum.reduceat(values, edges[:-1], axis=1))
     panels = {"target": target, "achieved": achieved, "|error|": error}
     title = f"{fit.pattern} by {fit.method}, {length} tokens"

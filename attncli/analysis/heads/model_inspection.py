@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from attncli.analysis.heads.classification.findings import build_findings
 from attncli.analysis.heads.classification.head_roles import (
@@ -86,7 +86,7 @@ from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import indices_of_rank
 from attncli.progress import Progress, ignore_progress
-from attncli.records import RANDOM, SHUFFLED, Finding, Report, Row, Scalar
+from attncli.records import RANDOM, SHUFFLED, Facts, Finding, JsonObject, Report, Row, Scalar
 
 if TYPE_CHECKING:
     from attncli.analysis.heads.forward_passes.hyper_connection_gain import StreamGains
@@ -179,7 +179,7 @@ def inspect_model(
         take_metadata(collect_map_metadata(rows, layers, subject, plan, keys, len(texts)), keys)
     labels = [text.labels for text in texts]
     findings = list_findings(rows, heads, labels, layers, subject, runs.own) if roles else ()
-    findings += (streams.finding(),) if streams else ()
+    findings += (streams.build_finding(),) if streams else ()
     return Report(
         study="inspect-model",
         headline=format_headline(
@@ -219,7 +219,7 @@ def inspect_model(
 def observe_with_controls(
     subject: PreparedModel,
     control: PreparedModel | None,
-    identity: Mapping[str, Any],
+    identity: Facts,
     texts: Sequence[ModelInput],
     plan: HeadPlan,
     on_strip: Look | None,
@@ -247,7 +247,7 @@ def observe_with_controls(
 
 def observe_model(
     subject: PreparedModel,
-    identity: Mapping[str, Any],
+    identity: Facts,
     what: str,
     texts: Sequence[ModelInput],
     plan: HeadPlan,
@@ -264,8 +264,8 @@ def observe_model(
     linear, metrics = select_linear_heads(subject, plan), plan.metrics
     found = HeadObservations(numbers=linear.heads)
     if like is None:
-        found.repeated = observe_repeated_tokens(subject, plan, null)
-        found.made = observe_generated_texts(subject, plan, null)
+        found.repeated_token_passes = observe_repeated_tokens(subject, plan, null)
+        found.generated_text_passes = observe_generated_texts(subject, plan, null)
     elsewhere = (like or found).metrics_not_on_texts(
         metrics.repeated_token_metrics, metrics.generated_text_metrics()
     )
@@ -418,7 +418,7 @@ def collect_map_metadata(
 
 
 def describe_input_for_roles(observed: HeadObservations) -> str:
-    return ON_RANDOM if observed.repeated else "texts"
+    return ON_RANDOM if observed.repeated_token_passes else "texts"
 
 
 def build_rows(
@@ -428,7 +428,7 @@ def build_rows(
     metrics = plan.metrics
     keys = site_keys(runs.own.sites, subject.stacks)
     rows = list(build_head_rows(metrics.heads, runs.own, runs.nulls, keys, plan.selects))
-    drawn = metrics.repeated_token_metrics if runs.own.repeated else ()
+    drawn = metrics.repeated_token_metrics if runs.own.repeated_token_passes else ()
     heads = classify_heads(rows, drawn) if metrics.roles else []
     pairs = build_pair_rows(runs.own, names, keys, plan.selects, metrics.pairs)
     rows = [*build_role_rows(heads), *rows, *pairs]
@@ -450,7 +450,7 @@ def list_findings(
     own = [row for row in rows if row.keys.get("span") != LINEAR]
     shortest = min(seen.tokens for seen in observed.texts)
     unseen = layers.describe_unmeasured(subject.linear.kinds)
-    refused = subject.linear.refused.items()
+    refused = subject.linear.refusals.items()
     return (
         *build_findings(own, softmax, labels, unseen, shortest),
         *linear_findings(heads, subject.linear),
@@ -483,7 +483,7 @@ def list_headline_remarks(
 
 
 def select_linear_heads(subject: PreparedModel, plan: HeadPlan) -> LinearAttentionHeads:
-    return LinearAttentionHeads.of(subject.linear.found, plan.layers, plan.selects)
+    return LinearAttentionHeads.of(subject.linear.layers, plan.layers, plan.selects)
 
 
 def select_heads(subject: PreparedModel, plan: HeadPlan) -> HeadSelection:
@@ -493,7 +493,7 @@ def select_heads(subject: PreparedModel, plan: HeadPlan) -> HeadSelection:
 
 def describe_maps(rows: Sequence[Row], heads: Sequence[ClassifiedHead]) -> str:
     """The clearest pair if pairs were requested; else, where roles say nothing, the ranges of what was measured."""
-    unclear = [head for head in heads if head.played is None or head.played.role is MIXED]
+    unclear = [head for head in heads if head.role is None or head.role.role is MIXED]
     if len(unclear) < len(heads):
         return describe_strongest_pair(rows)
     shown = [row for row in rows if not heads or row.metric in WITHOUT_ROLES]
@@ -505,7 +505,7 @@ WITHOUT_ROLES = ("entropy_normalised", "distance")
 
 
 def format_headline(
-    identity: Mapping[str, Any],
+    identity: Facts,
     observed: HeadObservations,
     heads: Sequence[ClassifiedHead],
     about: Sequence[str],
@@ -540,7 +540,7 @@ SICK = ("massive activations", "over-smoothing", "idle heads")
 """Findings that belong into the headline."""
 
 
-def describe_layers(observed: HeadObservations) -> list[dict[str, Any]]:
+def describe_layers(observed: HeadObservations) -> list[JsonObject]:
     """Which layers attend, how, and with how many heads."""
     found: dict[tuple[str, str, str], list[int]] = {}
     for site in observed.sites:
@@ -555,14 +555,18 @@ def describe_layers(observed: HeadObservations) -> list[dict[str, Any]]:
 
 def describe_source(
     texts: Sequence[ModelInput], observed: HeadObservations, metrics: MetricSelection
-) -> dict[str, Any]:
+) -> JsonObject:
     """The texts, and which metrics were measured on others, that attn has drawn."""
     made = (
-        {"copying_on": {kind: len(seen) for kind, seen in observed.made.items()}}
-        if observed.made
+        {"copying_on": {kind: len(seen) for kind, seen in observed.generated_text_passes.items()}}
+        if observed.generated_text_passes
         else {}
     )
-    draws = {"role_draws": len(observed.repeated)} if observed.repeated else {}
+    draws = (
+        {"role_draws": len(observed.repeated_token_passes)}
+        if observed.repeated_token_passes
+        else {}
+    )
     elsewhere = sorted(
         observed.metrics_not_on_texts(
             metrics.repeated_token_metrics, metrics.generated_text_metrics()

@@ -13,6 +13,7 @@ from attncli.capture.model_structure.blocks import BlockStack, observe_states
 from attncli.errors import InputError, InsufficientPrecision, LimitError
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
+from attncli.records import JsonObject
 from attncli.tolerances import COMPLETENESS
 
 R = TypeVar("R")
@@ -77,7 +78,7 @@ class DecomposableModel:
             )
         return error
 
-    def describe(self, texts: Sequence[ModelInput], again: Sequence[bool]) -> dict[str, Any]:
+    def describe(self, texts: Sequence[ModelInput], again: Sequence[bool]) -> JsonObject:
         """The report's description of the model; `again`: which texts were run again in float64."""
         others = [
             f"stack {other.name} is not decomposed, {self.stack.name} is"

@@ -1,10 +1,9 @@
 """Rows of how many paths each length has."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 from attncli.maths.path_counts import compute_length_shares, log10_of_integer
-from attncli.records import NOT_APPLICABLE, Row
+from attncli.records import NOT_APPLICABLE, Row, Scalar
 
 
 def build_count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
@@ -12,10 +11,10 @@ def build_count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
     for (length, count), share in zip(
         counts.items(), compute_length_shares(counts).values(), strict=True
     ):
-        at: dict[str, Any] = {"variant": variant, "keys": {"length": length}}
-        yield build_count_row(count, at)
-        yield Row("log10_path_count", log10_of_integer(count), "log10", **at)
-        yield Row("path_count_share", share, "1", **at)
+        keys = {"length": length}
+        yield build_count_row(count, variant, keys)
+        yield Row("log10_path_count", log10_of_integer(count), "log10", variant=variant, keys=keys)
+        yield Row("path_count_share", share, "1", variant=variant, keys=keys)
 
 
 def sort_path_counts_by_length(rows: Iterable[Row]) -> list[Row]:
@@ -23,15 +22,20 @@ def sort_path_counts_by_length(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: int(row.keys["length"]))
 
 
-def build_count_row(count: int, at: dict[str, Any]) -> Row:
+def build_count_row(count: int, variant: str, keys: Mapping[str, Scalar]) -> Row:
     if log10_of_integer(count) > 308:
         exact = log10_of_integer(count) < MOST_DIGITS
         count_text = f"exactly {count}" if exact else "its logarithm is log10_path_count"
         note = f"{NOT_APPLICABLE}beyond float range: {count_text}"
-        return Row("path_count", None, "paths", note=note, **at)
+        return Row("path_count", None, "paths", note=note, variant=variant, keys=keys)
     inexact = int(float(count)) != count
     return Row(
-        "path_count", float(count), "paths", note=f"exactly {count}" if inexact else None, **at
+        "path_count",
+        float(count),
+        "paths",
+        note=f"exactly {count}" if inexact else None,
+        variant=variant,
+        keys=keys,
     )
 
 

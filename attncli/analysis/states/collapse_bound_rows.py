@@ -87,8 +87,8 @@ def evaluate_theorem_on_network(ensemble: Ensemble) -> tuple[list[Row], list[Vie
         own: list[Row] = []
         for layer in range(len(trajectories[0].log10_constants)):
             constants = [one.log10_constants[layer] for one in trajectories]
-            before = [one.measured[RESIDUAL_NORM][layer] for one in trajectories]
-            after = [one.measured[RESIDUAL_NORM][layer + 1] for one in trajectories]
+            before = [one.values[RESIDUAL_NORM][layer] for one in trajectories]
+            after = [one.values[RESIDUAL_NORM][layer + 1] for one in trajectories]
             triples = zip(constants, before, after, strict=True)
             columns = {
                 "layer_constant": [power_of_ten_or_inf(k) for k in constants],

@@ -55,7 +55,7 @@ def explain_variants(
 def describe_theorem_bound(trajectories: Sequence[Trajectory]) -> str:
     """Describe whether the theorem's bound is informative for these networks."""
     outside = [
-        trajectory.measured[RESIDUAL_NORM][0] > -max(trajectory.log10_constants) / 2.0
+        trajectory.values[RESIDUAL_NORM][0] > -max(trajectory.log10_constants) / 2.0
         for trajectory in trajectories
     ]
     if not any(outside):
@@ -68,7 +68,7 @@ def average_curves(ensemble: Ensemble) -> dict[str, list[float]]:
     return {
         name: [
             sum(values) / len(values)
-            for values in zip(*(t.measured[RESIDUAL] for t in trajectories), strict=True)
+            for values in zip(*(t.values[RESIDUAL] for t in trajectories), strict=True)
         ]
         for name, trajectories in ensemble.items()
     }

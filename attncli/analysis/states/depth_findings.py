@@ -32,8 +32,8 @@ def average_curves(trajectories: Sequence[Trajectory]) -> Mapping[str, list[floa
     """Means over seeds or texts, of metrics without missing numbers."""
     means = {}
     for metric in WORDS:
-        if metric in trajectories[0].measured:
-            lines = zip(*(one.measured[metric] for one in trajectories), strict=True)
+        if metric in trajectories[0].values:
+            lines = zip(*(one.values[metric] for one in trajectories), strict=True)
             curve = [math.fsum(line) / len(line) for line in lines]
             if all(map(math.isfinite, curve)):
                 means[metric] = curve

@@ -196,10 +196,10 @@ class FirstPassRecorder(StateRecorder):
         self, stacks: Sequence[BlockStack], metrics: Sequence[str], where: str, over: int = 1
     ) -> None:
         super().__init__(stacks, metrics, where, over)
-        self.kept: dict[tuple[StateLocation, int], Array] = {}
+        self.states: dict[tuple[StateLocation, int], Array] = {}
 
     def numbers(self, place: StateLocation, index: int, state: Array) -> None:
-        self.kept[place, index] = state.copy()
+        self.states[place, index] = state.copy()
         super().numbers(place, index, state)
 
 
@@ -214,7 +214,7 @@ class SecondPassRecorder(StateRecorder):
         self.both: PreviousStates[PerturbedStatePair] = PreviousStates(over)
 
     def numbers(self, place: StateLocation, index: int, state: Array) -> None:
-        first = self.first.kept.pop((place, index), None)
+        first = self.first.states.pop((place, index), None)
         if first is None or first.shape != state.shape:
             raise InputError(
                 f"{self.where}: the states of a second run are not those of the first: its code draws at random, "
@@ -317,7 +317,7 @@ class VariantRun:
         """The numbers of one exact pass; `move`: changes each stream as it enters a block."""
         subject = self.subject
         record = SplitStateRecorder(subject.stacks, self.metrics, self.where, self.over)
-        with self.modified_model(record):
+        with self.modify_model(record):
             run_with_split_tensors(
                 subject.body, subject.stacks, self.text.kwargs, record.record_block_state, move
             )
@@ -363,14 +363,14 @@ class VariantRun:
         body = self.subject.body
         with (
             fix_rng(),
-            self.modified_model(record),
+            self.modify_model(record),
             observe_states(body, self.subject.stacks, record.after_block),
             within or nullcontext(),
         ):
             body(**self.text.kwargs)
 
     @contextmanager
-    def modified_model(self, record: StateRecorder) -> Iterator[None]:
+    def modify_model(self, record: StateRecorder) -> Iterator[None]:
         """The model without the parts that are off, and with the attention that the arithmetic needs."""
         body = self.subject.body
         within = record.record_within if self.sub_blocks else None

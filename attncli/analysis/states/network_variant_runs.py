@@ -71,7 +71,7 @@ def run_variants(
                 found |= meters.step(before[name].state_before_block("", index + 1), state)
                 before[name].add_block_state("", index + 1, state)
             for metric, value in found.items():
-                result[name].measured[metric].append(value)
+                result[name].values[metric].append(value)
             tick()
         for name, constant in log10_layer_constants(layer, spec, variants).items():
             result[name].log10_constants.append(constant)
@@ -135,6 +135,6 @@ def log10_layer_constants(
 def estimate_memory(spec: NetworkSpec, variants: int) -> int:
     """Upper estimate in bytes: a layer's weights, the states, a layer's intermediate arrays, logits
     by blocks."""
-    wide = 6 * spec.heads * spec.d + 4 * spec.hidden + (4 + 2 * variants) * spec.width
+    wide = 6 * spec.heads * spec.d + 4 * spec.mlp_hidden_size + (4 + 2 * variants) * spec.width
     logits = spec.tokens**2 if spec.sinkhorn_rounds else max(BLOCK_ELEMENTS, spec.tokens)
     return 2 * spec.layer_bytes + 8 * (spec.tokens * wide + 8 * logits)

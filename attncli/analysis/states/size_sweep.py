@@ -12,7 +12,7 @@ from attncli.networks.spec import NetworkSpec
 from attncli.networks.variants import AblationSwitches, network_switch_values
 from attncli.networks.weights import GeneratedNetwork
 from attncli.progress import Progress, ignore_progress
-from attncli.records import Finding, Report, Row, View
+from attncli.records import Finding, JsonObject, Report, Row, View
 
 SWEPT: Mapping[str, type[int] | type[float]] = {
     "tokens": int,
@@ -81,7 +81,7 @@ def make_point_progress(progress: Progress, index: int, total: int) -> Progress:
 
 def describe_sweep(
     specs: Mapping[float, NetworkSpec], variants: Mapping[str, AblationSwitches]
-) -> dict[str, Any]:
+) -> JsonObject:
     return {
         "kind": "synthetic",
         "networks": [asdict(spec) for spec in specs.values()],

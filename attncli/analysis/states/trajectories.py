@@ -21,7 +21,7 @@ class Trajectory:
     the last bit, or for the reason in `unknown`.
     """
 
-    measured: Mapping[str, list[float]]
+    values: Mapping[str, list[float]]
     log10_constants: list[float]
     """Per layer, log10 of the constant K in the bound; empty where the theorem does not apply."""
     arithmetic: str = ""

@@ -2,7 +2,7 @@
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -34,8 +34,8 @@ class KernelCall:
     number: int
     """How many calls of the same preceded it in one run of the mixer."""
     function: Function = field(repr=False)
-    args: tuple[Any, ...] = field(repr=False)
-    kwargs: Mapping[str, Any] = field(repr=False)
+    args: Args = field(repr=False)
+    kwargs: Kwargs = field(repr=False)
     is_method: bool = False
     """Whether it is a method of the mixer or of a submodule, other than forward."""
 
@@ -46,10 +46,10 @@ class KernelCall:
 
     def arguments(self) -> dict[Key, Tensor]:
         """Its floating tensor arguments."""
-        given: list[tuple[Key, Any]] = [*enumerate(self.args), *self.kwargs.items()]
+        pairs: list[tuple[Key, Any]] = [*enumerate(self.args), *self.kwargs.items()]
         return {
             key: value
-            for key, value in given
+            for key, value in pairs
             if isinstance(value, Tensor) and value.is_floating_point()
         }
 
@@ -96,7 +96,9 @@ class CallRecorder:
         self.silent = False
         """Whether to ignore calls, while they are repeated."""
 
-    def around_mixer(self, forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_wrapped_mixer(
+        self, forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Any:
         self.current.append(mixer)
         self.counts = Counter({k: n for k, n in self.counts.items() if k[0] != id(mixer)})
         try:
@@ -134,12 +136,12 @@ def record_kernel_calls(
     calls = CallRecorder(take)
     names = {part: path for mixer in mixers for path, part in iter_submodules(mixer)}
 
-    def around_part(forward: Function, part: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_wrapped_part(forward: Function, part: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         return calls.record_call(names[part], forward, args, kwargs)
 
     with ExitStack() as stack:
-        stack.enter_context(wrap_forwards(mixers, calls.around_mixer))
-        stack.enter_context(wrap_forwards(names, around_part))
+        stack.enter_context(wrap_forwards(mixers, calls.run_wrapped_mixer))
+        stack.enter_context(wrap_forwards(names, run_wrapped_part))
         for place, name in find_called_functions(mixers):
             stack.enter_context(replace_function(place, name, calls))
         for part, name, path in find_called_methods(mixers):

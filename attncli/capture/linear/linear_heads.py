@@ -34,13 +34,13 @@ class LinearAttentionLayer:
     @property
     def is_channels(self) -> bool:
         """Whether its heads are single channels."""
-        return self.values.shared is None
+        return self.values.shared_axis is None
 
     @property
     def function(self) -> str:
         return self.place[0]
 
-    def chosen_heads(self, keeps: Callable[[int, int], bool]) -> list[int]:
+    def choose_heads(self, keeps: Callable[[int, int], bool]) -> list[int]:
         """The heads that are measured."""
         requested = [head for head in range(self.heads) if keeps(self.site.layer, head)]
         named = not keeps(self.site.layer, NO_HEAD)
@@ -53,8 +53,8 @@ class LinearAttentionLayer:
 class LinearAttentionLayers:
     """The linear layers of one model."""
 
-    found: tuple[LinearAttentionLayer, ...] = ()
-    refused: Mapping[str, str] = field(default_factory=dict)
+    layers: tuple[LinearAttentionLayer, ...] = ()
+    refusals: Mapping[str, str] = field(default_factory=dict)
     """Kinds of mixers without a known map, and why."""
     kinds: frozenset[str] = frozenset()
     """Kinds of mixers that have maps."""
@@ -75,7 +75,7 @@ class LinearAttentionHeads:
         keeps: Callable[[int, int], bool],
     ) -> "LinearAttentionHeads":
         requested = [layer for layer in found if layers is None or layer.site.layer in layers]
-        heads = {layer.site: layer.chosen_heads(keeps) for layer in requested}
+        heads = {layer.site: layer.choose_heads(keeps) for layer in requested}
         with_heads = tuple(layer for layer in requested if heads[layer.site])
         return cls(with_heads, {layer.site: heads[layer.site] for layer in with_heads})
 

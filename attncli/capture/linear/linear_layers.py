@@ -178,7 +178,7 @@ def count_heads(call: KernelCall, values: ValueArgument) -> int:
     shape = call.arguments()[values.key].shape
     heads = 1
     for axis, size in enumerate(shape):
-        heads *= 1 if axis in (0, values.token, values.shared) else size
+        heads *= 1 if axis in (0, values.token, values.shared_axis) else size
     return heads
 
 
@@ -213,7 +213,7 @@ def capture_linear_attention(
 
     def capture_mixer(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         seen, step = RecordedSteps(forward, args, kwargs, find_forward_code(mixer)), stepped[mixer]
-        with StepRecorder(seen, (step.taken, step.told)):
+        with StepRecorder(seen, (step.value_place, step.output_place)):
             found = forward(*args, **kwargs)
         if (call := seen.build_call(step)) is not None:
             emit_call(mixer, call)
@@ -244,7 +244,7 @@ def emit_linear_maps(
         )
     chosen = None if len(heads) == layer.heads else heads
     maps = LinearAttentionMap(call, layer.values, chosen, layer.shortcuts)
-    rows = rows_per_strip(memory, len(heads) * maps.tokens * maps.given.element_size())
+    rows = rows_per_strip(memory, len(heads) * maps.tokens * maps.value_tensor.element_size())
     outputs, missed = maps.outputs(), 0.0
 
     def iter_strips(number: int) -> Iterator[Strip]:
@@ -276,7 +276,7 @@ def make_linear_strip(layer: LinearAttentionLayer, strip: LinearMapStrip, tokens
         weights, visible = weights[..., :last], ~hidden[None, None, :, :last]
     sizes = weights.abs()
     shares = sizes / sizes.sum(dim=-1, keepdim=True).clamp_min(torch.finfo(sizes.dtype).tiny)
-    return Strip(shares, first, 0, tokens, tokens, visible, applied=weights)
+    return Strip(shares, first, 0, tokens, tokens, visible, signed_map=weights)
 
 
 def check_reconstruction(site: AttentionSite, missed: float, outputs: Tensor) -> float:

@@ -25,8 +25,8 @@ STATES = {"initial_state": "output_final_state", "initial_states": "return_final
 class RecurrentState:
     """How a call continues from a state."""
 
-    given: str
-    asked: str
+    state_argument: str
+    returns_state_argument: str
     width: int
     """The axis of the state for the features of the values."""
     tokens: Mapping[Key, int]
@@ -45,7 +45,7 @@ class RecurrentState:
         self, call: KernelCall, key: Key, values: Tensor, state: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Run the call; return its output and final state."""
-        kwargs = {**call.kwargs, self.given: state, self.asked: True}
+        kwargs = {**call.kwargs, self.state_argument: state, self.returns_state_argument: True}
         with_state = replace(call, kwargs=kwargs)
         output, left = list(iter_tensors(with_state.run_call(key, values)))[:2]
         return output, left
@@ -55,7 +55,7 @@ class RecurrentState:
 class FasterMapMethods:
     """The shortcuts of one call."""
 
-    carried: RecurrentState | None = None
+    state: RecurrentState | None = None
     batched: bool = False
     channels: Mapping[Key, int] | None = None
     """The axis of channels of each argument that has one; None where they cannot be left out."""
@@ -68,20 +68,22 @@ def find_faster_map_methods(call: KernelCall, values: ValueArgument) -> FasterMa
     with torch.no_grad():
         for attempt in (try_map_from_recurrent_state, try_batched_probes, try_channels_alone):
             try:
-                found = replace(found, **attempt(call, values))
+                found = attempt(found, call, values)
             except Exception:
                 continue
     return found
 
 
-def try_map_from_recurrent_state(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
+def try_map_from_recurrent_state(
+    methods: FasterMapMethods, call: KernelCall, values: ValueArgument
+) -> FasterMapMethods:
     """Test whether two parts in sequence equal the whole, with more features in the second."""
-    if values.shared is None or not values.wide or not values.causal:
-        return {}
+    if values.shared_axis is None or not values.wide or not values.causal:
+        return methods
     named = inspect.signature(inspect.unwrap(call.function)).parameters
     with_state = next((name for name in STATES if name in named and STATES[name] in named), None)
     if with_state is None or call.kwargs.get(with_state) is not None:
-        return {}
+        return methods
     value = call.arguments()[values.key]
     tokens = find_axes_of_size(call, value.shape[values.token])
     whole = call.output_with(values.key, value)
@@ -92,7 +94,7 @@ def try_map_from_recurrent_state(call: KernelCall, values: ValueArgument) -> dic
         carried.run(
             carried.cut_call(call, 0, half), values.key, each.narrow(values.token, 0, half), None
         )
-        for each in (value, torch.cat([value, value], values.shared))
+        for each in (value, torch.cat([value, value], values.shared_axis))
     )
     (axis,) = (
         axis
@@ -103,7 +105,7 @@ def try_map_from_recurrent_state(call: KernelCall, values: ValueArgument) -> dic
     rest = value.narrow(values.token, half, size - half)
     second, _ = carried.run(carried.cut_call(call, half, size), values.key, rest, first[1])
     together = torch.cat([first[0], second], values.token)
-    return {"carried": carried} if are_outputs_close(together, whole) else {}
+    return replace(methods, state=carried) if are_outputs_close(together, whole) else methods
 
 
 def find_axes_of_size(call: KernelCall, size: int, after: int = 1) -> dict[Key, int]:
@@ -115,12 +117,16 @@ def find_axes_of_size(call: KernelCall, size: int, after: int = 1) -> dict[Key, 
     }
 
 
-def try_batched_probes(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
+def try_batched_probes(
+    methods: FasterMapMethods, call: KernelCall, values: ValueArgument
+) -> FasterMapMethods:
     draw = RandomArgument(call.arguments()[values.key])
     parts = [draw(), draw()]
     found = repeat_in_batch(call, 2).output_with(values.key, torch.cat(parts))
     expected = torch.cat([call.output_with(values.key, part) for part in parts])
-    return {"batched": found.shape == expected.shape and are_outputs_close(found, expected)}
+    return replace(
+        methods, batched=found.shape == expected.shape and are_outputs_close(found, expected)
+    )
 
 
 def repeat_in_batch(call: KernelCall, size: int) -> KernelCall:
@@ -133,22 +139,21 @@ def repeat_in_batch(call: KernelCall, size: int) -> KernelCall:
     return call.map_tensors(expand_batch)
 
 
-def try_channels_alone(call: KernelCall, values: ValueArgument) -> dict[str, Any]:
+def try_channels_alone(
+    methods: FasterMapMethods, call: KernelCall, values: ValueArgument
+) -> FasterMapMethods:
     """Test whether every second channel alone gives the same as among all."""
     value = call.arguments()[values.key]
-    if values.shared is not None or value.ndim != 3:
-        return {}
+    if values.shared_axis is not None or value.ndim != 3:
+        return methods
     axis = 3 - values.token
     found = find_axes_of_size(call, value.shape[axis], after=0)
     chosen = range(0, value.shape[axis], 2)
     few = select_channels(call, found, chosen)
     alone = few.output_with(values.key, few.arguments()[values.key])
     expected = call.output_with(values.key, value).index_select(axis, torch.tensor(chosen))
-    return {
-        "channels": found
-        if alone.shape == expected.shape and are_outputs_close(alone, expected)
-        else None
-    }
+    works = alone.shape == expected.shape and are_outputs_close(alone, expected)
+    return replace(methods, channels=found if works else None)
 
 
 def select_channels(call: KernelCall, axes: Mapping[Key, int], chosen: Sequence[int]) -> KernelCall:

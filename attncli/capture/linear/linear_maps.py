@@ -59,12 +59,12 @@ class LinearAttentionMap:
         self.call, self.values, self.shortcuts = call, values, shortcuts
         self.heads = None if heads is None else torch.tensor(heads)
         """The head numbers to compute; None: all."""
-        self.given = self.call.arguments()[values.key]
-        self.tokens = self.given.shape[values.token]
+        self.value_tensor = self.call.arguments()[values.key]
+        self.tokens = self.value_tensor.shape[values.token]
 
     def split_into_heads(self, tensor: Tensor) -> Tensor:
         """Values or outputs as [batch, head, token, feature]."""
-        token, shared = self.values.token, self.values.shared
+        token, shared = self.values.token, self.values.shared_axis
         if shared is None:
             found = tensor.movedim(token, -1)[..., None]
         else:
@@ -74,25 +74,25 @@ class LinearAttentionMap:
 
     def iter_strips(self, rows: int, memory: int) -> Iterator[LinearMapStrip]:
         """All rows in order, so many at a time; whole maps may take `memory` bytes."""
-        if self.shortcuts.carried is not None:
-            return self.iter_strips_from_state(self.shortcuts.carried, rows)
-        heads = self.split_into_heads(self.given).shape[1]
-        size = heads * self.tokens**2 * self.given.element_size()
-        if self.shortcuts.batched and self.values.shared is None and size <= memory:
+        if self.shortcuts.state is not None:
+            return self.iter_strips_from_state(self.shortcuts.state, rows)
+        heads = self.split_into_heads(self.value_tensor).shape[1]
+        size = heads * self.tokens**2 * self.value_tensor.element_size()
+        if self.shortcuts.batched and self.values.shared_axis is None and size <= memory:
             return self.iter_strips_by_columns(rows)
         return self.iter_strips_by_rows(rows)
 
     def iter_strips_from_state(
         self, carried: RecurrentState, rows: int
     ) -> Iterator[LinearMapStrip]:
-        values, shared = self.values, self.values.shared
+        values, shared = self.values, self.values.shared_axis
         assert shared is not None
         state: Tensor | None = None
         for first in range(0, self.tokens, rows):
             last = min(first + rows, self.tokens)
-            shape = list(self.given.shape)
+            shape = list(self.value_tensor.shape)
             shape[values.token], shape[shared] = last - first, last
-            columns = self.given.new_zeros(shape)
+            columns = self.value_tensor.new_zeros(shape)
             place = torch.arange(last - first, device=columns.device)
             columns.movedim((values.token, shared), (0, 1))[place, first + place] = 1.0
             if state is not None:
@@ -107,11 +107,11 @@ class LinearAttentionMap:
     def iter_strips_by_columns(self, rows: int) -> Iterator[LinearMapStrip]:
         """Compute every channel at once, a batch of columns at a time."""
         whole: Tensor | None = None
-        at_once = max(1, min(self.tokens, COLUMNS // self.given.numel()))
-        nothing = self.call.output_with(self.values.key, torch.zeros_like(self.given))
+        at_once = max(1, min(self.tokens, COLUMNS // self.value_tensor.numel()))
+        nothing = self.call.output_with(self.values.key, torch.zeros_like(self.value_tensor))
         for first in range(0, self.tokens, at_once):
             size = min(at_once, self.tokens - first)
-            columns = self.given.new_zeros((size, *self.given.shape[1:]))
+            columns = self.value_tensor.new_zeros((size, *self.value_tensor.shape[1:]))
             place = torch.arange(size, device=columns.device)
             columns.movedim(self.values.token, 1)[place, first + place] = 1.0
             found = repeat_in_batch(self.call, size).output_with(self.values.key, columns) - nothing
@@ -134,11 +134,11 @@ class LinearAttentionMap:
 
     def derivative(self) -> tuple[Callable[[int, int], Tensor], int]:
         """A function that computes [head, row, key] for some rows, and how many rows at a time."""
-        token, shared = self.values.token, self.values.shared
-        shape = list(self.given.shape)
+        token, shared = self.values.token, self.values.shared_axis
+        shape = list(self.value_tensor.shape)
         if shared is not None and self.values.wide:
             shape[shared] = min(ROWS, self.tokens)
-        leaf = self.given.new_zeros(shape).requires_grad_()
+        leaf = self.value_tensor.new_zeros(shape).requires_grad_()
         with torch.enable_grad():
             output = self.call.output_with(self.values.key, leaf)
 
@@ -157,11 +157,11 @@ class LinearAttentionMap:
     def apply_to_values(self, strip: LinearMapStrip) -> Tensor:
         """Apply rows to the values: [head, row, feature]."""
         seen = strip.weights.shape[-1]
-        return strip.weights @ self.split_into_heads(self.given)[0, :, :seen]
+        return strip.weights @ self.split_into_heads(self.value_tensor)[0, :, :seen]
 
     def outputs(self) -> Tensor:
         """The linear part of the output: [head, token, feature], without what zero values give."""
         with torch.no_grad():
-            found = self.call.output_with(self.values.key, self.given)
-            nothing = self.call.output_with(self.values.key, torch.zeros_like(self.given))
+            found = self.call.output_with(self.values.key, self.value_tensor)
+            nothing = self.call.output_with(self.values.key, torch.zeros_like(self.value_tensor))
             return self.split_into_heads(found - nothing)[0]

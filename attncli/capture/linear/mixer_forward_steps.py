@@ -9,7 +9,7 @@ import inspect
 import linecache
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
@@ -32,9 +32,9 @@ ASSIGNED = re.compile(r"\s*(\w+)\s*=[^=]")
 class MixerCodeStep:
     """The part of a forward from one tensor to a later one."""
 
-    taken: int
+    value_place: int
     """Where in the code the values are made."""
-    told: int
+    output_place: int
     """Where in the code the output is made."""
     value: str
     output: str
@@ -50,15 +50,17 @@ class RecordedSteps:
     """One recorded run of a mixer."""
 
     forward: Function
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    args: Args
+    kwargs: Kwargs
     code: CodeType
-    made: dict[int, list[Any]] = field(default_factory=dict)
+    results_by_place: dict[int, list[Any]] = field(default_factory=dict)
     """Results at each place of the code."""
 
     def single_results(self) -> list[tuple[int, Tensor]]:
         """The floating tensors from places with exactly one result, in order."""
-        alone = [(place, found[0]) for place, found in self.made.items() if len(found) == 1]
+        alone = [
+            (place, found[0]) for place, found in self.results_by_place.items() if len(found) == 1
+        ]
         return [
             (place, found)
             for place, found in alone
@@ -68,7 +70,7 @@ class RecordedSteps:
     def build_call(self, step: MixerCodeStep) -> KernelCall | None:
         """The call from one step to the other; None where either has several results, or none."""
         made = dict(self.single_results())
-        if step.taken not in made or step.told not in made:
+        if step.value_place not in made or step.output_place not in made:
             return None
 
         def replay_step(**value: Tensor) -> Tensor:
@@ -77,10 +79,10 @@ class RecordedSteps:
                 try:
                     self.forward(*self.args, **self.kwargs)
                 except StopForward as told:
-                    return told.found
+                    return told.value
             raise RuntimeError("the forward did not come to the same step again")
 
-        return KernelCall(step.name, 0, replay_step, (), {step.value: made[step.taken]})
+        return KernelCall(step.name, 0, replay_step, (), {step.value: made[step.value_place]})
 
 
 class StopForward(Exception):
@@ -88,7 +90,7 @@ class StopForward(Exception):
 
     def __init__(self, value: Tensor) -> None:
         super().__init__()
-        self.found = value
+        self.value = value
 
 
 class CodeTracer(TorchFunctionMode):
@@ -112,7 +114,7 @@ class StepRecorder(CodeTracer):
 
     def __init__(self, seen: RecordedSteps, places: Sequence[int] | None = None) -> None:
         super().__init__(seen.code)
-        self.seen, self.places = seen, places
+        self.run, self.places = seen, places
 
     def __torch_function__(
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
@@ -120,7 +122,7 @@ class StepRecorder(CodeTracer):
         found = func(*args, **(kwargs or {}))
         place = self.place()
         if place is not None and (self.places is None or place in self.places):
-            self.seen.made.setdefault(place, []).append(found)
+            self.run.results_by_place.setdefault(place, []).append(found)
         return found
 
 
@@ -136,9 +138,9 @@ class StepReplayer(CodeTracer):
     ) -> Any:
         found = func(*args, **(kwargs or {}))
         place = self.place()
-        if place == self.step.taken:
+        if place == self.step.value_place:
             return self.instead.to(found.dtype) if found.dtype.itemsize < 4 else self.instead
-        if place == self.step.told:
+        if place == self.step.output_place:
             raise StopForward(to_float32(found))
         return found
 

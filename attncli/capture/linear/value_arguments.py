@@ -28,7 +28,7 @@ class ValueArgument:
     key: Key
     token: int
     """The axis of tokens."""
-    shared: int | None
+    shared_axis: int | None
     """The axis of features that are mixed alike; None where every channel has a map of its own."""
     wide: bool
     """Whether it takes values with any number of such features."""

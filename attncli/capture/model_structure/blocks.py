@@ -48,7 +48,7 @@ class BlockCall:
     """Whether its input depends only on the block before's output and on constants; true where they are one."""
     borrows: bool
     """Whether another argument depends on more earlier states than what the block before returned."""
-    beside: tuple[int, ...]
+    extra_arguments: tuple[int, ...]
     """Extra arguments that depend only on the block before's output and constants: positions among all its tensor arguments."""
     bare: bool
     """Whether it is only an attention: the innermost module around one."""
@@ -245,7 +245,7 @@ def find_second_stream(run: list[ModuleCall]) -> tuple[int, int] | None:
     found = [
         {
             (extra.place, extra.gave[1])
-            for extra in call.beside
+            for extra in call.extra_tensors
             if extra.gave and extra.gave[0] == before.number
         }
         for before, call in pairwise(run)
@@ -268,7 +268,7 @@ def make_block_call(
     """
     joined = before is None or (call.follows is not None and call.follows == before.result)
     last = {before.number} if before else set()
-    others = [extra for extra in call.beside if second is None or extra.place != second[0]]
+    others = [extra for extra in call.extra_tensors if second is None or extra.place != second[0]]
     lone = {extra.place for extra in others if before and origins(extra.sources) <= last}
     return BlockCall(
         layer,
@@ -278,7 +278,7 @@ def make_block_call(
         joined,
         alone=joined or origins(call.takes) == last,
         borrows=len(lone) < len(others),
-        beside=tuple(sorted(lone)),
+        extra_arguments=tuple(sorted(lone)),
         bare=attends[1],
         order=call.number,
         second=second,
@@ -339,7 +339,7 @@ def observe_states(
     following = BlockFollower(stacks)
     batch = 1
 
-    def around_block(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_wrapped_block(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stack, call = following.locate_call(module)
         if call.layer == 0:
             hand_over(stack, 0, find_stream_input(args, kwargs), module)
@@ -355,7 +355,7 @@ def observe_states(
         with torch._C.DisableTorchFunction():  # the observer's own computation is not the model's
             observe(stack.name, state, to_token_layout(hidden, batch, block))
 
-    def around_model(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_wrapped_model(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         nonlocal batch
         batch = 1 if isinstance(module, ForeignModule) else batch_size((args, kwargs))
         following.restart()
@@ -364,7 +364,7 @@ def observe_states(
         return output
 
     with (
-        wrap_forwards([model], around_model),
-        wrap_forwards(unique_blocks(stacks), around_block),
+        wrap_forwards([model], run_wrapped_model),
+        wrap_forwards(unique_blocks(stacks), run_wrapped_block),
     ):
         yield

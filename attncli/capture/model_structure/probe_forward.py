@@ -44,7 +44,7 @@ class ModuleCall:
     """Number of the innermost call whose output this one returns: its own where it changes it."""
     follows: int | None = None
     """`result` of the call whose output is this one's unchanged input."""
-    beside: tuple[ExtraTensor, ...] = ()
+    extra_tensors: tuple[ExtraTensor, ...] = ()
     """Extra tensor arguments that descend from what elements of its list received."""
     two_streams: bool = False
     """Whether it takes and returns a second stream."""
@@ -91,13 +91,13 @@ class ForwardProber:
             for child in module.children()
         }
         self.open: list[ModuleCall] = []
-        self.found = ProbeResult()
-        self.watch = AttentionTracer(self.attended)
+        self.result = ProbeResult()
+        self.watch = AttentionTracer(self.record_attention)
 
-    def attended(self) -> None:
+    def record_attention(self) -> None:
         """Record an attention call."""
-        self.found.attention.append(tuple(self.open))
-        self.found.moments.append(len(self.found.calls))
+        self.result.attention.append(tuple(self.open))
+        self.result.moments.append(len(self.result.calls))
 
     def wrap_forward(
         self,
@@ -107,9 +107,9 @@ class ForwardProber:
         kwargs: Kwargs,
     ) -> Any:
         """Wrap one call of any module."""
-        self.found.ran.add(module)
+        self.result.ran.add(module)
         container = self.containers.get(module)
-        call = ModuleCall(module, self.names[module], len(self.found.calls), container)
+        call = ModuleCall(module, self.names[module], len(self.result.calls), container)
         self.open.append(call)
         if container is not None:
             self.enter(call, find_stream_input(args, kwargs), list(iter_tensors((args, kwargs))))
@@ -127,17 +127,17 @@ class ForwardProber:
         self, call: ModuleCall, stream: torch.Tensor | None, states: list[torch.Tensor]
     ) -> None:
         """Record the call, and which calls its stream and other arguments come from."""
-        self.found.calls.append(call)
+        self.result.calls.append(call)
         if stream is None:
             return
-        call.beside = tuple(
+        call.extra_tensors = tuple(
             ExtraTensor(place, trace.sources, trace.gave)
             for place, tensor in enumerate(states)
             if tensor is not stream and tensor.is_floating_point()
             if (trace := self.watch.find_trace(tensor)) and call.container in trace.lists
         )
         trace = self.watch.find_trace(stream)
-        call.follows = trace.left if trace else None
+        call.follows = trace.returned_by if trace else None
         before = trace.lists if trace else frozenset[str]()
         call.takes = trace.sources if trace else frozenset()
         self.watch.mark_activations(
@@ -154,7 +154,7 @@ class ForwardProber:
                 self.watch.attach_trace(result, known._replace(gave=(call.number, place)))
         if stream is not None:
             trace = self.watch.find_trace(stream)
-            inner = trace.left if trace else None
+            inner = trace.returned_by if trace else None
             call.result = call.number if inner is None or inner < call.number else inner
             lists = trace.lists if trace else frozenset[str]()
             call.made_of = trace.sources if trace else frozenset()
@@ -171,4 +171,4 @@ def probe_forward(model: nn.Module, inputs: Inputs) -> ProbeResult:
     prober.watch.mark_activations(aliases)
     with torch.no_grad(), wrap_forwards(prober.names, prober.wrap_forward), prober.watch:
         model(**aliases)
-    return prober.found
+    return prober.result

@@ -34,7 +34,7 @@ def stream_input_position(args: Args, kwargs: Kwargs) -> int | str | None:
 
 def replace_argument(
     args: Args, kwargs: Kwargs, old: torch.Tensor, new: torch.Tensor
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+) -> tuple[Args, Kwargs]:
     """Replace a tensor in the arguments wherever it occurs: some blocks take their stream as query, key and value."""
     return (
         tuple(new if value is old else value for value in args),
@@ -70,15 +70,15 @@ def find_second_stream_input(args: Args) -> torch.Tensor | None:
     return second if alike else None
 
 
-def find_second_stream_output(output: Any) -> torch.Tensor | None:
+def find_second_stream_output(output: object) -> torch.Tensor | None:
     """The possible second stream among a block's results."""
     return find_second_stream_input(output) if isinstance(output, tuple) else None
 
 
-def select_tensor_at(place: int, values: Any) -> torch.Tensor | None:
+def select_tensor_at(place: int, values: object) -> torch.Tensor | None:
     """The tensor at a position among all that a block takes or returns."""
     return next(islice(iter_tensors(values), place, None), None)
 
 
-def is_stream(value: Any) -> bool:
+def is_stream(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim >= 2

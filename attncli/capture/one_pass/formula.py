@@ -1,7 +1,7 @@
 """What a call of the attention interface makes of its scores: their scale and cap, masks, biases and sinks."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -46,13 +46,13 @@ def read_formula(call: EagerCall) -> Formula:
     )
 
 
-def read_sinks(sinks: Any, heads: int) -> Tensor:
+def read_sinks(sinks: Tensor | None, heads: int) -> Tensor:
     if not isinstance(sinks, Tensor) or sinks.numel() != heads:
         raise NotCovered("sinks of another shape")
     return sinks.detach().flatten().float().contiguous()
 
 
-def is_bias(bias: Any, call: EagerCall) -> bool:
+def is_bias(bias: Tensor | None, call: EagerCall) -> bool:
     """Whether this is [batch or 1, head or 1, query or 1, key] of floats."""
     if not isinstance(bias, Tensor) or bias.dim() != 4 or not bias.dtype.is_floating_point:
         return False

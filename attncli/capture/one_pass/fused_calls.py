@@ -73,7 +73,7 @@ def attend_in_fused_calls(
     results.write_sizes(call)
     for name in request.rows:
         results.rows[ROWS.index(name)] = found[name]
-    for number, offset in enumerate(request.listed, len(ROWS)):
+    for number, offset in enumerate(request.listed_offsets, len(ROWS)):
         results.rows[number] = weights_of_pairs(place - offset)
     return results
 

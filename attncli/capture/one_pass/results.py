@@ -46,7 +46,7 @@ class Results(NamedTuple):
         doubles = floats.double()
         return cls(
             floats.new_empty(batch, queries, heads, width),
-            floats.new_full((len(ROWS) + len(request.listed), *lead, queries), nan),
+            floats.new_full((len(ROWS) + len(request.listed_offsets), *lead, queries), nan),
             doubles.new_zeros(*lead, call.keys if request.columns else 0),
             doubles.new_zeros(*lead, offsets if request.offsets else 0),
             floats.new_zeros(3, *lead),
@@ -64,7 +64,7 @@ class Results(NamedTuple):
         """Correct what counts hidden keys, where a bias hid them."""
         part, keys = slice(start, stop), visible.shape[-1]
         self.rows[ROWS.index("small")][..., part] -= (~visible).sum(dim=-1).float()
-        for number, offset in enumerate(request.listed, len(ROWS)):
+        for number, offset in enumerate(request.listed_offsets, len(ROWS)):
             key = (torch.arange(start, stop) - offset).clamp(0, keys - 1)
             shown = visible.gather(-1, key[:, None].expand(*visible.shape[:3], 1))[..., 0]
             self.rows[number][..., part] = self.rows[number][..., part].masked_fill(~shown, nan)

@@ -43,7 +43,7 @@ def find_stream_mixings(
     products = StreamMixingProducts(modules)
     with torch.no_grad(), wrap_forwards(modules, products.wrap_forward), products:
         model(**inputs)
-    return products.found
+    return products.mixings
 
 
 class StreamMixingProducts(TorchFunctionMode):
@@ -52,7 +52,7 @@ class StreamMixingProducts(TorchFunctionMode):
     def __init__(self, modules: Mapping[nn.Module, str]) -> None:
         super().__init__()
         self.modules = modules
-        self.found: list[StreamMixing] = []
+        self.mixings: list[StreamMixing] = []
         self.streams: Tensor | None = None
         """The input of the latest module, until it is multiplied."""
 
@@ -61,7 +61,7 @@ class StreamMixingProducts(TorchFunctionMode):
         stream = find_stream_input(args, kwargs)
         if stream is not None and stream.ndim == 4:
             self.streams = stream
-            self.found.append(StreamMixing(self.modules[module], None))
+            self.mixings.append(StreamMixing(self.modules[module], None))
         return output
 
     def __torch_function__(
@@ -69,7 +69,7 @@ class StreamMixingProducts(TorchFunctionMode):
     ) -> Any:
         if func in PRODUCTS and self.streams is not None and is_stream_mixing(args, self.streams):
             matrix = args[0].detach().double().cpu().flatten(0, 1)
-            self.found[-1] = self.found[-1]._replace(matrix=matrix)
+            self.mixings[-1] = self.mixings[-1]._replace(matrix=matrix)
             self.streams = None
         return func(*args, **(kwargs or {}))
 
@@ -93,22 +93,22 @@ class BlockStreamMixing(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.given: Tensor | None = None
+        self.mixing_input: Tensor | None = None
         self.mixing: set[nn.Module] = set()
         """The blocks that do."""
         self.block: nn.Module | None = None
 
     def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
-        self.given, self.block = find_stream_input(args, kwargs), module
+        self.mixing_input, self.block = find_stream_input(args, kwargs), module
         try:
             return forward(*args, **kwargs)
         finally:
-            self.given = self.block = None
+            self.mixing_input = self.block = None
 
     def __torch_function__(
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Any:
-        streams = self.given
+        streams = self.mixing_input
         if (
             func in PRODUCTS
             and streams is not None

@@ -48,8 +48,8 @@ class TokenMixer:
 class ModuleInputs:
     """The inputs of a module."""
 
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    args: Args
+    kwargs: Kwargs
 
 
 def find_mixers(

@@ -26,6 +26,7 @@ from attncli.capture.saved_maps.third_party_maps import ExternalMaps, refuse_mis
 from attncli.capture.strips.attention_sites import SELF
 from attncli.errors import InputError, format_count
 from attncli.io.safetensors_arrays import StoredArrays
+from attncli.records import JsonObject
 from attncli.tolerances import SAVED_HIDDEN_WEIGHT, SAVED_ROW_SUM
 
 ELEMENTS = 2**22
@@ -96,9 +97,9 @@ class MapFile:
                 )
 
     @property
-    def model(self) -> dict[str, Any]:
+    def model(self) -> JsonObject:
         """The metadata's description of the model."""
-        found: dict[str, Any] = self.read_metadata("model")
+        found: JsonObject = self.read_metadata("model")
         return found
 
     @property
@@ -178,10 +179,10 @@ class MapFile:
     def visible_keys(self, saved: SavedMap, start: int, stop: int) -> Tensor | None:
         name = visible_tensor_name(saved.name)
         if name in self.names:
-            said = self.file.read_block(name, start, stop)
-            if not np.isfinite(said).all():
+            numbers = self.file.read_block(name, start, stop)
+            if not np.isfinite(numbers).all():
                 raise InputError(f"{self.path}: {name} holds what is neither 1 nor 0.")
-            return torch.from_numpy(said != 0)[None, None]
+            return torch.from_numpy(numbers != 0)[None, None]
         if saved.causal:
             return make_causal_visibility(start, stop, saved.shape[2])[None, None]
         return None
@@ -196,7 +197,7 @@ class MapFile:
             wrong = ~((sums <= total + SAVED_ROW_SUM.of()) & (weights.amin(dim=-1) >= 0.0))
         if bool(wrong.any()):
             head, row = wrong.nonzero()[0].tolist()
-            called = saved.name if self.own is None else self.own.saved_name(saved.name)
+            called = saved.name if self.own is None else self.own.find_saved_name(saved.name)
             raise InputError(
                 f"{self.path}: row {start + row} of head {saved.heads[head]} in {called} is no attention: "
                 f"it sums to {float(sums[head, row]):.4g}, or has a negative weight."
@@ -233,7 +234,7 @@ def make_causal_visibility(start: int, stop: int, keys: int) -> Tensor:
     return torch.arange(keys) <= torch.arange(start, stop)[:, None]
 
 
-def to_tensor(weights: NDArray[Any]) -> Tensor:
+def to_tensor(weights: NDArray[np.generic]) -> Tensor:
     """Keep float64, convert everything else to float32."""
     wide = weights.dtype == np.float64
     return torch.from_numpy(weights if wide else weights.astype(np.float32))

@@ -14,8 +14,9 @@ encoder-decoder; arrays with the names of `--save-maps` keep these.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from attncli.capture.saved_maps.map_names import NAME
@@ -97,7 +98,7 @@ class ExternalMaps:
     def require_readable(self, name: str) -> None:
         self.arrays.require_readable(self.places[name].array)
 
-    def read_block(self, name: str, start: int, stop: int, axis: int = 0) -> NDArray[Any]:
+    def read_block(self, name: str, start: int, stop: int, axis: int = 0) -> NDArray[np.generic]:
         """Read entries `start` to `stop` of an axis, and all of the others."""
         place = self.places[name]
         if not place.one_head:
@@ -106,7 +107,7 @@ class ExternalMaps:
             return self.arrays.read_block(place.array, 0, place.shape[1], 0, place.lead)[None]
         return self.arrays.read_block(place.array, start, stop, axis - 1, place.lead)[None]
 
-    def saved_name(self, name: str) -> str:
+    def find_saved_name(self, name: str) -> str:
         """The name of a map as the other program saved it."""
         place = self.places[name]
         return f"{place.array}, read as [{', '.join(place.axes)}],"

@@ -7,7 +7,7 @@ costs no more than its width.
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from attncli.capture.strips.masks import RowwiseMask, visible_keys, visible_span
 from attncli.capture.strips.softmax_inputs import LastSoftmax
 from attncli.errors import InputError
+from attncli.forward_types import Kwargs
 
 if TYPE_CHECKING:
     from attncli.capture.strips.map_statistics import MapStatistics
@@ -59,7 +60,7 @@ class Strip(NamedTuple):
     """The sum of a row, up to a learned sink; not 1 where one map is subtracted from another."""
     sides: MapOperands | None = None
     """The map's query and key, not copied; None where these were not seen."""
-    applied: Tensor | None = None
+    signed_map: Tensor | None = None
     """[batch, head, query, key]: the map of a linear layer, of both signs; `weights` are |A_ij| / Σ_j |A_ij| then."""
     statistics: "MapStatistics | None" = None
     """What the whole map comes to, where that was asked for instead of its weights, which are nan then; else what the
@@ -172,7 +173,7 @@ NARROW = 16
 
 class StripArguments(NamedTuple):
     tensors: tuple[Tensor, Tensor, Tensor, Tensor | None]
-    keywords: Mapping[str, Any]
+    keywords: Kwargs
     first_key: int
     visible: Tensor | None
 
@@ -185,7 +186,7 @@ class EagerCall(NamedTuple):
     key: Tensor
     value: Tensor
     mask: Tensor | None
-    keywords: Mapping[str, Any]
+    keywords: Kwargs
 
     def once_more(self) -> "EagerCall":
         """The same call with few features of the values, so that their product costs less in repeated rounds."""

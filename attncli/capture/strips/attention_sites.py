@@ -101,7 +101,7 @@ class SiteNamer:
 
     def restart(self) -> None:
         """Restart the counts for a new forward pass."""
-        self.seen: Counter[tuple[str, str]] = Counter()
+        self.call_counts: Counter[tuple[str, str]] = Counter()
         """Attentions seen in each stack, by kind."""
         self.runs: Counter[str] = Counter()
         """Runs of each list element."""
@@ -124,7 +124,10 @@ class SiteNamer:
         if run > 0 and run == before:
             times += 1
         else:
-            running, self.seen[stack, kind] = self.seen[stack, kind], self.seen[stack, kind] + 1
+            running, self.call_counts[stack, kind] = (
+                self.call_counts[stack, kind],
+                self.call_counts[stack, kind] + 1,
+            )
             own = self.own_index(name, family)
             layer = running if own is None or name in self.latest else own
             times = 1

@@ -24,7 +24,7 @@ WHOLE_BELOW = 2**20
 class RowwiseMask(torch.Tensor):
     """An additive mask [batch, 1, query, key] that is evaluated a strip at a time."""
 
-    made: torch.Tensor | None
+    mask: torch.Tensor | None
     make: Rows
 
     @staticmethod
@@ -35,19 +35,19 @@ class RowwiseMask(torch.Tensor):
             cls, shape, dtype=dtype, device=device
         )
         mask.make = make
-        mask.made = None
+        mask.mask = None
         return mask
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     def rows(self, start: int, stop: int) -> torch.Tensor:
-        return self.make(start, stop) if self.made is None else self.made[:, :, start:stop]
+        return self.make(start, stop) if self.mask is None else self.mask[:, :, start:stop]
 
     def materialise(self) -> torch.Tensor:
         """Materialise the mask; from now on this tensor is read, as the model may write to it."""
-        if self.made is None:
-            self.made = self.make(0, self.shape[2])
-        return self.made
+        if self.mask is None:
+            self.mask = self.make(0, self.shape[2])
+        return self.mask
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -78,7 +78,7 @@ def is_full_slice(
 
 
 def make_rowwise_mask(
-    batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0, **kwargs: Any
+    batch_size: int, q_length: int, kv_length: int, q_offset: int | Tensor = 0, **kwargs: Any
 ) -> torch.Tensor | None:
     """Make the mask that transformers' eager attention would get, row by row where it is large."""
     if q_length * kv_length < WHOLE_BELOW or not isinstance(q_offset, int):

@@ -77,9 +77,9 @@ def gate_by_heads(gate: Tensor, context: Tensor) -> Tensor | None:
 class SigmoidTracker(TorchFunctionMode):
     """Remembers the results of sigmoids."""
 
-    def __init__(self, kept: deque[Tensor]) -> None:
+    def __init__(self, sigmoids: deque[Tensor]) -> None:
         super().__init__()
-        self.kept = kept
+        self.sigmoids = sigmoids
 
     def __torch_function__(
         self,
@@ -90,7 +90,7 @@ class SigmoidTracker(TorchFunctionMode):
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         if func in SIGMOIDS:
-            self.kept.append(result)
+            self.sigmoids.append(result)
         return result
 
 

@@ -5,11 +5,11 @@ Names are not used. Where outputs are gated, mixed or normed before, no layer is
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import ProcessGroup
 from transformers.pytorch_utils import Conv1D
 
 from attncli.capture.forward_wrappers import hook_forwards
@@ -25,8 +25,8 @@ Found = Callable[[AttentionSite, Tensor, Tensor], None]
 class OutputProjections:
     """Collects the outputs of one attention at a time until a linear layer takes them."""
 
-    def __init__(self, observe: Found, group: Any = None) -> None:
-        self.found = observe
+    def __init__(self, observe: Found, group: ProcessGroup | None = None) -> None:
+        self.observer = observe
         self.group = group
         """The processes that share heads and layers."""
         self.site: AttentionSite | None = None
@@ -56,10 +56,10 @@ class OutputProjections:
             return
         if torch.equal(outputs.reshape(own.shape), own.to(outputs.dtype)):
             site, self.site, self.context = self.site, None, None
-            self.found(site, context, split_weights_by_head(module, context.shape[2]))
+            self.observer(site, context, split_weights_by_head(module, context.shape[2]))
 
 
-def local_heads(value: Tensor, context: Tensor, group: Any) -> Tensor:
+def local_heads(value: Tensor, context: Tensor, group: ProcessGroup | None) -> Tensor:
     """The heads that this process computes, if its layer takes these alone."""
     width, size = context.shape[2] * context.shape[3], dist.get_world_size(group)
     if value.shape[-1] * size != width:

@@ -54,7 +54,7 @@ class PendingMap:
     visible: Tensor | None
     """The keys that its scores leave visible."""
     scores: Tensor | None
-    held: list[ReferenceType[Tensor]]
+    references: list[ReferenceType[Tensor]]
     """Weak references to the tensors that are this map."""
     used: bool = False
     """Whether any function has used it."""
@@ -69,7 +69,7 @@ class SoftmaxCapture(TorchFunctionMode):
 
     def __init__(self, model: nn.Module, observe: Found, memory: int) -> None:
         super().__init__()
-        self.found = observe
+        self.observer = observe
         self.memory = memory
         self.running: list[nn.Module] = []
         self.keys: list[set[int]] = []
@@ -168,7 +168,7 @@ class SoftmaxCapture(TorchFunctionMode):
     def mark_map(self, tensor: Tensor, number: int) -> None:
         """Mark the tensor as this map."""
         setattr(tensor, MARK, number)
-        self.pending[number].held.append(ref(tensor))
+        self.pending[number].references.append(ref(tensor))
 
     def follow_function(self, func: Function, args: Args, kwargs: Kwargs, result: Any) -> None:
         """Follow pending maps: views and copies keep the mark, a product with values claims the map.
@@ -205,7 +205,7 @@ class SoftmaxCapture(TorchFunctionMode):
 
     def emit_strip(self, strip: Strip) -> bool:
         self.attended.add(self.running[-1])
-        return self.found(self.running[-1], strip)
+        return self.observer(self.running[-1], strip)
 
     def emit_whole_map(self, strip: Strip) -> None:
         """Emit a map in one piece, as often as the observer requests it."""
@@ -241,7 +241,7 @@ def is_named_attention(name: str, module: nn.Module) -> bool:
 def is_referenced(pending: PendingMap) -> bool:
     """Whether any tensor still refers to it besides the reference here."""
     del pending.weights, pending.visible, pending.scores
-    return any(tensor() is not None for tensor in pending.held)
+    return any(tensor() is not None for tensor in pending.references)
 
 
 def is_masking(func: Function, args: Args, result: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import ProcessGroup
 
 from attncli.capture.strips.attention_interface import Strip
 from attncli.errors import InputError
@@ -23,7 +24,7 @@ def tensor_parallel_group(model: nn.Module) -> Any:
     return None
 
 
-def gather_heads(strip: Strip, module: nn.Module, group: Any) -> Strip:
+def gather_heads(strip: Strip, module: nn.Module, group: ProcessGroup | None) -> Strip:
     """Gather the strips of all processes' heads into one."""
     own, size = strip.weights.shape[1], dist.get_world_size(group)
     heads = config_head_count(module)
@@ -54,7 +55,7 @@ def config_head_count(module: nn.Module) -> int:
     return found if isinstance(found, int) else 0
 
 
-def gather_along(tensor: Tensor, dim: int, group: Any) -> Tensor:
+def gather_along(tensor: Tensor, dim: int, group: ProcessGroup | None) -> Tensor:
     """Concatenate the processes' parts along one dimension, in the order of their ranks."""
     mine = tensor.contiguous()
     parts = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]

@@ -115,7 +115,7 @@ class CountedKeys:
 
     def __init__(self, queries: int, keys: int) -> None:
         self.queries, self.keys = queries, keys
-        self.seen: list[Tensor] = []
+        self.counts: list[Tensor] = []
         self.spans = RowSpans(queries, keys)
         self.sees_first: list[Tensor] = []
         self.per_key = self.per_offset = torch.zeros((), dtype=torch.float64)
@@ -130,13 +130,13 @@ class CountedKeys:
         after = self.queries - start - sums.shape[-1] + self.keys - 1
         self.per_offset = self.per_offset + torch.nn.functional.pad(sums, (start, after))
         self.per_key = self.per_key + visible.sum(dim=-2).double()
-        self.seen.append(visible.sum(dim=-1))
+        self.counts.append(visible.sum(dim=-1))
         self.spans.add(visible, start)
         self.sees_first.append(visible[..., 0])
         return visible
 
     def visible(self) -> VisibleKeys:
-        seen = torch.cat(self.seen, dim=-1).float()
+        seen = torch.cat(self.counts, dim=-1).float()
         sees_first = torch.cat(self.sees_first, dim=-1)
         return VisibleKeys(seen, sees_first, self.per_key, self.per_offset, self.spans.contiguous())
 

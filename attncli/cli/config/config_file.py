@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import UsageError
+from attncli.records import Facts
 
 HEADER = re.compile(r"\s*+(\[[^\[\]]++\])\s*+(?:#.*)?")
 NAME = r"""(?:[\w-]++|"[^"]*+"|'[^']*+')"""
@@ -23,7 +24,7 @@ class ConfigFile:
     """The settings in a configuration file."""
 
     path: Path
-    values: Mapping[str, Any]
+    values: Facts
     lines: Mapping[Keys, int]
     """Where keys and tables begin."""
     prefix: Keys

@@ -99,7 +99,7 @@ def make_model_reader(by: str, pair: tuple[str | Report, str | Report], how: Run
         resolve_source(one, words[0].replace("-", "_"))
 
     def measure_model(model: str) -> Report:
-        how.doing(f"{words[0]} {model}")
+        how.show_status(f"{words[0]} {model}")
         return run_command_for_report([words[0], model, *words[1:]], how.settings)
 
     return measure_model

@@ -43,7 +43,9 @@ def measure_attribution(
     require_same_token_position(token, texts)
 
     def attribute_input(place: int, text: ModelInput) -> tuple[AttributedText, bool]:
-        return subject.read(text, lambda model, given: attribute_text(model, given, token, request))
+        return subject.read(
+            text, lambda model, model_input: attribute_text(model, model_input, token, request)
+        )
 
     identity = subject.checkpoint.identity
     read = apply_to_texts(
@@ -119,9 +121,9 @@ def attribute_text(
         return numbers
     with run_in_model_precision(subject.body):
         found = compute_relevance(subject, text, position, request)
-    name, score = found.explained
+    name, score = found.score
     return numbers._replace(
-        relevance=tuple(found.own), of_source=tuple(found.source), score=score, explained=name
+        relevance=tuple(found.own), of_source=tuple(found.source), score=score, score_name=name
     )
 
 
@@ -131,8 +133,8 @@ def build_attributed_text(
     return AttributedText(
         position,
         origin.shares.double().tolist(),
-        origin.rolled.attention.tolist(),
-        origin.rolled.even.tolist(),
+        origin.rollout.attention.tolist(),
+        origin.rollout.even.tolist(),
         of_constants,
         error,
     )

@@ -28,14 +28,14 @@ class RelevanceRequest:
 
     target: str
     """`state`, `top`, a class or a token of the vocabulary."""
-    proved: frozenset[AttentionSite]
+    verified_sites: frozenset[AttentionSite]
     """The attentions that the model is known to have."""
 
 
 class Relevance(NamedTuple):
     """Relevance of the tokens of one text."""
 
-    explained: TargetScore
+    score: TargetScore
     own: list[float]
     """Relevance of each token of the attending stack, minus the identity that relevance starts
     from."""
@@ -69,7 +69,7 @@ def compute_relevance(
         observe_states(subject.body, subject.stacks, keep_last),
     ):
         output = model(**text.kwargs)
-        refuse_incomplete_maps(attention_maps, request.proved)
+        refuse_incomplete_maps(attention_maps, request.verified_sites)
         state = last[0][position]
         explained, score = select_score(subject.checkpoint, request.target, output, state, position)
         gradients = torch.autograd.grad(

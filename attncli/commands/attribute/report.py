@@ -83,7 +83,7 @@ class AttributedText(NamedTuple):
     of_source: tuple[float, ...] = ()
     """Of every token that the encoder has read."""
     score: float = math.nan
-    explained: str = ""
+    score_name: str = ""
     """Name of the explained score."""
 
 
@@ -118,8 +118,10 @@ def build_token_rows(chosen: ChosenToken, texts: Sequence[AttributedText]) -> It
         }
         if texts[0].relevance:
             numbers = {**numbers, RELEVANCE: ([one.relevance[place] for one in texts], {})}
-        for metric, (values, beside) in numbers.items():
-            yield summarize_values(metric, "1", values, "", {**keys, **beside}, variant=chosen.name)
+        for metric, (values, extra_keys) in numbers.items():
+            yield summarize_values(
+                metric, "1", values, "", {**keys, **extra_keys}, variant=chosen.name
+            )
 
 
 def mark_rows_of_largest_shares(rows: Iterator[Row], top: int | None) -> Iterator[Row]:
@@ -165,7 +167,7 @@ def describe_relevance(
     chosen: ChosenToken, texts: Sequence[AttributedText], rows: Sequence[Row]
 ) -> str:
     """Describe the explained score and the tokens with the largest relevance."""
-    names = sorted({one.explained for one in texts})
+    names = sorted({one.score_name for one in texts})
     score = mean([one.score for one in texts])
     what = names[0] if len(names) == 1 else "the top of each text"
     heading = f"Relevance for {what} ({score:.4g})"

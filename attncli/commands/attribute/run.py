@@ -105,8 +105,8 @@ def report_memory_estimate(
     gradients of each layer."""
     body = subject.checkpoint.body
     size = next(body.parameters()).dtype.itemsize
-    maps = MAPS_KEPT * len(request.proved) * heads * tokens**2 * size
+    maps = MAPS_KEPT * len(request.verified_sites) * heads * tokens**2 * size
     states = len(subject.stacks) * len(subject.stack.calls) * estimate_run_memory(body, tokens, 0)
-    what = f"relevance keeps the maps of {format_count(len(request.proved), 'attention')} with their gradients"
+    what = f"relevance keeps the maps of {format_count(len(request.verified_sites), 'attention')} with their gradients"
     require_memory(maps + states, what, "cut the text with `tokens`")
     say(f"{what}: about {(maps + states) / 1e6:.3g} MB")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -24,7 +24,7 @@ class TargetScore(NamedTuple):
 
 
 def select_score(
-    checkpoint: LoadedModel, target: str, output: Any, state: Tensor, position: int
+    checkpoint: LoadedModel, target: str, output: object, state: Tensor, position: int
 ) -> tuple[TargetScore, Tensor]:
     """The number itself too, to be differentiated."""
     if target == STATE:
@@ -37,7 +37,7 @@ def select_score(
     return TargetScore(target_name(checkpoint, index, classes), float(score)), score
 
 
-def select_logits(output: Any, position: int) -> Tensor:
+def select_logits(output: object, position: int) -> Tensor:
     """Select the logits of a text [1, class], or those at a position [1, token, class]."""
     logits = getattr(output, "logits", None)
     if not isinstance(logits, Tensor) or logits.dim() not in (2, 3) or len(logits) != 1:

@@ -1,13 +1,10 @@
 """The report of how many paths each length has."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from attncli.analysis.paths.path_count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import OWN_METRICS
 from attncli.maths.path_counts import compute_length_shares, count_paths_by_length, log10_of_integer
 from attncli.progress import Progress, ignore_progress
-from attncli.records import Report, View
+from attncli.records import Facts, Report, View
 
 NAMES = ("path_count", "log10_path_count", "path_count_share")
 
@@ -16,7 +13,7 @@ def count_paths(
     layers: int,
     heads: int,
     skip: bool,
-    source: Mapping[str, Any],
+    source: Facts,
     progress: Progress = ignore_progress,
 ) -> Report:
     """The number of paths of each length, from sizes alone."""

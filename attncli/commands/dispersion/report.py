@@ -7,7 +7,6 @@ With bounded logits no head stays sharp: its largest weight must fall as 1/n and
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,17 @@ from attncli.metrics.attention import ATTENTION
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.progress import Progress, ignore_progress
-from attncli.records import NOT_APPLICABLE, UNIFORM, Definition, Finding, Report, Row, Scalar, View
+from attncli.records import (
+    NOT_APPLICABLE,
+    UNIFORM,
+    Definition,
+    Finding,
+    Report,
+    Row,
+    RowPlace,
+    Scalar,
+    View,
+)
 
 TOKENS = "tokens"
 """The key of the length."""
@@ -105,7 +114,7 @@ def build_slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
     first = group[0]
     name, unit = first.metric + SLOPE, slope_definition(first.metric).unit
     where = {key: v for key, v in first.keys.items() if key in first.coordinates and key != TOKENS}
-    at: dict[str, Any] = {"layer": first.layer, "head": first.head}
+    at: RowPlace = {"layer": first.layer, "head": first.head}
     curves = [list(row.each) or ([] if row.value is None else [row.value]) for row in group]
     if len(group) < len(places) or any(not curve for curve in curves):
         note = next((row.note for row in group if row.value is None), None)

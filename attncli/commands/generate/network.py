@@ -49,7 +49,7 @@ def generate_network(
     from attncli.resource_limits import require_memory
 
     source = GeneratedNetwork(build_network_spec(network), validate_seed(seed))
-    variant = next(iter(switches.chosen())) if switches.is_any_switch_set else "paper"
+    variant = next(iter(switches.choose_variants())) if switches.is_any_switch_set else "paper"
     require_tensor_file(output)
     spec = source.spec
     size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width

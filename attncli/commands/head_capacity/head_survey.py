@@ -150,7 +150,7 @@ def iterate_maps(
     texts: Sequence[ModelInput],
 ) -> Iterator[Maps]:
     """Yield the maps of one text after the other, and record how they change from one to the next."""
-    before: Mapping[str, NDArray[Any]] = {}
+    before: Mapping[str, NDArray[np.generic]] = {}
     for text in texts:
         found = capture_maps(subject, sites, text.kwargs)
         seen.windows |= found.windows
@@ -160,11 +160,16 @@ def iterate_maps(
                 continue
             moved = seen.changes.setdefault((what, name), [])
             moved.append(total_variation_of_maps(before[name], now[name]))
-        yield {site: (maps, found.kept.visible.get(site)) for site, maps in found.maps.items()}
+        yield {
+            site: (maps, found.collected_maps.visible.get(site))
+            for site, maps in found.maps.items()
+        }
         before = now
 
 
-def total_variation_of_maps(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
+def total_variation_of_maps(
+    first: NDArray[np.generic], second: NDArray[np.generic]
+) -> NDArray[np.float64]:
     """Of each head the mean over its queries of ½ Σ_j |A_ij - A'_ij|, a head at a time."""
     return np.array(
         [0.5 * np.abs(a - b).sum(axis=1).mean() for a, b in zip(first, second, strict=True)]

@@ -35,7 +35,7 @@ class RandomPatterns:
     request: FitRequest
     methods: Sequence[str]
     seeds: Sequence[int]
-    found: dict[tuple[int, bool, int, int], tuple[csr_array, FitAttempt]] = field(
+    fits: dict[tuple[int, bool, int, int], tuple[csr_array, FitAttempt]] = field(
         default_factory=dict
     )
 
@@ -51,12 +51,12 @@ class RandomPatterns:
     ) -> tuple[csr_array, FitAttempt]:
         """A pattern and its queries and keys at width d."""
         place = d, causal, k, seed
-        if place not in self.found:
+        if place not in self.fits:
             rng = np.random.default_rng([seed, k])
             target = build_pattern(f"random:k={k}", self.length, rng, causal)
             request = replace(self.request.at_width(d), causal=causal)
-            self.found[place] = target, fit_queries_and_keys(target, self.methods, request, [seed])
-        return self.found[place]
+            self.fits[place] = target, fit_queries_and_keys(target, self.methods, request, [seed])
+        return self.fits[place]
 
     def shares(self, head: Head) -> dict[int, float]:
         """Keys in a row → share of patterns shown; sizes after the first with share 0 are omitted."""
@@ -82,7 +82,7 @@ class RandomPatterns:
 
 
 def head_dtype(head: Head) -> str:
-    return STORED.get(str(head.described["dtype"]), "float32")
+    return STORED.get(str(head.description["dtype"]), "float32")
 
 
 def most_keys_always_reached(shares: Mapping[int, float]) -> int:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from statistics import fmean, median
-from typing import Any
 
 from attncli.analysis.statistics import (
     confidence_interval_of_row,
@@ -19,7 +18,7 @@ from attncli.commands.head_capacity.required_width_and_scale import OWN_MAP_METR
 from attncli.errors import format_count
 from attncli.maths.number_format import format_approximately, format_number, format_with_deviation
 from attncli.maths.significance import estimate_share_deviation, standard_deviation
-from attncli.records import RANDOM, SHUFFLED, Definition, Finding, Row, Scalar, View
+from attncli.records import RANDOM, SHUFFLED, Definition, Finding, Row, RowPlace, Scalar, View
 
 SURVEY_METRICS: Mapping[str, Definition] = {
     "d": Definition("features", "Query and key width that the head has."),
@@ -57,7 +56,7 @@ class HeadCapacity:
     keys: Mapping[str, Scalar]
     own: MapRequirements | str
     """Requirements of its map on the first text; or why there are none."""
-    shown: "ReachableShares | str"
+    reachable_shares: "ReachableShares | str"
     changes: Sequence[float]
     """Total variation between its maps on each text and the next."""
     nulls: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -68,7 +67,7 @@ class HeadCapacity:
         controls = {name: fmean(values) for name, values in self.nulls.items() if values}
         found = list(self.changes)
         keys = {**self.keys, **(controls if found else {})}
-        place: dict[str, Any] = {"layer": self.layer, "head": self.head}
+        place: RowPlace = {"layer": self.layer, "head": self.head}
         yield summarize_values("input_dependence", "1", found, NEEDS_TWO, keys, **place)
 
     def row(self, metric: str, value: float | None, note: str | None = None) -> Row:
@@ -86,14 +85,14 @@ class HeadCapacity:
 
     def reachable_share_rows(self) -> Iterator[Row]:
         """The head's width, and how many random patterns it shows."""
-        if isinstance(self.shown, str):
-            yield self.row("d", None, self.shown)
-            yield self.row("capacity_k", None, self.shown)
+        if isinstance(self.reachable_shares, str):
+            yield self.row("d", None, self.reachable_shares)
+            yield self.row("capacity_k", None, self.reachable_shares)
             return
-        yield self.row("d", self.shown.d)
-        for k, share in self.shown.shares.items():
-            keys = {**self.keys, "keys_per_row": k, "dtype": self.shown.dtype}
-            unit, draws = SURVEY_METRICS["capacity"].unit, self.shown.draws
+        yield self.row("d", self.reachable_shares.d)
+        for k, share in self.reachable_shares.shares.items():
+            keys = {**self.keys, "keys_per_row": k, "dtype": self.reachable_shares.dtype}
+            unit, draws = SURVEY_METRICS["capacity"].unit, self.reachable_shares.draws
             deviation = estimate_share_deviation(share, draws)
             yield Row(
                 "capacity",
@@ -105,7 +104,7 @@ class HeadCapacity:
                 n=draws,
                 keys=keys,
             )
-        yield self.row("capacity_k", most_keys_always_reached(self.shown.shares))
+        yield self.row("capacity_k", most_keys_always_reached(self.reachable_shares.shares))
 
 
 @dataclass(frozen=True)

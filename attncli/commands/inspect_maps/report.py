@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from attncli.analysis.heads.classification.findings import build_findings
 from attncli.analysis.heads.classification.head_roles import build_role_rows, classify_heads
@@ -43,7 +42,7 @@ from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.saved_maps.map_files import MapFile, SavedMap
 from attncli.errors import InputError, UsageError, format_count, list_first_names
 from attncli.progress import Progress, ignore_progress
-from attncli.records import Report, Row, Scalar
+from attncli.records import JsonObject, Report, Row, Scalar
 from attncli.tolerances import FULL_ROW, SAVED_ROW_SUM
 
 
@@ -76,11 +75,11 @@ def inspect_maps(
     keys = collect_site_keys(own, metadata, {saved.site: saved.name for saved in maps})
     pairs = build_pair_rows(own, [read_token_names(file)], keys, plan.selects, plan.metrics.pairs)
     rows = [*build_role_rows(heads), *rows, *pairs]
-    identity: dict[str, Any] = {"kind": "maps", "path": str(file.path), "model": file.model}
+    identity: JsonObject = {"kind": "maps", "path": str(file.path), "model": file.model}
     identity |= {} if file.own is None else {"read": file.own.describe()}
     about = [finding.about for finding in headline]
     numbers = {saved.site: saved.heads for saved in maps}
-    named, kept_rows = read_token_names(file), rank_rows(rows, plan.ranking)
+    named, ranked_rows = read_token_names(file), rank_rows(rows, plan.ranking)
     return Report(
         study="inspect-model",
         headline=format_headline(
@@ -92,7 +91,7 @@ def inspect_maps(
             metadata.layers,
             describe_maps(rows, heads),
         ),
-        rows=tuple(kept_rows),
+        rows=tuple(ranked_rows),
         metrics=plan.metrics.definitions(),
         source={**identity, "attention": describe_layers(own)}
         | ({} if metadata.layers is None else {"layers": metadata.layers.describe()}),
@@ -105,7 +104,7 @@ def inspect_maps(
             *warn_unconverged_spectra([seen]),
             *warn_silent_heads([seen]),
         ),
-        tiles=() if small is None else tuple(small.tiles(named, keys, numbers, kept_rows)),
+        tiles=() if small is None else tuple(small.tiles(named, keys, numbers, ranked_rows)),
     )
 
 
@@ -214,7 +213,7 @@ def observe_maps(
             observe_map(saved)
             progress(done + 1, len(maps), "maps")
         observer.finish()
-    return observer.seen
+    return observer.result
 
 
 def build_rows(

@@ -49,7 +49,7 @@ def build_head_plan(
     if conditions:
         refuse_gates_on_unmeasured_metrics(conditions, list(metrics.definitions()))
     return HeadPlan(
-        metrics, heads.chosen_layers(), heads.head_filter(), select_ranking(heads, metrics.heads)
+        metrics, heads.choose_layers(), heads.head_filter(), select_ranking(heads, metrics.heads)
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attncli.analysis import Study
 from attncli.analysis.heads.forward_passes.head_observer import Look
@@ -20,6 +20,7 @@ from attncli.io.atomic_files import write_atomically
 from attncli.io.tensor_files import write_safetensors
 from attncli.models.inputs.model_input import ModelInput
 from attncli.progress import Progress, Say
+from attncli.records import Facts
 
 if TYPE_CHECKING:
     from attncli.records import Report, Scalar
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def add_maps(
     study: Inspection,
     request: InspectionRequest,
-    identity: Mapping[str, Any],
+    identity: Facts,
     subject: PreparedModel,
     plan: HeadPlan,
     text: ModelInput,

@@ -38,7 +38,7 @@ class InspectionRequest:
         order = select_ranking(heads, metrics.heads)
         return HeadPlan(
             metrics,
-            heads.chosen_layers(),
+            heads.choose_layers(),
             heads.head_filter(),
             order,
             self.with_shuffled_text,

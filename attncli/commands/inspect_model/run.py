@@ -70,7 +70,7 @@ def prepare_inspection(
     texts = make_inputs(checkpoint, requested)
     subject = prepare_heads(checkpoint.body, texts[0])
     refuse_nonexistent_heads(available_heads(subject), plan)
-    if subject.linear.found and not request.metric:
+    if subject.linear.layers and not request.metric:
         plan = replace(plan, metrics=plan.metrics.with_linear_metrics())
     longest = max(text.tokens for text in texts)
     report_estimated_duration(subject, plan, longest, say)
@@ -144,7 +144,7 @@ def report_estimated_duration(
             subject, replace(plan, layers=one, metrics=choose_metrics(["entropy"]))
         )
         power = (
-            2 if layers[0].shortcuts.carried is not None else 3
+            2 if layers[0].shortcuts.state is not None else 3
         )  # each row goes back over all tokens
         seconds += len(layers) * spent * (tokens / REHEARSED) ** power
     if seconds >= WORTH_SAYING:

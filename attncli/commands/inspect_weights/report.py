@@ -5,7 +5,6 @@ Nothing is run: tensors are read one head at a time, of a saved model from its s
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS
 from attncli.models.files.local_folder import NOTHING_TRUSTED, FetchSettings
 from attncli.progress import Progress, ignore_progress
-from attncli.records import NOT_APPLICABLE, Definition, Report, Row, View
+from attncli.records import NOT_APPLICABLE, Definition, JsonObject, Report, Row, View
 from attncli.sources import Source
 
 NULL = "random weights"
@@ -65,7 +64,7 @@ def build_weights_report(
         progress(done, total, "heads")
         rows += build_head_rows(products, names, rotary=bool(config.family.rotary))
     progress(total, total, "heads")
-    nulls = list(build_control_rows(names, config.hidden, config.key_width))
+    nulls = list(build_control_rows(names, config.hidden_size, config.key_width))
     return Report(
         study="inspect-model weights",
         headline=format_headline(
@@ -149,7 +148,7 @@ def build_layer_count_rows(counts: AttentionLayerCounts) -> Iterator[Row]:
         yield Row(name, value, CENSUS[name].unit, note=note, keys={"of": "model"})
 
 
-def describe_source(opened: OpenedWeights, counts: AttentionLayerCounts) -> dict[str, Any]:
+def describe_source(opened: OpenedWeights, counts: AttentionLayerCounts) -> JsonObject:
     """Which model, and the hash of the tensors that were read."""
     config, tensors = opened.config, opened.tensors
     return {

@@ -50,12 +50,12 @@ def open_networks(
 
 
 def collect_metrics(
-    given: Sequence[str], conditions: Sequence[Condition], of_model: bool = False
+    names_provided: Sequence[str], conditions: Sequence[Condition], of_model: bool = False
 ) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
     known = METRICS.names()
     own = [*OWN_METRICS, *(MODEL_METRICS if of_model else ())]
-    names = split_names(given)
+    names = split_names(names_provided)
     gated = [one.metric for one in conditions if one.metric not in own]
     require_known_names("metric", names, known)
     require_known_names("metric in the gate", gated, [*known, *own])

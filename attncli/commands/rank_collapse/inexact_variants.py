@@ -81,14 +81,14 @@ def are_curves_equal(exact: Curves, plain: Lines) -> bool:
     return all(
         abs(ours - known) <= EXACT_CURVE.of()  # False where either is not a number
         for place, line in plain.items()
-        for ours, known in zip(exact[place].measured[RESIDUAL], line[RESIDUAL], strict=True)
+        for ours, known in zip(exact[place].values[RESIDUAL], line[RESIDUAL], strict=True)
     )
 
 
 def describe_disagreement(exact: Curves, plain: Curves) -> str:
     """Describe where exact and plain curves differ by more than rounding; empty where they agree."""
     for place, trajectory in plain.items():
-        ours = exact[place].measured[RESIDUAL]
+        ours = exact[place].values[RESIDUAL]
         whys = exact[place].unknown.get(RESIDUAL, [""] * len(ours))
         for layer, (known, by) in enumerate(pair_values_with_uncertainty(trajectory)):
             if math.isnan(known) or whys[layer]:  # rounding has taken it
@@ -104,4 +104,4 @@ def describe_disagreement(exact: Curves, plain: Curves) -> str:
 
 def pair_values_with_uncertainty(trajectory: Trajectory) -> list[tuple[float, float]]:
     """The resolved values of a plain curve, each with its uncertainty."""
-    return list(zip(trajectory.measured[RESIDUAL], trajectory.uncertain[RESIDUAL], strict=True))
+    return list(zip(trajectory.values[RESIDUAL], trajectory.uncertain[RESIDUAL], strict=True))

@@ -8,7 +8,6 @@ the common rows. Both residuals are taken from the model's own pass on the text.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -41,15 +40,15 @@ from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.progress import Progress
-from attncli.records import NOT_APPLICABLE, Finding, Report, Row
+from attncli.records import NOT_APPLICABLE, Finding, Report, Row, RowPlace
 
 
 @dataclass(frozen=True)
 class AttentionResiduals:
     """Residuals of one layer's attention on one text."""
 
-    read: float
-    written: float
+    input: float
+    output: float
     logit_range: float
 
 
@@ -105,7 +104,7 @@ def build_layer_rows(
 ) -> Iterator[Row]:
     """Rows of one layer; each text gives one column of residuals."""
     for layer, found in enumerate(constants):
-        keys: dict[str, Any] = {"layer": layer}
+        keys: RowPlace = {"layer": layer}
         constant = power_of_ten_or_inf(found.log10_constant)
         yield summarize_values("beta", "1", [found.beta], BEYOND, **keys)
         yield summarize_values("layer_constant", "1", [constant], BEYOND, **keys)
@@ -113,11 +112,11 @@ def build_layer_rows(
         yield summarize_values("layer_radius", "norm", [radius], BEYOND, **keys)
         why = f"{NOT_APPLICABLE}{uncovered}" if uncovered else BEYOND
         own = [one[layer] for one in residuals]
-        read = [each.read for each in own]
+        read = [each.input for each in own]
         yield summarize_values("attention_residual", "norm", read, why, **keys)
         ranges = [each.logit_range for each in own]
         yield summarize_values("logit_range", "1", ranges, why, **keys)
-        slacks = [log10_bound_slack(found.log10_constant, each.read, each.written) for each in own]
+        slacks = [log10_bound_slack(found.log10_constant, each.input, each.output) for each in own]
         yield summarize_values("bound_slack", "log10", slacks, why, **keys)
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attncli.analysis.model_argument_checks import check_options_before_loading
 from attncli.declare.dry_run import stop_here_in_dry_run
 from attncli.errors import InputError
+from attncli.forward_types import Inputs
 from attncli.networks.variants import AblationSwitches
 from attncli.options.model import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
 from attncli.sources import Source
@@ -112,12 +113,12 @@ def explain_why_no_variant_is_exact(
     return None
 
 
-def is_input_shorter_than_texts(short: "Mapping[str, Any]", texts: "Sequence[ModelInput]") -> bool:
+def is_input_shorter_than_texts(short: "Inputs", texts: "Sequence[ModelInput]") -> bool:
     """Whether the short input is; some images and sounds have one size."""
     return all(count_input_numbers(short) < count_input_numbers(text.kwargs) for text in texts)
 
 
-def count_input_numbers(inputs: "Mapping[str, Any]") -> int:
+def count_input_numbers(inputs: "Inputs") -> int:
     return sum(value.numel() for value in inputs.values() if hasattr(value, "numel"))
 
 
@@ -133,9 +134,9 @@ def build_collapse_model(
     from attncli.commands.rank_collapse.inexact_variants import find_inexact_variants
     from attncli.models.loading.precision import run_in_model_precision
 
-    assert prepared.examined is not None
+    assert prepared.anatomy is not None
     short, proof = prepared.short, prepared.proof
-    subject = CollapseModel(prepared.body, prepared.examined.anatomy, False, proof.eager_alone)
+    subject = CollapseModel(prepared.body, prepared.anatomy.anatomy, False, proof.eager_alone)
     if why_plain is not None:
         return replace(subject, exact=True, why_plain=dict.fromkeys(variants, why_plain))
     if arithmetic != AUTO:
@@ -149,7 +150,7 @@ def build_collapse_model(
                 short.kwargs,
                 variants,
                 cheap or bool(short.cut.blocks),
-                prepared.examined.plain,
+                prepared.anatomy.plain,
             ),
         )
 
@@ -162,7 +163,7 @@ def refuse_single_tokens(texts: "Sequence[ModelInput]") -> None:
 
 
 def require_enough_memory(
-    prepared: "PreparedModel", texts: "Sequence[ModelInput]", states_are_kept: bool
+    prepared: "PreparedModel", texts: "Sequence[ModelInput]", keeps_states: bool
 ) -> None:
     """Before the first long forward pass: whether the longest text fits."""
     from attncli.models.loading.memory_estimate import max_head_count, require_memory_to_run
@@ -172,5 +173,5 @@ def require_enough_memory(
     longest = max(text.tokens for text in texts)
     states = sum(len(stack.calls) + 1 for stack in prepared.stacks)
     require_memory_to_run(
-        body, longest, strip_memory=0, heads_at_once=heads, kept_bytes=states * states_are_kept
+        body, longest, strip_memory=0, heads_at_once=heads, states_in_memory=states * keeps_states
     )

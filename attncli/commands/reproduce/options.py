@@ -63,10 +63,12 @@ def validate_number(name: str, number: int | None, default: int, least: int, mos
     return number
 
 
-def parse_whole_numbers(given: Sequence[str], most: int, wrong: Callable[[str], str]) -> list[int]:
+def parse_whole_numbers(
+    arguments: Sequence[str], most: int, wrong: Callable[[str], str]
+) -> list[int]:
     """Parse whole numbers from 1 on, smallest first; `wrong` gives the error message for another
     text."""
-    texts = split_names(given)
+    texts = split_names(arguments)
     for text in texts:
         if not 1 <= (parse_whole_number(text) or 0) <= most:
             raise UsageError(wrong(text))

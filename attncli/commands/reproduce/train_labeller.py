@@ -35,8 +35,8 @@ class TrainedLabeller(NamedTuple):
     """A network after its training."""
 
     network: TokenClassifier
-    asked: Examples
-    seen: Examples
+    test_examples: Examples
+    train_examples: Examples
     """What it was trained on, or sequences of the same kind."""
 
 
@@ -51,7 +51,7 @@ def train_labeller(
 ) -> TrainedLabeller:
     """The same task, sizes, plan and seed give the same network."""
     network = build_token_classifier(task, sizes, seed)
-    test_examples = task.draw(np.random.default_rng([seed, QUESTIONS]), task.asked)
+    test_examples = task.draw(np.random.default_rng([seed, QUESTIONS]), task.test_count)
     batch = build_batches(task, seed, test_examples)
 
     def loss_of_step(step: int) -> Tensor:
@@ -91,7 +91,9 @@ def build_batches(task: Task, seed: int, examples: Examples) -> Callable[[int], 
         stream = np.random.default_rng([seed, TRAINING, step])
         if not task.by_heart:
             return task.draw(stream, task.batch)
-        chosen = stream.choice(task.asked, size=min(task.batch, task.asked), replace=False)
+        chosen = stream.choice(
+            task.test_count, size=min(task.batch, task.test_count), replace=False
+        )
         return Examples(examples.inputs[chosen], examples.labels[chosen])
 
     return draw_batch
@@ -105,9 +107,9 @@ def build_training_plan(name: str, task: Task, sizes: Sizes, steps: int, seed: i
         "heads": sizes.heads,
         "width": sizes.width,
         "batch": task.batch,
-        "sequences": task.asked if task.by_heart else "new ones",
+        "sequences": task.test_count if task.by_heart else "new ones",
         "seed": seed,
-        **task.told_apart,
+        **task.distinct_settings,
     }
     return TrainingPlan(
         steps=steps,

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from attncli.commands.reproduce.training_plan import TrainingPlan
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.io.safetensors_headers import read_header
+from attncli.records import JsonObject
 
 FORMAT = "attn-training"
 OF_ADAM = {"first_moment": "exp_avg", "second_moment": "exp_avg_sq", "adam_steps": "step"}
@@ -93,7 +93,7 @@ class SavedTraining:
             raise UsageError(
                 f"{self.path} is no saved training: it is left alone; give another folder."
             )
-        theirs: dict[str, Any] = json.loads(metadata["training"])
+        theirs: JsonObject = json.loads(metadata["training"])
         ours = describe_plan(plan)
         different = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
         if different:
@@ -104,10 +104,10 @@ class SavedTraining:
             )
 
 
-def describe_plan(plan: TrainingPlan) -> dict[str, Any]:
+def describe_plan(plan: TrainingPlan) -> JsonObject:
     """All that a training's result depends on, flat, as JSON gives it back."""
     plain = asdict(plan)
-    settings: dict[str, Any] = json.loads(json.dumps(plain.pop("identity") | plain))
+    settings: JsonObject = json.loads(json.dumps(plain.pop("identity") | plain))
     return settings
 
 

@@ -147,7 +147,7 @@ def measure_text(
         rolled.attention,
         even=rolled.even,
         correlations=[estimate_correlation(back, width, each, seed) for each in pairs],
-        repeated=[
+        repeated_tokens=[
             measure_last_token_repetition(subject, text, length)
             for length in choose_repetition_lengths(subject, text)
         ],

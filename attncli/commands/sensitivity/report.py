@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,16 @@ from attncli.errors import format_count
 from attncli.maths.curve_fits.slopes import fit_slopes
 from attncli.maths.number_format import format_number
 from attncli.maths.significance import ConfidenceInterval, confidence_interval, standard_deviation
-from attncli.records import HIGH, LOW, NOT_APPLICABLE, UNIFORM, Definition, Row, Scalar, View
+from attncli.records import (
+    HIGH,
+    LOW,
+    NOT_APPLICABLE,
+    UNIFORM,
+    Definition,
+    Row,
+    Scalar,
+    View,
+)
 
 SENSITIVITY, SHARE, PATHS = "sensitivity", "sensitivity_share", "path_sum"
 DISTANCE, SLOPE = "repeat_distance", "repeat_distance_slope"
@@ -62,7 +71,7 @@ class TextSensitivity(NamedTuple):
     even: list[float]
     correlations: list[EstimateWithError]
     """Correlations of the norms with `paths` and with `even`; empty where there are none."""
-    repeated: list[RepeatedToken]
+    repeated_tokens: list[RepeatedToken]
     floor: float
 
     @property
@@ -130,11 +139,11 @@ def select_shown_positions(texts: Sequence[TextSensitivity]) -> set[int]:
 
 
 def build_repeat_rows(texts: Sequence[TextSensitivity]) -> Iterator[Row]:
-    for index, each in enumerate(texts[0].repeated):
-        distances = [one.repeated[index].distance for one in texts]
+    for index, each in enumerate(texts[0].repeated_tokens):
+        distances = [one.repeated_tokens[index].distance for one in texts]
         keys: dict[str, Scalar] = {"length": each.length, "floor": texts[0].floor}
         yield summarize_values(DISTANCE, "1", distances, "", keys=keys)
-    lines = [line for one in texts if (line := fit_line(one.repeated)) is not None]
+    lines = [line for one in texts if (line := fit_line(one.repeated_tokens)) is not None]
     if lines and len(lines) == len(texts):
         error = math.sqrt(math.fsum(line[1] ** 2 for line in lines)) / len(lines)
         yield summarize_values(SLOPE, "1", [line[0] for line in lines], "", keys={"error": error})
@@ -234,15 +243,17 @@ def format_token_with_position(place: int, words: Sequence[str]) -> str:
 
 
 def describe_repeats(texts: Sequence[TextSensitivity]) -> str:
-    if not texts[0].repeated:
+    if not texts[0].repeated_tokens:
         return ""
-    first, last = texts[0].repeated[0], texts[0].repeated[-1]
-    start, end = (float(np.mean([one.repeated[i].distance for one in texts])) for i in (0, -1))
+    first, last = texts[0].repeated_tokens[0], texts[0].repeated_tokens[-1]
+    start, end = (
+        float(np.mean([one.repeated_tokens[i].distance for one in texts])) for i in (0, -1)
+    )
     sentence = f"; repeating the last token changes it by {format_percent(start)} at {first.length} tokens and {format_percent(end)} at {last.length}"
     below = [
         each.length
-        for index, each in enumerate(texts[0].repeated)
-        if np.mean([one.repeated[index].distance for one in texts]) < BFLOAT16
+        for index, each in enumerate(texts[0].repeated_tokens)
+        if np.mean([one.repeated_tokens[index].distance for one in texts]) < BFLOAT16
     ]
     return sentence + (
         f": below what bfloat16 tells apart ({format_number(BFLOAT16)}) at {below[0]}"
@@ -253,7 +264,7 @@ def describe_repeats(texts: Sequence[TextSensitivity]) -> str:
 
 def build_views(rows: Sequence[Row], texts: int) -> Iterator[View]:
     over = describe_averaging(texts, "texts")
-    few: dict[str, Any] = {MARK: LARGE} if any(MARK in row.keys for row in rows) else {}
+    few: dict[str, Scalar] = {MARK: LARGE} if any(MARK in row.keys for row in rows) else {}
     which = "the ends of the text, and the tokens it is moved most by" if few else "input tokens"
     yield View(
         f"The last token: {which}{over}",

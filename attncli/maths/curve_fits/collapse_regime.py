@@ -285,7 +285,7 @@ def name_layers(part: CurveSegment, end: int) -> str:
 class RegimeDescription:
     """Describes the stretches of one curve."""
 
-    told: Sequence[CurveSegment]
+    segments: Sequence[CurveSegment]
     known_to: int
     """The last layer with a number."""
     end: int
@@ -298,9 +298,9 @@ class RegimeDescription:
         """Join the clauses in the order of the layers; that a curve does not collapse comes before its first layers."""
         texts = [
             self.describe_segment(before, part)
-            for before, part in zip((None, *self.told), self.told, strict=False)
+            for before, part in zip((None, *self.segments), self.segments, strict=False)
         ]
-        first = next((at for at, part in enumerate(self.told) if not part.is_short), 0)
+        first = next((at for at, part in enumerate(self.segments) if not part.is_short), 0)
         if first and texts[first].startswith(NO_COLLAPSE):
             early = " and ".join(texts[:first]).replace(" and r ", " and ")
             texts = [f"{texts[first]}, though {early}", *texts[first + 1 :]]
@@ -311,7 +311,7 @@ class RegimeDescription:
             return describe_short_segment(part, self.end)
         again = before and not before.is_short and before.trend == part.trend == "falls"
         text = format_factor(part) if again else self.describe_law(part)
-        after = next((one for one in self.told if one.first >= part.last), None)
+        after = next((one for one in self.segments if one.first >= part.last), None)
         ends_early = part.last < self.known_to and not (after and after.is_short)
         return f"{text} up to layer {part.last}" if ends_early else text
 
@@ -346,7 +346,7 @@ class RegimeDescription:
         return f"{text}, would reach r = 1e{SMALL:.0f} at layer {layer:,}"
 
     def describe_level(self, part: CurveSegment) -> str:
-        if any(one.last <= part.first and is_collapse(one) for one in self.told):
+        if any(one.last <= part.first and is_collapse(one) for one in self.segments):
             return f"r levels off near {format_power_of_ten(part.end_value)}"
         if part.end_value <= -COLLAPSED:
             return f"r stays near {format_power_of_ten(part.end_value)}"
@@ -358,7 +358,7 @@ class RegimeDescription:
     def add_no_collapse(self, part: CurveSegment, text: str) -> str:
         return (
             text
-            if any(map(is_collapse, self.told)) or part.end_value <= -COLLAPSED
+            if any(map(is_collapse, self.segments)) or part.end_value <= -COLLAPSED
             else f"{NO_COLLAPSE}: {text}"
         )
 

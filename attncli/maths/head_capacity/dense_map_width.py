@@ -27,7 +27,7 @@ from attncli.maths.head_capacity.width_lower_bounds import KeyCuts, largest_shat
 def least_map_width(weights: Array, causal: bool, variation: float) -> int:
     """A lower bound on the width of any module that shows the map [query, key] with every row within the variation."""
     cuts = find_key_cuts(weights, visible_counts(len(weights), causal), variation)
-    sides = cuts.above.any(axis=0) & (cuts.known & ~cuts.above).any(axis=0)
+    sides = cuts.above.any(axis=0) & (cuts.known_sides & ~cuts.above).any(axis=0)
     line = 2 if has_contradicting_key_orders(weights, causal, variation) else 1
     return max(line, largest_shattered_set(cuts, np.flatnonzero(sides)).d)
 

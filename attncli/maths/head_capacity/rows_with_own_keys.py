@@ -133,7 +133,9 @@ def choose_rows_greedily(
         int(row): list_keys_before_row(constraints, int(row), place) for row in constraints.rows
     }
     wide = {
-        row: keys for row, keys in keys_of.items() if len(keys) and constraints.seen[row] >= place
+        row: keys
+        for row, keys in keys_of.items()
+        if len(keys) and constraints.visible_counts[row] >= place
     }
     for row in sorted(wide, key=lambda each: (len(wide[each]), each)):
         keys = wide[row]

@@ -54,7 +54,7 @@ class KeyCuts(NamedTuple):
 
     above: Flags
     """[cut, key]: keys on the upper side."""
-    known: Flags
+    known_sides: Flags
     """[cut, key]: keys whose side is known."""
     row: NDArray[np.int64]
     """The row of each cut."""
@@ -77,7 +77,7 @@ def bound_width_by_shattering(constraints: WidthOneConstraints) -> LeastWidth:
     )
     if not len(keen):
         return LeastWidth(1)
-    known = np.arange(above.shape[1]) < constraints.seen[keen][:, None]
+    known = np.arange(above.shape[1]) < constraints.visible_counts[keen][:, None]
     proper = (
         above.any(axis=0) & ~above.all(axis=0) if not constraints.hides_keys else above.any(axis=0)
     )
@@ -100,7 +100,7 @@ def largest_shattered_set(cuts: KeyCuts, chosen: NDArray[np.intp]) -> LeastWidth
             continue
         for key in chosen[chosen > (keys[-1] if keys else -1)][::-1].tolist():
             looked += 1
-            wider, sides = 2 * code + cuts.above[:, key], known & cuts.known[:, key]
+            wider, sides = 2 * code + cuts.above[:, key], known & cuts.known_sides[:, key]
             if is_shattered(wider[sides], len(keys) + 1):
                 stack.append(((*keys, key), wider, sides))
     return LeastWidth(max(1, len(best) - 1), best, choose_one_row_per_cut(cuts, best))
@@ -118,7 +118,7 @@ def choose_one_row_per_cut(cuts: KeyCuts, keys: tuple[int, ...]) -> tuple[int, .
     if len(keys) < 2:
         return ()
     at = np.array(keys)
-    sure = np.flatnonzero(cuts.known[:, at].all(axis=1))
+    sure = np.flatnonzero(cuts.known_sides[:, at].all(axis=1))
     code = cuts.above[np.ix_(sure, at)] @ (1 << np.arange(len(keys)))
     ways = np.minimum(code, (1 << len(keys)) - 1 - code)
     first = {int(way): int(row) for way, row in zip(ways[::-1], cuts.row[sure][::-1], strict=True)}
@@ -131,7 +131,7 @@ def list_uniform_supports(constraints: WidthOneConstraints) -> list[frozenset[in
     for row in constraints.rows:
         part = constraints.entries_of_row(row)
         equal = np.ptp(constraints.target.data[part]) < 1e-12 and constraints.off[part].max() < 0.0
-        if equal and constraints.seen[row] == constraints.target.shape[0]:
+        if equal and constraints.visible_counts[row] == constraints.target.shape[0]:
             found.append(frozenset(constraints.keys(row).tolist()))
     return list(dict.fromkeys(found))
 
@@ -229,7 +229,11 @@ def iter_required_logit_gaps(
 def min_logit_bound(constraints: WidthOneConstraints, d: int, variation: float) -> float:
     """Bound the largest |logit| at width d from below: half of a row's largest gap, or the budget at which a width
     bound exceeds d."""
-    others = [row for row in constraints.rows if len(constraints.keys(row)) < constraints.seen[row]]
+    others = [
+        row
+        for row in constraints.rows
+        if len(constraints.keys(row)) < constraints.visible_counts[row]
+    ]
     half = 0.5 * max(
         (-float(constraints.off[constraints.entries_of_row(row)].min()) for row in others),
         default=0.0,

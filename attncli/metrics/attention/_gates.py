@@ -40,7 +40,7 @@ class SinkColumn:
         self.parts: list[Array] = []
 
     def add(self, rows: MapStripRows) -> None:
-        unseen = (rows.seen <= 1) | ~rows.sees_first
+        unseen = (rows.keys_per_query <= 1) | ~rows.sees_first
         column = rows.on_first.expand(rows.weights.shape[:-1]).double().masked_fill(unseen, nan)
         self.parts.append(column.cpu().numpy())
 

@@ -86,7 +86,7 @@ class MapStripRows:
         return self.weights.shape[-2]
 
     @cached_property
-    def seen(self) -> "Tensor":
+    def keys_per_query(self) -> "Tensor":
         """[batch or 1, 1, query]: how many keys each query sees."""
         if self.visible is None:
             return self.weights.new_full((1, 1, self.size), self.keys)
@@ -96,8 +96,8 @@ class MapStripRows:
     def sees_first(self) -> "Tensor":
         """[batch or 1, 1, query] bool: whether a query sees token 0."""
         if self.first_key > 0:
-            return self.seen < 0
-        return self.seen > 0 if self.visible is None else self.visible[..., 0]
+            return self.keys_per_query < 0
+        return self.keys_per_query > 0 if self.visible is None else self.visible[..., 0]
 
     def sum_over_seen(self, vectors: "Tensor") -> "Tensor":
         """[batch, head, query, feature]: Σ_j v_j of vectors [batch, head, key, feature] over the keys that a query sees."""
@@ -130,7 +130,11 @@ class MapStripRows:
     def small(self) -> "Tensor":
         """[batch, head, query]: how many of the visible keys get a small weight."""
         small = (self.weights < SMALL).sum(dim=-1)
-        return small if self.visible is None else small - (self.weights.shape[-1] - self.seen)
+        return (
+            small
+            if self.visible is None
+            else small - (self.weights.shape[-1] - self.keys_per_query)
+        )
 
     @cached_property
     def on_first(self) -> "Tensor":
@@ -142,7 +146,7 @@ class MapStripRows:
         """[batch, head, query]: Σ_j A_ij |i - j|."""
         return mean_distances(self.weights, self.positions(), self.first_key)
 
-    def received(self) -> tuple["Tensor", "Tensor"]:
+    def sum_received_mass(self) -> tuple["Tensor", "Tensor"]:
         """Σ_i A_ij [batch, head, key of the strip], and how many queries see each [batch or 1, 1, key]."""
         visible = self.visible
         seen = self.weights.new_full((), self.size) if visible is None else visible.sum(dim=-2)
@@ -210,7 +214,7 @@ class MapStripRows:
             )
         if self.visible is None:
             return shown - shown.mean(dim=-1, keepdim=True)
-        mean = shown.sum(dim=-1) / self.seen.clamp_min(1)
+        mean = shown.sum(dim=-1) / self.keys_per_query.clamp_min(1)
         return self.zero_hidden_keys(shown - mean[..., None])
 
     @cached_property

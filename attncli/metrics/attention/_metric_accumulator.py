@@ -72,7 +72,7 @@ class MetricTotals:
         """Whether all strips have come once, and come again for the spectrum alone."""
 
     @cached_property
-    def collected(self) -> dict[str, type]:
+    def collectors(self) -> dict[str, type]:
         """The types of what is collected for the requested metrics, by their kinds."""
         specs = map(ATTENTION.spec, self.functions)
         return {spec.of: find_collector(spec) for spec in specs if spec.of in COLLECTED}
@@ -93,7 +93,7 @@ class MetricTotals:
             self.cut_off = self.cut_off or rows.cut_off
         if "virtual_sink" in self.functions:
             self.add_row_sums(rows.sums)
-        for kind in self.collected:
+        for kind in self.collectors:
             self.collect_rows(kind, rows)
 
     def add_row_sums(self, sums: "Tensor") -> None:
@@ -117,7 +117,7 @@ class MetricTotals:
                 return
         applied = rows.as_applied if kind in AS_APPLIED else rows
         if kind not in self.sums:
-            self.sums[kind] = self.collected[kind](applied)
+            self.sums[kind] = self.collectors[kind](applied)
         self.sums[kind].add(applied)
 
     def add_outputs(self, outputs: "HeadOutputs") -> None:
@@ -142,7 +142,9 @@ class MetricTotals:
     def add_rows(self, name: str, values: "Tensor", rows: MapStripRows) -> None:
         values = values.double()
         if ATTENTION.spec(name).take != "mean":
-            self.sums.setdefault(name, []).append((values, rows.seen.expand_as(values[:, :1])))
+            self.sums.setdefault(name, []).append(
+                (values, rows.keys_per_query.expand_as(values[:, :1]))
+            )
             return
         counted = (~values.isnan()).sum(dim=-1)
         total, count = self.sums.get(name, (0.0, 0))

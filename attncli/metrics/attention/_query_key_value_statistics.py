@@ -13,11 +13,11 @@ class CosineSums(NamedTuple):
 
     total: "Tensor"
     """[batch, head]"""
-    counted: "Tensor"
+    pairs: "Tensor"
     """[batch or 1, 1]"""
 
     def mean(self) -> "Tensor":
-        found: Tensor = self.total / self.counted
+        found: Tensor = self.total / self.pairs
         return found
 
 
@@ -45,15 +45,15 @@ class OperandStatistics:
         assert rows.sides is not None
         query = unit_vectors(rows.sides[0]).double()
         around = (rows.sum_over_seen(self.units) * query).sum(dim=-1)
-        around /= rows.seen.double().clamp_min(1.0)
-        self.every = add_cosines(self.every, around, query.new_ones(rows.seen.shape))
+        around /= rows.keys_per_query.double().clamp_min(1.0)
+        self.every = add_cosines(self.every, around, query.new_ones(rows.keys_per_query.shape))
         on_first = (query * self.units[..., :1, :]).sum(dim=-1)
         self.first = add_cosines(self.first, on_first, rows.sees_first.double())
 
 
 def add_cosines(sums: CosineSums, cosines: "Tensor", counted: "Tensor") -> CosineSums:
     return CosineSums(
-        sums.total + (cosines * counted).sum(dim=-1), sums.counted + counted.sum(dim=-1)
+        sums.total + (cosines * counted).sum(dim=-1), sums.pairs + counted.sum(dim=-1)
     )
 
 

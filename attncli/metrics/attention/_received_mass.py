@@ -14,21 +14,21 @@ class ReceivedMass:
 
     def __init__(self, rows: MapStripRows) -> None:
         shape = (*rows.weights.shape[:2], rows.keys)
-        self.received: Tensor = rows.weights.new_zeros(shape).double()
+        self.mass: Tensor = rows.weights.new_zeros(shape).double()
         """[batch, head, key]: Σ_i A_ij."""
-        self.seen = self.received[:, :1].clone()
+        self.queries = self.mass[:, :1].clone()
         """[batch or 1, 1, key]: how many queries see the key."""
 
     def add(self, rows: MapStripRows) -> None:
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
-        received, seen = rows.received()
-        self.received[..., part] += received
-        self.seen[..., part] += seen
+        received, seen = rows.sum_received_mass()
+        self.mass[..., part] += received
+        self.queries[..., part] += seen
 
     def share(self) -> "Tensor":
         """[batch, head, key]: the mean weight from the queries that see the key; 0 where none does."""
-        return self.received / self.seen.clamp_min(1)
+        return self.mass / self.queries.clamp_min(1)
 
     def least(self) -> "Tensor":
         """[batch, head]: the smallest sum of a key that is seen at all."""
-        return self.received.masked_fill(self.seen == 0, inf).amin(dim=-1)
+        return self.mass.masked_fill(self.queries == 0, inf).amin(dim=-1)

@@ -14,6 +14,6 @@ def entropy_normalised(summaries: MapStripRows) -> "Tensor":
 
     0: one key each; 1: uniform over all visible keys. Never divided by ln n, which would make every causal head look sharp.
     """
-    alone = summaries.seen < 2
-    result = summaries.entropy / summaries.seen.clamp_min(2).log()
+    alone = summaries.keys_per_query < 2
+    result = summaries.entropy / summaries.keys_per_query.clamp_min(2).log()
     return result.masked_fill(alone, nan)

@@ -14,4 +14,4 @@ def logit_spread(rows: MapStripRows) -> "Tensor":
     0: uniform attention. Up to about 1 a polynomial kernel can stand in for the softmax.
     """
     size: Tensor = rows.logits.norm(dim=-1)
-    return size / rows.seen.sqrt()
+    return size / rows.keys_per_query.sqrt()

@@ -13,7 +13,7 @@ def received_mass_gini(columns: ReceivedMass) -> "Tensor":
 
     0: every token receives the same; near 1: one token receives all.
     """
-    ordered = columns.received.sort(dim=-1).values
+    ordered = columns.mass.sort(dim=-1).values
     count = ordered.shape[-1]
     ranks = ordered.new_ones(count).cumsum(dim=0)
     return 2.0 * (ranks * ordered).sum(dim=-1) / (count * ordered.sum(dim=-1)) - (count + 1) / count

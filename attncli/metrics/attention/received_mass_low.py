@@ -15,4 +15,4 @@ def received_mass_low(columns: ReceivedMass) -> "Tensor":
 
     0: all are looked at; near 1: nearly all are explained away by a few.
     """
-    return (columns.received < LOW).double().mean(dim=-1)
+    return (columns.mass < LOW).double().mean(dim=-1)

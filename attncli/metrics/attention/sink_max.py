@@ -14,5 +14,5 @@ def sink_max(columns: ReceivedMass) -> "Tensor":
     Enough is half of the most: of causal attention that leaves the first half of the tokens, of bidirectional attention
     all. Finds sinks that are not the first token, such as a separator.
     """
-    enough = 2 * columns.seen >= columns.seen.amax(dim=-1, keepdim=True)
+    enough = 2 * columns.queries >= columns.queries.amax(dim=-1, keepdim=True)
     return columns.share().masked_fill(~enough, 0.0).amax(dim=-1)

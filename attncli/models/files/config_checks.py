@@ -1,13 +1,13 @@
 """Check a model folder before anything is loaded: is there a config, does it name a model, can it be read?"""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from attncli.errors import AttnError, InputError
 from attncli.io.json_files import read_json
 from attncli.models.files.weight_files import refuse_gguf
+from attncli.records import Facts, JsonObject
 
 MOST = (
     (re.compile(r".*(layer|block|depth|expert|head|group|stage)s?|.*_per_.*"), 10_000),
@@ -20,7 +20,7 @@ ADAPTER = ("adapter_config.json", "adapter_model.safetensors", "adapter_model.bi
 """What PEFT saves, alone or next to the base model."""
 
 
-def read_config_json(folder: Path) -> dict[str, Any]:
+def read_config_json(folder: Path) -> JsonObject:
     """Read config.json; if it is missing, the error says what the folder contains instead."""
     path = folder / "config.json"
     if not path.is_file():
@@ -40,13 +40,13 @@ def refuse_adapter(folder: Path) -> None:
         )
 
 
-def refuse_adapted_or_packed_weights(folder: Path, config: Mapping[str, Any]) -> None:
+def refuse_adapted_or_packed_weights(folder: Path, config: Facts) -> None:
     """Refuse tensors that are not yet the model's weights: an adapter to be merged, or packed numbers."""
     refuse_adapter(folder)
     refuse_quantised(folder / "config.json", config)
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> JsonObject:
     """Read config.json, and refuse one that names no model."""
     path = folder / "config.json"
     config = read_config_json(folder)
@@ -61,7 +61,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def refuse_quantised(path: Path, config: Mapping[str, Any]) -> None:
+def refuse_quantised(path: Path, config: Facts) -> None:
     """Refuse quantised weights: packed integers that only other libraries can interpret."""
     found = config.get("quantization_config")
     if found:
@@ -71,23 +71,21 @@ def refuse_quantised(path: Path, config: Mapping[str, Any]) -> None:
         )
 
 
-def refuse_oversized_values(
-    where: str, config: Mapping[str, Any], error: type[AttnError] = InputError
-) -> None:
+def refuse_oversized_values(where: str, config: Facts, error: type[AttnError] = InputError) -> None:
     for name, value in iter_config_numbers(config):
         for names, most in MOST:
             if names.fullmatch(name.rpartition(".")[2]) and value > most:
                 raise error(f"{where} asks for {name} = {value}: no model has more than {most}.")
 
 
-def refuse_invalid_probabilities(path: Path, config: Mapping[str, Any]) -> None:
+def refuse_invalid_probabilities(path: Path, config: Facts) -> None:
     """Refuse invalid dropout: it is never applied here, but torch checks its numbers in every pass."""
     for name, value in iter_config_numbers(config):
         if "drop" in name and not 0 <= value <= 1:
             raise InputError(f"{path} has no usable {name}: {value} is no probability.")
 
 
-def iter_config_numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def iter_config_numbers(config: Facts) -> Iterator[tuple[str, float]]:
     """Iterate over every number of a config by its own name, nested configs included."""
     for name, value in config.items():
         for each in value if isinstance(value, list) else [value]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
+from torch import Tensor
 
 from attncli.errors import InputError
 from attncli.io.safetensors_arrays import read_bytes
@@ -51,7 +52,7 @@ def read_tensors_lazily(places: Mapping[str, TensorOffset]) -> dict[str, Any]:
 
 
 @contextmanager
-def memory_map_tensors(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
+def memory_map_tensors(files: Sequence[Path]) -> Iterator[dict[str, Tensor]]:
     """Map tensors into memory: the system pages them from the files."""
     explain_truncated_file(files[0].parent)
     with ExitStack() as stack:

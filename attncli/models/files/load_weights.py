@@ -52,7 +52,7 @@ class LoadedWeights:
     shapes: Mapping[str, tuple[int, ...]]
     sha256: Callable[[], str]
     """Computes the hash; reads all numbers once and checks that they are finite."""
-    opened: Callable[[], AbstractContextManager[State]]
+    open_state: Callable[[], AbstractContextManager[State]]
 
     def count_floats(self) -> int:
         """How many floating numbers there are."""

@@ -24,7 +24,7 @@ class WeightFileLayout(NamedTuple):
     """The file names of one way of saving."""
 
     whole: str
-    listing: str
+    index_name: str
 
 
 SAFETENSORS, PICKLED = WeightFileLayout(ONE_FILE, INDEX), WeightFileLayout(PICKLE, PICKLE_INDEX)
@@ -88,13 +88,13 @@ def list_layout_files(folder: Path, layout: WeightFileLayout) -> list[Path]:
     """The layout's files in reading order; none where the folder has neither its file nor its index."""
     if (folder / layout.whole).is_file():
         return [folder / layout.whole]
-    if not (folder / layout.listing).is_file():
+    if not (folder / layout.index_name).is_file():
         return []
-    shards = sorted(set(read_weight_map(folder / layout.listing).values()))
+    shards = sorted(set(read_weight_map(folder / layout.index_name).values()))
     missing = [name for name in shards if not (folder / name).is_file()]
     if missing or not shards:
         raise InputError(
-            f"{folder} lacks {list_first_names(missing) or 'all shards'}, which {layout.listing} names."
+            f"{folder} lacks {list_first_names(missing) or 'all shards'}, which {layout.index_name} names."
         )
     return [folder / name for name in shards]
 

@@ -2,7 +2,6 @@
 
 import inspect
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +73,7 @@ def find_extra_inputs(body: PreTrainedModel) -> ExtraInputs:
     return ExtraInputs(decoder, tuple(short))
 
 
-def can_run_on_ids_alone(body: PreTrainedModel, alone: Mapping[str, Any], short: Inputs) -> bool:
+def can_run_on_ids_alone(body: PreTrainedModel, alone: Inputs, short: Inputs) -> bool:
     """Whether the model runs on ids alone, and every attention still runs that does with other inputs.
 
     Other inputs may switch the text's own part off, as speech does: then the text runs without them.

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attncli.forward_types import Inputs, Kwargs
+from attncli.records import JsonObject
 
 WORDS = "input_ids"
 """The argument of a text's token ids."""
@@ -53,7 +54,7 @@ class ModelInput:
     """The tokens' strings, where known."""
     decoder_labels: tuple[str, ...] = ()
     """The strings of the decoder's tokens, for an encoder-decoder."""
-    beside: tuple[str, ...] = ()
+    random_inputs: tuple[str, ...] = ()
     """Names of extra inputs that were drawn at random, as the model does not run on a text alone."""
 
     def to_float64(self) -> "ModelInput":
@@ -69,9 +70,9 @@ class ModelInput:
             digest.update(name.encode() + value)
         return digest.hexdigest()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """How the report describes the text, beyond its name."""
-        drawn = {"drawn_beside": list(self.beside)} if self.beside else {}
+        drawn = {"drawn_beside": list(self.random_inputs)} if self.random_inputs else {}
         return {"name": self.name, "tokens": self.tokens, "sha256": self.sha256, **drawn}
 
 
@@ -98,7 +99,7 @@ def tensor_bytes(tensor: Tensor) -> bytes:
 
 def describe_extra_inputs(texts: Sequence[ModelInput]) -> Iterator[str]:
     """Describe the extra inputs drawn for texts, for readers of the numbers."""
-    extra_names = dict.fromkeys(name for text in texts for name in text.beside)
+    extra_names = dict.fromkeys(name for text in texts for name in text.random_inputs)
     if extra_names:
         yield (
             f"the model does not run on a text alone: attn adds random {', '.join(extra_names)}, "

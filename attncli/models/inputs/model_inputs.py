@@ -3,7 +3,7 @@
 There is no attention mask: in a batch of one without padding it would be all ones.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -18,6 +18,9 @@ from attncli.models.inputs.vocabulary_and_positions import max_positions, refuse
 from attncli.models.loading.loaded_model import Ahead, LoadedModel
 from attncli.models.random.dummy_inputs import make_example_inputs
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 DEFAULT_LENGTH = 128
 """Tokens of a random text, if no length is requested and the model has as many positions."""
 
@@ -25,7 +28,7 @@ DEFAULT_LENGTH = 128
 def make_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
     """Make every input that the options name, in their order."""
     refuse_impossible_input(options)
-    if checkpoint.given is not None:
+    if checkpoint.user_inputs is not None:
         from attncli.models.inputs.user_inputs import make_user_inputs
 
         return make_user_inputs(checkpoint)
@@ -82,7 +85,7 @@ def make_random_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list
     ]
 
 
-def choose_random_length(model: Any, options: RequestedInput) -> int:
+def choose_random_length(model: "PreTrainedModel", options: RequestedInput) -> int:
     """The requested length, if the model has so many positions."""
     lengths = [each for each in (options.random_tokens, options.tokens) if each is not None]
     length = min(lengths or [DEFAULT_LENGTH, max_positions(model) or DEFAULT_LENGTH])

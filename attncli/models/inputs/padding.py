@@ -1,16 +1,14 @@
 """Remove padding from one text: a padded token is not measured."""
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
+from attncli.forward_types import Inputs
 from attncli.models.random.dummy_inputs import list_required_inputs
-
-Given = Mapping[str, Any]
 
 ALONG_TOKENS = ("input_ids", "inputs_embeds", "input_values", "input_features")
 """Inputs with one position for each token, sample or frame."""
@@ -34,9 +32,9 @@ IMAGES = "pixel_values"
 """Images have axes of their own, which may be as long as the text."""
 
 
-def remove_padding(model: PreTrainedModel, given: Given, text: str) -> dict[str, Any]:
+def remove_padding(model: PreTrainedModel, provided: Inputs, text: str) -> dict[str, Any]:
     """Cut a batch of one to what its masks leave."""
-    found = dict(given)
+    found = dict(provided)
     for mask, inputs in PADDING.items():
         value = found.get(mask)
         if not isinstance(value, Tensor) or value.ndim < 2 or len(value) != 1:

@@ -7,7 +7,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
-from attncli.models.inputs.padding import ALONG_TOKENS, PADDING, Given, remove_padding
+from attncli.forward_types import Inputs
+from attncli.models.inputs.padding import ALONG_TOKENS, PADDING, remove_padding
 from attncli.models.layer_configs import text_config
 from attncli.models.random.dummy_inputs import make_example_inputs
 
@@ -19,7 +20,7 @@ NEVER_BY_TEXT = ("cache_position",)
 ADVICE = "give a list with a batch of one for each text"
 
 
-def split_batch(model: PreTrainedModel, inputs: Given) -> Iterator[dict[str, Any]]:
+def split_batch(model: PreTrainedModel, inputs: Inputs) -> Iterator[dict[str, Any]]:
     """Split one set of arguments into its texts, in order."""
     inputs = add_batch_axis(inputs)
     count = count_texts(model, inputs)
@@ -35,7 +36,7 @@ def split_batch(model: PreTrainedModel, inputs: Given) -> Iterator[dict[str, Any
         yield remove_padding(model, own, f"text {row + 1} of `inputs`")
 
 
-def add_batch_axis(inputs: Given) -> Given:
+def add_batch_axis(inputs: Inputs) -> Inputs:
     """Add a batch axis to token ids of a single text, and to its other inputs."""
     ids = inputs.get(IDS[0])
     if not isinstance(ids, Tensor) or ids.ndim != 1:
@@ -44,7 +45,7 @@ def add_batch_axis(inputs: Given) -> Given:
     return {name: value[None] if name in flat else value for name, value in inputs.items()}
 
 
-def count_texts(model: PreTrainedModel, inputs: Given) -> int:
+def count_texts(model: PreTrainedModel, inputs: Inputs) -> int:
     """How many texts there are; one where the first axis is not the batch, as with patches of images."""
     tensors = {
         name: each for name, each in inputs.items() if isinstance(each, Tensor) and each.ndim
@@ -107,14 +108,14 @@ def select_row(name: str, value: Any, row: int, count: int) -> Any:
     return value[row : row + 1]
 
 
-def refuse_unmarked_padding(model: PreTrainedModel, given: Given) -> None:
+def refuse_unmarked_padding(model: PreTrainedModel, provided: Inputs) -> None:
     """Refuse rows of one length that begin or end in padding without a mask."""
     config = vars(text_config(model.config))
     pad, named = config.get("pad_token_id"), [config.get(name) for name in OTHER_ENDS]
     others = {each for one in named for each in (one if isinstance(one, list) else [one])}
     for name in IDS:
-        ids = given.get(name)
-        masked = any(mask in given and name in inputs for mask, inputs in PADDING.items())
+        ids = provided.get(name)
+        masked = any(mask in provided and name in inputs for mask, inputs in PADDING.items())
         if (
             not isinstance(pad, int)
             or pad in others

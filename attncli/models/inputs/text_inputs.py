@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +16,9 @@ from attncli.models.inputs.token_id_lists import read_id_lists
 from attncli.models.inputs.tokenizing import EncodedText, encode_text, load_tokenizer
 from attncli.models.inputs.vocabulary_and_positions import refuse_too_long_text, vocabulary_size
 from attncli.models.loading.loaded_model import LoadedModel
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.txt"))
 """The package's own texts, read if no option names an input, and their files."""
@@ -65,7 +68,7 @@ class TextEncoder:
     """What encodes texts for a model, and its extra inputs."""
 
     checkpoint: LoadedModel
-    company: ExtraInputs
+    extra_inputs: ExtraInputs
     seed: int
 
 
@@ -95,7 +98,7 @@ def read_bundled_file(file: str) -> str:
 
 def make_text_input(reading: TextEncoder, name: str, kind: str, encoded: EncodedText) -> ModelInput:
     """Make an input of token ids, and of the model's extra inputs."""
-    model, extra = reading.checkpoint.model, reading.company
+    model, extra = reading.checkpoint.model, reading.extra_inputs
     ids = torch.tensor([encoded.ids], dtype=torch.long)
     others = extra.make_inputs(reading.checkpoint.body, len(encoded.ids), reading.seed)
     kwargs = {WORDS: ids, **others}
@@ -116,7 +119,7 @@ def make_text_input(reading: TextEncoder, name: str, kind: str, encoded: Encoded
     )
 
 
-def refuse_unknown_ids(model: Any, name: str, ids: Sequence[int]) -> None:
+def refuse_unknown_ids(model: "PreTrainedModel", name: str, ids: Sequence[int]) -> None:
     known = vocabulary_size(model)
     outside = [each for each in ids if each < 0 or (known is not None and each >= known)]
     if outside:

@@ -10,7 +10,10 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 """A byte in a vocabulary of sentencepiece."""
@@ -67,7 +70,7 @@ def make_piece_visible(text: str) -> str:
     )
 
 
-def find_token_piece_decoder(tokenizer: Any) -> TokenPieceDecoder:
+def find_token_piece_decoder(tokenizer: "PreTrainedTokenizerBase") -> TokenPieceDecoder:
     """Find how a `tokenizers.Tokenizer` writes pieces, from its components."""
     kinds = {
         *iter_component_names(tokenizer.decoder),

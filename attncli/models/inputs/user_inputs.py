@@ -154,7 +154,8 @@ def make_user_inputs(checkpoint: LoadedModel) -> list[ModelInput]:
     """Make inputs from a Python caller's arguments."""
     body = checkpoint.body
     found = [
-        cast_inputs(each, body.dtype) for each in iter_forward_arguments(body, checkpoint.given)
+        cast_inputs(each, body.dtype)
+        for each in iter_forward_arguments(body, checkpoint.user_inputs)
     ]
     tokens = count_tokens_by_shapes(body, found)
     return [

@@ -1,7 +1,5 @@
 """The token ids that a model knows, and its number of positions."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -78,7 +76,7 @@ def usable_positions(name: str, module: nn.Module) -> int | None:
     return module.num_embeddings - behind
 
 
-def refuse_too_long_text(model: Any, name: str, length: int) -> None:
+def refuse_too_long_text(model: PreTrainedModel, name: str, length: int) -> None:
     most = max_positions(model)
     if most is not None and length > most:
         raise InputError(

@@ -1,9 +1,7 @@
 """Find the class of a config, and build the model without memory, to compare the files with it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 import transformers
@@ -13,6 +11,7 @@ from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from attncli.errors import InputError, make_unknown_name_error
 from attncli.models.library_errors import translate_library_errors
 from attncli.models.model_classes import body_class, find_model_classes, iter_configs
+from attncli.records import Facts
 
 REMOTE_ORDER = (
     "AutoModelForCausalLM",
@@ -48,13 +47,11 @@ class Architecture:
         )
 
 
-def find_architecture(
-    folder: Path, said: Mapping[str, Any], trust_remote_code: bool
-) -> Architecture:
+def find_architecture(folder: Path, settings: Facts, trust_remote_code: bool) -> Architecture:
     """Find the config's own class; code that came with the checkpoint runs only if it is trusted."""
-    remote = trust_remote_code and isinstance(said.get("auto_map"), dict)
+    remote = trust_remote_code and isinstance(settings.get("auto_map"), dict)
     if not remote:
-        refuse_unknown_type(folder, said)
+        refuse_unknown_type(folder, settings)
     config = translate_library_errors(
         folder,
         "config.json is not understood",
@@ -67,7 +64,7 @@ def find_architecture(
         found = translate_library_errors(
             folder,
             "its own code does not load",
-            lambda: load_remote_class(folder, said["auto_map"]),
+            lambda: load_remote_class(folder, settings["auto_map"]),
         )
         return Architecture(config, found, remote=True)
     model_class, warnings = find_model_class(folder, config)
@@ -81,7 +78,7 @@ def forget_attention_implementation(config: PreTrainedConfig) -> None:
             each._attn_implementation_internal = None
 
 
-def refuse_unknown_type(folder: Path, config: Mapping[str, Any]) -> None:
+def refuse_unknown_type(folder: Path, config: Facts) -> None:
     kind = config["model_type"]
     if kind in CONFIG_MAPPING:
         return
@@ -95,7 +92,7 @@ def refuse_unknown_type(folder: Path, config: Mapping[str, Any]) -> None:
     )
 
 
-def load_remote_class(folder: Path, auto_map: Mapping[str, Any]) -> type[PreTrainedModel]:
+def load_remote_class(folder: Path, auto_map: Facts) -> type[PreTrainedModel]:
     names = [*REMOTE_ORDER, *(name for name in auto_map if name.startswith("AutoModel"))]
     for name in names:
         if isinstance(auto_map.get(name), str):
@@ -108,8 +105,8 @@ def find_model_class(
     folder: Path, config: PreTrainedConfig
 ) -> tuple[type[PreTrainedModel], tuple[str, ...]]:
     """The class that `architectures` names, if transformers has it for this config; else the body without a head."""
-    said = config.architectures
-    names = [name for name in said if isinstance(name, str)] if isinstance(said, list) else []
+    listed = config.architectures
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
     own = {found.__name__: found for found in find_model_classes(type(config))}
     for name in names:
         found = getattr(transformers, name, None) or own.get(name)

@@ -95,7 +95,7 @@ def fill_model_with_weights(
 ) -> tuple[LoadingResult, list[str]]:
     """Fill the model with its weights and check the result."""
     placing = build_placement_arguments(blank, options.device_map, options.tensor_parallel)
-    with weights.opened() as state:
+    with weights.open_state() as state:
         usable = {name: state[name] for name in find_loadable_names(weights, blank)}
 
         def load_with_seed(seed: int) -> LoadingResult:
@@ -107,6 +107,6 @@ def fill_model_with_weights(
         computed = find_weights_computed_by_code(
             loaded.find_random_weights(), blank, loaded, lambda: load_with_seed(options.seed + 1)
         )
-    judged = classify_issues(loaded, computed)
-    prefix = find_wrapper_prefix(weights.dtypes, blank) if judged.missing else None
-    return loaded, report_issues(folder, judged, prefix, options.allow_missing)
+    issues = classify_issues(loaded, computed)
+    prefix = find_wrapper_prefix(weights.dtypes, blank) if issues.missing else None
+    return loaded, report_issues(folder, issues, prefix, options.allow_missing)

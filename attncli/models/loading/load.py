@@ -70,7 +70,7 @@ def load_in_memory_model(live: "InMemoryModel", options: LoadOptions) -> LoadedM
         {**identity, "dtype": dtype_name(dtype)},
         None,
         tokenizer=live.tokenizer,
-        given=live.inputs,
+        user_inputs=live.inputs,
     )
 
 

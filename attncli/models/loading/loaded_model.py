@@ -1,13 +1,14 @@
 """A model that is ready to run, with its description for the report."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attncli.models.loading.base_model import remove_model_head
+from attncli.records import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +17,13 @@ class LoadedModel:
 
     model: PreTrainedModel
     """In evaluation mode, without gradients and cache."""
-    identity: Mapping[str, Any]
+    identity: Facts
     folder: Path | None
     """The folder of tokenizer files; None for a random model."""
     warnings: tuple[str, ...] = ()
-    tokenizer: Any = None
+    tokenizer: PreTrainedTokenizerBase | None = None
     """The tokenizer of an in-memory model."""
-    given: Any = None
+    user_inputs: Any = None
     """The inputs given with an in-memory model."""
     read_ahead: Any = None
     """Texts that were read and checked before the weights."""

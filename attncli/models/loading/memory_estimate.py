@@ -39,16 +39,16 @@ def require_memory_to_run(
     tokens: int,
     strip_memory: int,
     heads_at_once: int = 0,
-    kept_bytes: int = 0,
+    states_in_memory: int = 0,
     advice: str = "cut it with `tokens`",
 ) -> None:
     """Refuse a text that is too long; `heads_at_once` is set where attention cannot be made strip by strip.
 
-    `kept_bytes`: states that stay in memory in float64 until the end; `advice`: by the command's options.
+    `states_in_memory`: states that stay in memory in float64 until the end; `advice`: by the command's options.
     """
     require_memory(
         estimate_run_memory(body, tokens, strip_memory, heads_at_once)
-        + 8 * kept_bytes * tokens * find_state_width(body),
+        + 8 * states_in_memory * tokens * find_state_width(body),
         f"a text of {format_count(tokens, 'token')}",
         advice,
     )

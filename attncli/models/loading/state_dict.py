@@ -1,6 +1,6 @@
 """Fill a model from its files' tensors: transformers gets these tensors and nothing else to choose from."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.errors import InputError
+from attncli.forward_types import Inputs
 from attncli.models.files.hashing import FLOATS
 from attncli.models.files.load_weights import LoadedWeights, State
 from attncli.models.library_errors import translate_library_errors
@@ -76,7 +77,7 @@ def assign_tensors(
     architecture: Architecture,
     state: State,
     dtype: torch.dtype,
-    placing: Mapping[str, Any],
+    placing: Inputs,
     seed: int,
 ) -> LoadingResult:
     """Let transformers place the tensors; weights without one are drawn from the seed."""

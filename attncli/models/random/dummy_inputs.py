@@ -126,22 +126,22 @@ def list_required_inputs(model: PreTrainedModel) -> list[str]:
     parameters = select_named_parameters(forward_signature(model))
     names = {name: each.default is each.empty for name, each in parameters.items()}
     main = model.main_input_name
-    given = {name for name, required in names.items() if required} | set(COMPANIONS)
-    given |= {main} if isinstance(main, str) else set(main)
+    provided = {name for name, required in names.items() if required} | set(COMPANIONS)
+    provided |= {main} if isinstance(main, str) else set(main)
     if has_separate_text_input(model.config):
-        given |= {"input_ids", "pixel_values", "input_features"}
-    given |= {name for main in given & set(BESIDE) & set(names) for name in BESIDE[main]}
-    given |= BY_TYPE.get(model.config.model_type, set())
-    if not given & set(names):
-        given.add("input_ids")
+        provided |= {"input_ids", "pixel_values", "input_features"}
+    provided |= {name for main in provided & set(BESIDE) & set(names) for name in BESIDE[main]}
+    provided |= BY_TYPE.get(model.config.model_type, set())
+    if not provided & set(names):
+        provided.add("input_ids")
     if (
-        "input_ids" in given & set(names)
+        "input_ids" in provided & set(names)
         and "inputs_embeds" in names
         and not has_token_embedding(model)
     ):
-        given = given - {"input_ids"} | {"inputs_embeds"}
+        provided = provided - {"input_ids"} | {"inputs_embeds"}
     passed_on = BY_TYPE.get(model.config.model_type, set()) - set(names)
-    return [*(name for name in names if name in given), *sorted(passed_on)]
+    return [*(name for name in names if name in provided), *sorted(passed_on)]
 
 
 def has_separate_text_input(config: PreTrainedConfig) -> bool:

@@ -66,11 +66,11 @@ def make_random_model(
     refuse_many_layers(arch, sizes)
     with translate_build_errors(arch, sizes), silence_libraries():
         config, tiny, note = make_config(arch, sizes)
-        model, said = draw_random_model_or_text_part(config, seed)
+        model, change_note = draw_random_model_or_text_part(config, seed)
         cast_model(model, dtype)
         if dtype == torch.float64:
             model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
-        return RandomModel(model, tiny, f"{note} {said}".strip())
+        return RandomModel(model, tiny, f"{note} {change_note}".strip())
 
 
 def draw_random_model_or_text_part(

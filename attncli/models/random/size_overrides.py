@@ -13,7 +13,7 @@ from attncli.errors import LimitError, UsageError, make_unknown_name_error
 from attncli.models.files.config_checks import refuse_oversized_values
 from attncli.models.layer_configs import config_value
 
-Given = Mapping[str, Any]
+ConfigSizes = Mapping[str, Any]
 """Attributes by dotted name."""
 
 WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -183,7 +183,7 @@ def read_whole_size(config: PreTrainedConfig, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def apply_sizes(config: PreTrainedConfig, sizes: Given, prefix: str = "") -> PreTrainedConfig:
+def apply_sizes(config: PreTrainedConfig, sizes: ConfigSizes, prefix: str = "") -> PreTrainedConfig:
     """Set sizes in the config, and recompute what its class derives from them."""
     fresh = vars(type(config)())
     values: dict[str, Any] = {}

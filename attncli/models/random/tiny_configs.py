@@ -45,7 +45,7 @@ class ConfigShrinker:
 
     def __init__(self, units: TinySizeUnits, sizes: Mapping[str, Any]) -> None:
         self.units = units
-        self.given = sizes
+        self.sizes = sizes
         self.ids: dict[int, int] = {}
 
     def shrink(self, config: PreTrainedConfig, prefix: str) -> PreTrainedConfig:
@@ -71,17 +71,19 @@ class ConfigShrinker:
         }
         counts = {
             path.removeprefix(prefix): value
-            for path, value in self.given.items()
+            for path, value in self.sizes.items()
             if path.startswith(prefix) and "." not in path.removeprefix(prefix)
         }
         return overridden | counts
 
-    def select_layer_indices(self, config: PreTrainedConfig, said: Mapping[str, Any]) -> list[int]:
+    def select_layer_indices(
+        self, config: PreTrainedConfig, settings: Mapping[str, Any]
+    ) -> list[int]:
         """Indices of the layers that stay: as many as given, else the first of each kind and enough others."""
         count = layer_count(config)
         if count == 0:
             return []
-        counts = [said[name] for name in LAYER_COUNTS if name in said]
+        counts = [settings[name] for name in LAYER_COUNTS if name in settings]
         if counts:
             return [layer % count for layer in range(counts[0])]
         stages = [] if "depths" in vars(config) else vars(config).get("_out_indices") or []
@@ -122,13 +124,13 @@ class ConfigShrinker:
         return choose_tiny_size(name, value, self.units)
 
     def shrink_list(
-        self, config: PreTrainedConfig, name: str, values: Sequence[Any], kept: Sequence[int]
+        self, config: PreTrainedConfig, name: str, values: Sequence[Any], indices: Sequence[int]
     ) -> Sequence[Any]:
         """Shrink a list: one entry per layer, layer indices, widths, or depths of stages."""
         integers = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
         layers = layer_count(config)
         if is_per_layer(config, name, values):
-            entries = [values[index] for index in kept]
+            entries = [values[index] for index in indices]
             return [
                 choose_tiny_size(name, value, self.units) if integers else value
                 for value in entries
@@ -142,8 +144,10 @@ class ConfigShrinker:
         if STAGE_DEPTHS.fullmatch(name):
             return [min(value, self.units.layers) for value in values]
         if LAYER_INDICES.fullmatch(name):
-            numbers = sorted({value * len(kept) // layers if layers else value for value in values})
-            everywhere = name in SPECIAL_LAYERS and 1 < len(numbers) == len(kept)
+            numbers = sorted(
+                {value * len(indices) // layers if layers else value for value in values}
+            )
+            everywhere = name in SPECIAL_LAYERS and 1 < len(numbers) == len(indices)
             return numbers[1:] if everywhere and len(values) < layers else numbers
         if IMAGE_SIDES.fullmatch(name):
             small = image_side(config, min(values))

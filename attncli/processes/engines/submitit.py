@@ -90,17 +90,17 @@ class SlurmQueue:
     """The jobs that Slurm still knows, by squeue: sacct would need accounting, which many clusters have not."""
 
     def __init__(self) -> None:
-        self.asked = -ASKED
-        self.known: frozenset[str] | None = None
+        self.queried_at = -ASKED
+        self.job_ids: frozenset[str] | None = None
         self.missed: dict[str, float] = {}
         """Since when a job is unknown."""
 
     def has_lost_job(self, job: str) -> bool:
         """Whether the job has been unknown for a while; False while Slurm does not answer."""
         now = time.monotonic()
-        if now - self.asked >= ASKED:
-            self.asked, self.known = now, list_queued_jobs()
-        if self.known is None or job in self.known:
+        if now - self.queried_at >= ASKED:
+            self.queried_at, self.job_ids = now, list_queued_jobs()
+        if self.job_ids is None or job in self.job_ids:
             self.missed.pop(job, None)
             return False
         return now - self.missed.setdefault(job, now) >= PATIENCE

@@ -32,7 +32,7 @@ class Asset(NamedTuple):
     """The content of a script or style tag, and the hash by which the page's policy allows it."""
 
     text: str
-    allowed: str
+    csp_hash: str
 
 
 @functools.cache

@@ -3,9 +3,10 @@
 import base64
 import gzip
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
+from attncli.records import Facts, JsonObject
 from attncli.render.html_page.packed_columns import PackedColumn
 from attncli.sanitize import sanitize_value
 
@@ -19,15 +20,15 @@ class ColumnStore:
 
     def add(self, packed: PackedColumn) -> dict[str, Any]:
         """Append a column; return its description with its offset."""
-        described = {**packed.described, "from": self.size}
+        described = {**packed.description, "from": self.size}
         self.parts.append(packed.data)
         self.size += len(packed.data)
         return described
 
-    def add_all(self, columns: Iterable[PackedColumn]) -> list[dict[str, Any]]:
+    def add_all(self, columns: Iterable[PackedColumn]) -> list[JsonObject]:
         return [self.add(packed) for packed in columns]
 
-    def text(self, header: Mapping[str, Any]) -> str:
+    def text(self, header: Facts) -> str:
         """All of it, with every text in the header made visible; the same content gives the same
         text, as no date is inside."""
         head = json.dumps(sanitize_value(header), separators=(",", ":"), allow_nan=False).encode()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from attncli.maths.number_format import format_number
-from attncli.records import FOUND_KEYS, Report, Row, View
+from attncli.records import FOUND_KEYS, JsonObject, Report, Row, View
 from attncli.render._cells import NOTHING, TableGrid
 
 OLD, NEW = "old", "new"
@@ -16,7 +16,7 @@ Curve = dict[str, list[list[Any]]]
 """Points [x, value] by the name of their series."""
 
 
-def build_comparisons(report: Report) -> Iterator[dict[str, Any]]:
+def build_comparisons(report: Report) -> Iterator[JsonObject]:
     """For every metric with numbers of whole layers, or over another axis: its axis and both sides'
     curves."""
     found: dict[tuple[str, str], dict[str, Curve]] = {}
@@ -45,14 +45,14 @@ def find_axis_of_number(row: Row) -> tuple[str, float] | None:
     return (axis, x) if isinstance(x, int | float) else None
 
 
-def name_curves(curves: Curve, suffix: str = "") -> list[dict[str, Any]]:
+def name_curves(curves: Curve, suffix: str = "") -> list[JsonObject]:
     return [
         {"of": name, "kind": OLD, "name": name + suffix, "points": sorted(points)}
         for name, points in curves.items()
     ]
 
 
-def build_grid(comparison: dict[str, Any]) -> TableGrid:
+def build_grid(comparison: JsonObject) -> TableGrid:
     """The numbers of one metric as a table."""
     lines = [*name_curves(comparison[NEW], ", new"), *name_curves(comparison[OLD], ", old")]
     at = [dict(line["points"]) for line in lines]

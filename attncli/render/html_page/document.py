@@ -6,10 +6,9 @@ their hashes and forbids everything else, so that a token called <script> stays 
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 from attncli import __version__
-from attncli.records import FOUND_KEYS, NULLS, Report, View
+from attncli.records import FOUND_KEYS, NULLS, JsonObject, Report, View
 from attncli.render._cells import build_grids
 from attncli.render.html_page import pictures, prose
 from attncli.render.html_page.assets import load_script, load_style
@@ -39,7 +38,7 @@ def build_page(report: Report) -> str:
 
 def build_head(report: Report) -> str:
     policy = (
-        f"default-src 'none'; script-src {load_script().allowed}; style-src {load_style().allowed}; "
+        f"default-src 'none'; script-src {load_script().csp_hash}; style-src {load_style().csp_hash}; "
         "base-uri 'none'; form-action 'none'"
     )
     return "".join(
@@ -119,9 +118,9 @@ def pack_data(report: Report) -> str:
     return store.text(header)
 
 
-def describe_view(report: Report, view: View) -> dict[str, Any]:
+def describe_view(report: Report, view: View) -> JsonObject:
     kind = pictures.choose_plot_kind(report, view)
-    found: dict[str, Any] = {
+    found: JsonObject = {
         "kind": kind,
         "title": prose.capitalize(view.title),
         "down": view.down,

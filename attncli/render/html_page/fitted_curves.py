@@ -2,19 +2,16 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from attncli.maths.curve_fits.evaluate_law import CONSTANT, RATES, evaluate_law
-from attncli.records import Report
+from attncli.records import JsonObject, Report
 
 OF = "d_min"
 """The metric that laws are fitted to."""
 POINTS = 48
 
 
-def build_fitted_curves(
-    report: Report, metric: str, lengths: list[float]
-) -> Iterator[dict[str, Any]]:
+def build_fitted_curves(report: Report, metric: str, lengths: list[float]) -> Iterator[JsonObject]:
     """Curves of the fitted laws over the range of the lengths, each with the name of its series."""
     if metric != OF or len(lengths) < 2:
         return

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attncli.records import ROW_COLUMNS, Report, Scalar
+from attncli.records import ROW_COLUMNS, JsonObject, Report, Scalar
 
 FEWEST_NUMBERS = 256
 """Number of distinct floats above which another axis, such as a control's value, is stored as
@@ -25,7 +25,7 @@ Cell = Scalar | None
 class PackedColumn:
     """A column's description, and its bytes."""
 
-    described: dict[str, Any]
+    description: JsonObject
     data: bytes
 
 
@@ -65,7 +65,7 @@ def pack_numbers(name: str, cells: list[float]) -> PackedColumn:
     odd = [index for index, cell in enumerate(cells) if cell and not SMALL < abs(cell) < LARGE]
     exact = [index for index in odd if not math.isnan(cells[index])]
     wide = len(exact) > MOST_EXACT * len(cells)
-    described: dict[str, Any] = {"name": name, "kind": "numbers", "width": 8 if wide else 4}
+    described: JsonObject = {"name": name, "kind": "numbers", "width": 8 if wide else 4}
     if not wide:
         described["exact"] = [[index, cells[index]] for index in exact]
         for index in exact:

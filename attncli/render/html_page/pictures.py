@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attncli.records import UNCERTAINTY, Report, Row, Scalar, View
+from attncli.records import UNCERTAINTY, JsonObject, Report, Row, Scalar, View
 from attncli.render._cells import is_row_in_view, unique_values
 from attncli.render.html_page.comparison import BOTH, NEW, OLD, build_comparisons, name_curves
 from attncli.render.html_page.fitted_curves import build_fitted_curves
@@ -29,15 +29,15 @@ class Panel:
     unit: str
     axis: str
     measure: str
-    series: list[dict[str, Any]]
+    series: list[JsonObject]
     """Each a name and points [x, y, spread, uncertainty, note]."""
-    levels: list[dict[str, Any]]
+    levels: list[JsonObject]
     """Numbers without a coordinate on the axis."""
     gaps: list[list[Any]]
     """Positions of missing numbers, with the reason."""
     bound: str | None = None
     """The metric of the same axes that this one stays below."""
-    beside: list[dict[str, Any]] = field(default_factory=list)
+    extra_series: list[JsonObject] = field(default_factory=list)
     """Fitted laws, or the curves of an older report, each with the name of its series."""
 
 
@@ -112,7 +112,7 @@ def build_panel(report: Report, view: View, metric: str) -> Panel:
         if not isinstance(x, int | float):
             continue
         if row.value is None:
-            if row.lost:
+            if row.is_missing:
                 gaps.setdefault(x, row.note or "")
             continue
         series.setdefault(curve_name(row, view, several), []).append(build_curve_point(x, row))
@@ -130,15 +130,15 @@ def build_panel(report: Report, view: View, metric: str) -> Panel:
         ],
         list(build_reference_lines(report, own)),
         sorted([x, note] for x, note in gaps.items()),
-        beside=list(laws),
+        extra_series=list(laws),
     )
 
 
-def build_comparison_panel(report: Report, comparison: dict[str, Any]) -> Panel:
+def build_comparison_panel(report: Report, comparison: JsonObject) -> Panel:
     metric, axis = comparison["metric"], comparison["axis"]
     unit = next((row.unit for row in report.rows if row.keys.get("measured") == metric), "")
     old = name_curves(comparison[OLD], ", old")
-    return Panel(metric, unit, axis, metric, name_curves(comparison[NEW]), [], [], beside=old)
+    return Panel(metric, unit, axis, metric, name_curves(comparison[NEW]), [], [], extra_series=old)
 
 
 def select_rows(report: Report, view: View) -> list[Row]:
@@ -167,13 +167,13 @@ def highest_layer_rows(rows: Sequence[Row], view: View) -> list[Row]:
     return [row for row in rows if row.layer in (None, last)]
 
 
-def build_reference_lines(report: Report, view: View) -> Iterator[dict[str, Any]]:
+def build_reference_lines(report: Report, view: View) -> Iterator[JsonObject]:
     for row in report.rows:
         alone = set(row.coordinates) == {view.across}
         if view.across and alone and row.metric in view.metrics and row.value is not None:
             yield {"name": str(row.axis(view.across)), "value": row.value}
 
 
-def build_box_plots(report: Report, view: View) -> list[dict[str, Any]]:
+def build_box_plots(report: Report, view: View) -> list[JsonObject]:
     """Position and five quantiles, where all five are known."""
     return [box._asdict() for box in collect_boxes(report, view)]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
+from attncli.records import Facts
 from attncli.render._cells import TableGrid
 from attncli.sanitize import escape_invisible_characters
 
@@ -19,12 +20,12 @@ def escape_text(text: Any) -> str:
 
 def html_tag(name: str, inside: str = "", **attributes: Any) -> str:
     """Build a tag. `class_` becomes class; None omits an attribute."""
-    given = "".join(
+    attribute_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape_text(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return f"<{name}{given}>{inside}</{name}>"
+    return f"<{name}{attribute_text}>{inside}</{name}>"
 
 
 def limit_table_rows(grid: TableGrid) -> tuple[TableGrid, int]:
@@ -56,12 +57,12 @@ def format_line(cells: Sequence[str], words: bool) -> str:
     )
 
 
-def format_nested_facts(facts: Mapping[str, Any]) -> str:
+def format_nested_facts(facts: Facts) -> str:
     """Nested facts as nested lists of terms."""
     return html_tag("dl", "".join(format_definition_list(facts)))
 
 
-def format_definition_list(facts: Mapping[str, Any]) -> Iterator[str]:
+def format_definition_list(facts: Facts) -> Iterator[str]:
     for name, value in facts.items():
         yield html_tag("dt", escape_text(name))
         yield html_tag("dd", format_value(value))

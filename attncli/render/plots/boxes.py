@@ -1,13 +1,16 @@
 """Box plots of views that show quantiles of a metric: a box for each value of the other axis."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
 from attncli.maths.number_format import format_number
 from attncli.records import Report, View
 from attncli.render.plots.labels import format_label
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ACROSS = "quantile"
 
@@ -83,7 +86,7 @@ def draw_box_line(low: int, first: int, median: int, third: int, high: int) -> s
     return "".join(cells)
 
 
-def draw_box_figure(drawn: list[BoxPlot]) -> Any:
+def draw_box_figure(drawn: list[BoxPlot]) -> "Figure":
     """Draw the metrics one below the other."""
     from matplotlib.figure import Figure
 

@@ -41,7 +41,7 @@ class Chart:
     """The theorem's bound for each series."""
     laws: Mapping[str, FittedCurve] = field(default_factory=dict)
     """The law fitted to each series."""
-    lost: Mapping[str, float] = field(default_factory=dict)
+    lost_from: Mapping[str, float] = field(default_factory=dict)
     """The position from which on a series has no numbers."""
     unit_words: str = ""
     """The metric as an axis shows it, where that is not its name."""
@@ -100,7 +100,7 @@ def build_chart(report: Report, view: View) -> Chart | None:
         gaps=find_positions_without_numbers(report, view, series),
         bounds=collect_bounds(report, view) if view.metrics[0] in BOUNDS else {},
         laws=collect_laws(report, view, series),
-        lost=find_series_ends(report, view, series),
+        lost_from=find_series_ends(report, view, series),
         unit_words=format_label(named, report.metrics),
         x_words=format_label(view.down, report.metrics),
     )
@@ -146,7 +146,9 @@ def find_positions_without_numbers(
     report: Report, view: View, series: Mapping[str, Sequence[ChartPoint]]
 ) -> tuple[float, ...]:
     known = {point.x for points in series.values() for point in points}
-    lost = [row.axis(view.down) for row in report.rows if row.lost and is_row_plotted(view, row)]
+    lost = [
+        row.axis(view.down) for row in report.rows if row.is_missing and is_row_plotted(view, row)
+    ]
     places = {float(x) for x in lost if isinstance(x, int | float)}
     return tuple(sorted(places - known))
 
@@ -160,7 +162,7 @@ def find_series_ends(
     ends = {name: max(point.x for point in points) for name, points in series.items()}
     for row in report.rows:
         x, name = row.axis(view.down), str(row.axis(view.across or "variant"))
-        missing = row.lost and is_row_plotted(view, row) and isinstance(x, int | float)
+        missing = row.is_missing and is_row_plotted(view, row) and isinstance(x, int | float)
         if missing and x in known and x > ends.get(name, math.inf):
             found[name] = min(found.get(name, math.inf), float(x))
     return found

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attncli.maths.number_format import format_number
 from attncli.records import Report
@@ -17,6 +17,10 @@ from attncli.render.plots.chart import (
 from attncli.render.plots.labels import format_label
 from attncli.render.plots.line_styles import LineStyle, assign_styles, format_series
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 SINGLE, PANEL = (5.6, 3.7), (3.5, 2.7)
 """Inches of the only panel, and of one of several."""
 MOST_PANELS = 12
@@ -27,7 +31,7 @@ BAND = 5
 LEVEL_DASHES = ((0, (5, 2)), (0, (1, 1)), (0, (5, 2, 1, 2)))
 
 
-def draw_curve_figure(report: Report) -> Any:
+def draw_curve_figure(report: Report) -> "Figure":
     """Draw the curves: one column of panels for one or two metrics, else two or three."""
     from matplotlib.figure import Figure  # not pyplot: no global state, no display
 
@@ -74,7 +78,7 @@ def panel_title(one: Chart, index: int, count: int) -> str:
     )
 
 
-def draw_panel(axes: Any, drawn: Chart, styles: Mapping[str, LineStyle]) -> None:
+def draw_panel(axes: "Axes", drawn: Chart, styles: Mapping[str, LineStyle]) -> None:
     """Draw reference levels, bounds and fitted laws, then the numbers themselves."""
     set_scales(axes, drawn)
     for index, (name, level) in enumerate(drawn.levels.items()):
@@ -118,7 +122,7 @@ def draw_panel(axes: Any, drawn: Chart, styles: Mapping[str, LineStyle]) -> None
 
 def legend_label(drawn: Chart, name: str) -> str:
     """A line's name, and where its numbers end; empty for a single line without a name."""
-    since = drawn.lost.get(name)
+    since = drawn.lost_from.get(name)
     unknown = "" if since is None else f", not known from {drawn.x_label} {since:g} on"
     return "" if name == "None" else f"{format_series(name)}{unknown}"
 
@@ -151,7 +155,7 @@ def draw_line(axes: Any, points: Sequence[ChartPoint], look: LineStyle, name: st
 
 
 def draw_bound(
-    axes: Any,
+    axes: "Axes",
     drawn: Chart,
     points: Sequence[ChartPoint],
     look: LineStyle | None,
@@ -174,7 +178,7 @@ def draw_bound(
     axes.set_ylim(limits)
 
 
-def set_scales(axes: Any, drawn: Chart) -> None:
+def set_scales(axes: "Axes", drawn: Chart) -> None:
     """Use log axes where a sweep doubles and where numbers span orders of magnitude."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
@@ -200,7 +204,9 @@ def set_scales(axes: Any, drawn: Chart) -> None:
         axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def draw_legend(canvas: Any, panels: Sequence[Any], at_side: bool, free: Sequence[Any]) -> None:
+def draw_legend(
+    canvas: "Figure", panels: Sequence[Any], at_side: bool, free: Sequence[Any]
+) -> None:
     """Draw a legend: what all panels share is named once, in a free space."""
     handles: dict[str, Any] = {}
     for axes in panels:

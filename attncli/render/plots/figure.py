@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attncli.records import Report
 from attncli.render.plots.boxes import collect_box_plots, draw_box_figure
@@ -18,6 +18,9 @@ from attncli.render.plots.labels import format_caption
 from attncli.render.plots.maps import colour_scale_of_panels
 from attncli.render.plots.point_trajectories import draw_point_track_figure
 from attncli.sanitize import sanitize_value
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_PICTURES = 6
 METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
@@ -73,13 +76,13 @@ def save_figure(report: Report, path: Path, size: Size | None = None, dots: int 
         canvas.savefig(path, dpi=dots, metadata=metadata)
 
 
-def build_figure(report: Report, size: Size | None = None) -> Any:
+def build_figure(report: Report, size: Size | None = None) -> "Figure":
     """The same as a matplotlib figure without a window: for a notebook, or for further drawing."""
     with import_matplotlib_headless() as matplotlib, matplotlib.rc_context(STYLE):
         return draw_figure_with_caption(sanitize_value(report), size)
 
 
-def draw_figure_with_caption(report: Report, size: Size | None) -> Any:
+def draw_figure_with_caption(report: Report, size: Size | None) -> "Figure":
     """Draw the figure with its caption."""
     canvas = draw_report(report)
     if size is not None:
@@ -112,7 +115,7 @@ def import_matplotlib_headless() -> Iterator[Any]:
             os.environ.pop("MPLBACKEND", None)
 
 
-def draw_report(report: Report) -> Any:
+def draw_report(report: Report) -> "Figure":
     """Draw what the report has: grids of heads, else maps, else tracks in the plane, else boxes, else curves."""
     if grids := collect_head_grids(report):
         return draw_head_figure(report, grids)
@@ -125,14 +128,14 @@ def draw_report(report: Report) -> Any:
     return draw_curve_figure(report)
 
 
-def draw_caption(canvas: Any, text: str) -> None:
+def draw_caption(canvas: "Figure", text: str) -> None:
     """Draw the caption in as many lines as it needs."""
     if text:
         width = int(LETTERS * canvas.get_size_inches()[0])
         canvas.supxlabel(textwrap.fill(text, width), fontsize=6, color="0.35", x=0.01, ha="left")
 
 
-def draw_map_figure(report: Report) -> Any:
+def draw_map_figure(report: Report) -> "Figure":
     """Draw a line of maps for every fit: the maps on one scale, the error on its own."""
     from matplotlib.figure import Figure
 

@@ -2,10 +2,14 @@
 
 import math
 import textwrap
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.records import MapPicture, Report, View
 from attncli.render._cells import is_row_in_view
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST_MAPS = 6
 WIDTH, LARGEST_MAP = 7.2, 5.0
@@ -63,7 +67,7 @@ BRIGHT = 0.6
 """Position in the colormap above which black letters are more legible than white ones."""
 
 
-def draw_head_figure(report: Report, grids: list[HeadGrid]) -> Any:
+def draw_head_figure(report: Report, grids: list[HeadGrid]) -> "Figure":
     """Draw the grids one below the other, then the maps of chosen heads."""
     from matplotlib.figure import Figure
 
@@ -97,7 +101,7 @@ def draw_head_grid(canvas: Any, axes: Any, grid: HeadGrid) -> None:
             axes.text(column, line, mark, ha="center", va="center", fontsize=7, color=color)
 
 
-def draw_map(canvas: Any, axes: Any, picture: MapPicture, side: float) -> None:
+def draw_map(canvas: "Figure", axes: "Axes", picture: MapPicture, side: float) -> None:
     """Draw a map, queries down and keys across, with token names where there are few enough to read."""
     (cells,) = picture.panels.values()
     image = axes.imshow(cells, vmin=0.0, cmap="Blues", interpolation="nearest")

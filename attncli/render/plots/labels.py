@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from attncli.records import Definition, Report
+from attncli.records import Definition, Facts, Report
 
 SYMBOLS = {
     "residual": "r",
@@ -60,7 +59,7 @@ def describe_deviation(report: Report) -> Iterator[str]:
         yield f"±\u00a0standard deviation{over}"
 
 
-def describe_subject(source: Mapping[str, Any]) -> Iterator[str]:
+def describe_subject(source: Facts) -> Iterator[str]:
     """Describe the measured model or networks."""
     name = source.get("name") or source.get("path") or source.get("class")
     revision, digest = source.get("revision"), source.get("weight_sha256") or source.get("sha256")
@@ -77,7 +76,7 @@ def describe_subject(source: Mapping[str, Any]) -> Iterator[str]:
         yield f"synthetic, {', '.join(describe_sizes(networks))}"
 
 
-def describe_sizes(networks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def describe_sizes(networks: Sequence[Facts]) -> Iterator[str]:
     """The sizes that all networks of a report share."""
     for size in ("layers", "heads", "width", "tokens"):
         found = {network.get(size) for network in networks}

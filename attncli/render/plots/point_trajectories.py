@@ -1,9 +1,13 @@
 """Tracks of points in the plane: the predictions of a recurrence, with the taught ones."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from attncli.records import PointTrack, Report
 from attncli.render.plots.line_styles import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SIDE = 2.0
 """Inches of a panel."""
@@ -13,7 +17,7 @@ FURTHEST = 4.0
 TAUGHT = "0.75"
 
 
-def draw_point_track_figure(report: Report) -> Any:
+def draw_point_track_figure(report: Report) -> "Figure":
     """A line of panels for every row of tracks; in each the taught arcs in grey, a colour for each point."""
     from matplotlib.figure import Figure
 
@@ -33,7 +37,7 @@ def draw_point_track_figure(report: Report) -> Any:
     return canvas
 
 
-def draw_point_track(axes: Any, track: PointTrack) -> None:
+def draw_point_track(axes: "Axes", track: PointTrack) -> None:
     """Draw both points from their first position to their last."""
     for way in track.taught:
         axes.plot(*zip(*way, strict=True), color=TAUGHT, linewidth=2.5, solid_capstyle="butt")

@@ -40,8 +40,8 @@ class RecordedBlock(NamedTuple):
     """One run of a block, to be repeated."""
 
     forward: Function
-    args: Any
-    kwargs: Any
+    args: Args
+    kwargs: Kwargs
     stream: PathTensor
     """The stream among the block's arguments."""
     state: Tensor

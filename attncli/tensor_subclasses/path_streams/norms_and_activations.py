@@ -90,7 +90,7 @@ def freeze_modules(model: nn.Module) -> Iterator[None]:
     """Within, the model's handwritten norms and its activations accept path tensors."""
     norms: dict[nn.Module, RecognisedNorm | None] = {}
 
-    def around_norm(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_wrapped_norm(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         x = args[0] if args else None
         if not isinstance(x, PathTensor):
             return forward(*args, **kwargs)
@@ -103,7 +103,9 @@ def freeze_modules(model: nn.Module) -> Iterator[None]:
         bias = None if found.bias is None else found.bias.to(x.dtype)
         return norm(x, found.epsilon, found.centre, gain, bias)
 
-    def around_activation(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_wrapped_activation(
+        forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Any:
         x = args[0] if args else None
         if not isinstance(x, PathTensor):
             return forward(*args, **kwargs)
@@ -113,8 +115,8 @@ def freeze_modules(model: nn.Module) -> Iterator[None]:
 
     activations = (module for module in model.modules() if is_activation(module))
     with (
-        wrap_forwards(filter(is_handwritten_norm, model.modules()), around_norm),
-        wrap_forwards(activations, around_activation),
+        wrap_forwards(filter(is_handwritten_norm, model.modules()), run_wrapped_norm),
+        wrap_forwards(activations, run_wrapped_activation),
     ):
         yield
 

@@ -46,7 +46,7 @@ class Streams:
         """Turn the first block's input [1, token, feature] into [stream, token, feature]."""
         return first.clone()
 
-    def attended(self, attention: RecordedAttention) -> Tensor:
+    def select_outputs(self, attention: RecordedAttention) -> Tensor:
         """Choose what each stream keeps of an attention's outputs."""
         self.heads.append(attention.outputs.shape[1])
         return attention.outputs
@@ -71,9 +71,9 @@ class FullStreamOnly(Streams):
         super().__init__()
         self.attentions: list[RecordedAttention] = []
 
-    def attended(self, attention: RecordedAttention) -> Tensor:
+    def select_outputs(self, attention: RecordedAttention) -> Tensor:
         self.attentions.append(attention)
-        return super().attended(attention)
+        return super().select_outputs(attention)
 
 
 class OriginStreams(Streams):
@@ -141,20 +141,20 @@ class PathStreams(Streams):
     def begin(self, first: Tensor) -> Tensor:
         return first.repeat(self.number, 1, 1)
 
-    def attended(self, attention: RecordedAttention) -> Tensor:
-        outputs = super().attended(attention)
-        outputs_kept = torch.zeros_like(outputs)
-        outputs_kept[0] = outputs[0]
+    def select_outputs(self, attention: RecordedAttention) -> Tensor:
+        outputs = super().select_outputs(attention)
+        included = torch.zeros_like(outputs)
+        included[0] = outputs[0]
         for stream, choice in self.choices():
             if choice:
-                outputs_kept[stream, choice - 1] = outputs[stream, choice - 1]
-        return outputs_kept
+                included[stream, choice - 1] = outputs[stream, choice - 1]
+        return included
 
     def past_attention(self, parts: Tensor) -> Tensor:
         """Drop the bypass for paths that go through a head."""
-        outputs_kept = parts.clone()
-        outputs_kept[[stream for stream, choice in self.choices() if choice]] = 0.0
-        return outputs_kept
+        included = parts.clone()
+        included[[stream for stream, choice in self.choices() if choice]] = 0.0
+        return included
 
     def choices(self) -> Iterator[tuple[int, int]]:
         """Each stream's choice at the attention that was recorded last."""

@@ -56,7 +56,7 @@ def mix_values(maps: Tensor, values: PathTensor) -> PathTensor:
     if maps.dim() != 4 or values.dim() != 4 or maps.shape[:2] != (1, values.shape[1]):
         raise make_no_rule_error("a product with a stream on its right")
     visible = (maps > 0.0).any(dim=1, keepdim=True)
-    outputs = values.streams.attended(RecordedAttention(maps, visible, maps @ values.numbers))
+    outputs = values.streams.select_outputs(RecordedAttention(maps, visible, maps @ values.numbers))
     return values.wrap_like(outputs).after_attention()
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from attncli.capture.strips.attention_interface import find_unpatched_eager
 from attncli.capture.strips.masks import materialise_mask, visible_keys
 from attncli.errors import InputError
+from attncli.forward_types import Function
 from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
 from attncli.tensor_subclasses.path_streams.partial_streams import (
     RecordedAttention,
@@ -42,7 +43,9 @@ def compute_attention_of_streams(
     values = numbers if repeats == 1 else numbers.repeat_interleave(repeats, dim=1)
     maps = weights.to(values.dtype)
     visible = visible_keys(mask, maps.shape[-1])
-    outputs = value.streams.attended(RecordedAttention(maps, visible, torch.matmul(maps, values)))
+    outputs = value.streams.select_outputs(
+        RecordedAttention(maps, visible, torch.matmul(maps, values))
+    )
     mixed = outputs.transpose(1, 2).contiguous()
     verify_attention_output(module, mixed[: len(output)].detach(), output)
     return value.wrap_like(mixed).after_attention(), None
@@ -64,7 +67,7 @@ def compute_direct_sdpa_of_streams(
     if isinstance(value, PathTensor):
         return evaluate_sdpa(query, key, value, mask, *args, **kwargs)
     full = select_full_stream_qkv(query, key, value)
-    own: Any = F.scaled_dot_product_attention
+    own: Function = F.scaled_dot_product_attention
     return attend_to_other_stack(query, key, own(*full, mask, *args, **kwargs))
 
 
@@ -78,7 +81,7 @@ def attend_to_other_stack(query: Tensor, key: Tensor, output: Tensor) -> Tensor:
     return query.wrap_like(query.numbers.new_zeros(shape)).plus_constant(output)
 
 
-def select_full_stream_qkv(*sides: Any) -> list[Tensor]:
+def select_full_stream_qkv(*sides: Tensor) -> list[Tensor]:
     """Queries, keys and values of the full stream; states of another stack are repeated along the batch."""
     full = [side.full_stream() if isinstance(side, PathTensor) else side for side in sides]
     return [side[: len(full[0])] for side in full]

@@ -138,9 +138,9 @@ def run_path_tensors(
             f"{type(model).__name__} cannot be run with parts of its stream as texts of one batch "
             f"({first_line_of_error(error)}): this architecture cannot be decomposed."
         ) from error
-    if passage.found is None:
+    if passage.decomposition is None:
         raise InputError(f"stack {passage.stack.name} was not run to its end.")
-    return passage.found, output
+    return passage.decomposition, output
 
 
 def run_with_random_weights(
@@ -202,7 +202,7 @@ class PathTensorRun:
         self.streams = streams
         self.go_on = go_on
         self.done = 0
-        self.found: PathDecomposition | None = None
+        self.decomposition: PathDecomposition | None = None
 
     def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stream = find_stream_input(args, kwargs)
@@ -219,12 +219,12 @@ class PathTensorRun:
         state = find_stream_output(output)
         if not isinstance(state, PathTensor) or state.dim() != 3:
             raise InputError(f"the stream of tokens is lost in {type(module).__name__}.")
-        self.found = PathDecomposition(
+        self.decomposition = PathDecomposition(
             state.numbers[0], state.numbers[1:], tuple(self.streams.heads)
         )
         if self.go_on is None:
             raise StopAfterLastBlock
-        rest = self.go_on(self.found.terms)
+        rest = self.go_on(self.decomposition.terms)
         return (
             tuple(rest if part is state else part for part in output)
             if isinstance(output, tuple)

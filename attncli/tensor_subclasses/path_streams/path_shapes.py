@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attncli.forward_types import Function
 from attncli.tensor_subclasses.path_streams.partial_streams import make_no_rule_error
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, align_streams, rule
 
@@ -19,11 +20,13 @@ def apply_within_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> An
     return type(result)(x.wrap_like(part) for part in result)
 
 
-def register_shape_rules(*functions: Any) -> None:
+def register_shape_rules(*functions: Function) -> None:
     for function in functions:
 
         @rule(function)
-        def apply_shape_rule(x: Tensor, *args: Any, function: Any = function, **kwargs: Any) -> Any:
+        def apply_shape_rule(
+            x: Tensor, *args: Any, function: Function = function, **kwargs: Any
+        ) -> Any:
             return apply_within_streams(function, x, *args, **kwargs)
 
 
@@ -127,14 +130,14 @@ def unbind(x: PathTensor, dim: int = 0) -> tuple[PathTensor, ...]:
 
 
 @rule(torch.cat, torch.concat)
-def cat(tensors: Sequence[Any], dim: int = 0) -> PathTensor:
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> PathTensor:
     parts = require_streams(tensors)
     axis = require_not_batch_axis(parts[0].dim(), dim)
     return parts[0].wrap_like(torch.cat([x.numbers for x in parts], axis))
 
 
 @rule(torch.stack)
-def stack(tensors: Sequence[Any], dim: int = 0) -> PathTensor:
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> PathTensor:
     parts = require_streams(tensors)
     axis = require_not_batch_axis(parts[0].dim() + 1, dim)
     return parts[0].wrap_like(torch.stack([x.numbers for x in parts], axis))

@@ -5,7 +5,6 @@ To the model it looks like a batch: text 0 is the full stream, the others are pa
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -44,7 +43,7 @@ class PathTensor(StreamTensor):
     def refusal(cls, what: str) -> InputError:
         return make_no_rule_error(what)
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+    def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         return f"PathTensor({tuple(self.shape)}, {self.streams.number} streams)"
 
     def by_stream(self) -> Tensor:

@@ -36,7 +36,7 @@ class TokenContributions(NamedTuple):
     """b [feature]: the contribution of biases, and of another stack's states."""
     shares: Tensor
     """⟨c_j, y⟩ / ‖y‖² [token]"""
-    rolled: RolloutRow
+    rollout: RolloutRow
 
 
 def find_contributions(

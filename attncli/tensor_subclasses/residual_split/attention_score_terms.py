@@ -25,7 +25,7 @@ class ScoreTerms(NamedTuple):
     """[..., query or 1, key]: positions and masks."""
     shift: Tensor | None = None
     """[..., query or 1, 1]: constant along each row, so that no softmax sees it."""
-    beside: Tensor | None = None
+    sink_scores: Tensor | None = None
     """[..., query or 1, columns]: the scores of learned sinks."""
 
     @property
@@ -34,7 +34,7 @@ class ScoreTerms(NamedTuple):
 
     @property
     def columns(self) -> int:
-        return 0 if self.beside is None else self.beside.shape[-1]
+        return 0 if self.sink_scores is None else self.sink_scores.shape[-1]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -42,9 +42,10 @@ class ScoreTerms(NamedTuple):
 
     def scale_terms(self, factor: float) -> "ScoreTerms":
         bias, shift, sinks = (
-            None if part is None else part * factor for part in (self.bias, self.shift, self.beside)
+            None if part is None else part * factor
+            for part in (self.bias, self.shift, self.sink_scores)
         )
-        return self._replace(scale=self.scale * factor, bias=bias, shift=shift, beside=sinks)
+        return self._replace(scale=self.scale * factor, bias=bias, shift=shift, sink_scores=sinks)
 
     def plain_scores(self) -> Tensor:
         """The scores as plain numbers, where query-specific parts may vanish."""
@@ -53,8 +54,8 @@ class ScoreTerms(NamedTuple):
         )
         if self.bias is not None:
             scores = scores + self.bias
-        if self.beside is not None:
-            sinks = self.beside.expand(*scores.shape[:-1], self.columns)
+        if self.sink_scores is not None:
+            sinks = self.sink_scores.expand(*scores.shape[:-1], self.columns)
             scores = torch.cat([scores, sinks], dim=-1)
         return scores if self.shift is None else scores + self.shift
 
@@ -72,7 +73,7 @@ def broadcast_terms(terms: ScoreTerms, lead: Sequence[int]) -> ScoreTerms:
         key=broadcast_part(terms.key),
         bias=broadcast_part(terms.bias),
         shift=broadcast_part(terms.shift),
-        beside=broadcast_part(terms.beside),
+        sink_scores=broadcast_part(terms.sink_scores),
     )
 
 

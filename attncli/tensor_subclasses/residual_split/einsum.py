@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from attncli.tensor_subclasses.dispatch import StreamTensor
+from attncli.tensor_subclasses.dispatch import Operand, StreamTensor
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import SCORE_RULES, WEIGHT_RULES
 from attncli.tensor_subclasses.residual_split.split_arithmetic import to_float64_array
 from attncli.tensor_subclasses.residual_split.split_tensor import (
@@ -38,7 +39,7 @@ for table in (SCORE_RULES, WEIGHT_RULES):
     table[torch.einsum] = table[torch.functional.einsum] = einsum
 
 
-def is_linear(x: Any, y: Any, one: str, other: str, result: str) -> bool:
+def is_linear(x: Operand, y: Operand, one: str, other: str, result: str) -> bool:
     """Whether a plain operand multiplies the features of a split one, and leaves its tokens alone."""
     if not isinstance(x, SplitTensor) or isinstance(y, StreamTensor):
         return False
@@ -69,6 +70,6 @@ def einsum_as_matmul(
     return permute_einsum_axes(torch.matmul(x, y), "".join([*batch, *rows, *columns]), list(result))
 
 
-def permute_einsum_axes(x: Any, letters: str, target: list[str]) -> Any:
+def permute_einsum_axes(x: Tensor, letters: str, target: list[str]) -> Tensor:
     order = [letters.index(letter) for letter in target]
     return x if order == sorted(order) else torch.permute(x, order)

@@ -18,7 +18,7 @@ from attncli.tensor_subclasses.residual_split.lazy_attention_scores import (
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTensor, rule, to_plain
 
-CHANGES: dict[Any, Function] = {
+CHANGES: dict[Function, Function] = {
     Tensor.add_: torch.add,
     Tensor.__iadd__: torch.add,
     Tensor.sub_: torch.sub,
@@ -39,7 +39,7 @@ CHANGES: dict[Any, Function] = {
 """Each in-place function with its out-of-place counterpart."""
 
 
-def write_in_place(written: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+def write_in_place(written: Function, x: Tensor, *args: Any, **kwargs: Any) -> Any:
     """Write the function's result to x itself; plain numbers stay plain."""
     if isinstance(x, (SplitTensor, LazyScores)):
         return x.become(CHANGES[written](x, *args, **kwargs), written.__name__)

@@ -119,7 +119,7 @@ class LazyScores(DeferredTensor):
 
 def is_linear_in_queries(terms: ScoreTerms) -> bool:
     """Whether the scores are a linear function of a split stream of queries."""
-    bare = terms.bias is None and terms.shift is None and terms.beside is None
+    bare = terms.bias is None and terms.shift is None and terms.sink_scores is None
     return bare and is_content_only(terms) and not isinstance(terms.key, SplitTensor)
 
 
@@ -144,7 +144,7 @@ def scale(x: Any, y: Any) -> Tensor:
     if not isinstance(factor, Tensor) or factor.numel() == 1:
         return make_scores(scores.terms.scale_terms(float(factor)))
     terms = scores.terms
-    bare = terms.bias is None and terms.shift is None and terms.beside is None
+    bare = terms.bias is None and terms.shift is None and terms.sink_scores is None
     if isinstance(factor, StreamTensor) or not bare or not is_per_map_factor(factor, scores):
         return torch.mul(scores.compute(), factor)
     return make_scores(terms._replace(query=terms.query * factor))
@@ -178,7 +178,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
         return replace_score_terms(
             terms._replace(shift=moved if terms.shift is None else terms.shift + moved), x
         )
-    if terms.beside is not None:
+    if terms.sink_scores is not None:
         return torch.add(x.compute(), y)
     y = y[None] if y.dim() == 1 else y
     return replace_score_terms(terms._replace(bias=y if terms.bias is None else terms.bias + y), x)
@@ -245,8 +245,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         isinstance(x, StreamTensor) for x in rest
     ):
         return torch.cat([to_plain(materialise(x)) for x in tensors], dim)
-    sinks = [] if first.terms.beside is None else [first.terms.beside]
-    return make_scores(first.terms._replace(beside=torch.cat([*sinks, *rest], dim=-1)))
+    sinks = [] if first.terms.sink_scores is None else [first.terms.sink_scores]
+    return make_scores(first.terms._replace(sink_scores=torch.cat([*sinks, *rest], dim=-1)))
 
 
 @score_rule(torch.softmax, Tensor.softmax, F.softmax)
@@ -308,10 +308,10 @@ def weigh_values(weights: Any, values: Any) -> Tensor:
     if not isinstance(weights, LazyWeights) or isinstance(values, DeferredTensor):
         return torch.matmul(materialise(weights), materialise(values))
     terms = weights.terms
-    if terms.beside is None and is_content_only(terms):
+    if terms.sink_scores is None and is_content_only(terms):
         return attend_by_content_only(terms, values)
     shares = torch.softmax(terms.plain_scores(), dim=-1)
-    if terms.beside is None:
+    if terms.sink_scores is None:
         return mix_values(shares, values, torch.zeros((), dtype=torch.float64))
     if not weights.without_sinks:
         return torch.matmul(shares, values)

@@ -1,6 +1,6 @@
 """Rules for sums, products, linear layers and convolutions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -63,7 +63,9 @@ def matmul(x: Tensor, y: Any) -> Tensor:
 
 
 @rule(torch.baddbmm, Tensor.baddbmm)
-def baddbmm(bias: Tensor, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def baddbmm(
+    bias: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
     """Lazy scores plus a bias."""
     return torch.add(torch.mul(torch.bmm(batch1, batch2), alpha), torch.mul(bias, beta))
 
@@ -101,9 +103,9 @@ def conv1d(
     x: SplitTensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Tensor:
     """A convolution of one token at a time is a linear layer; one over several runs on plain numbers.
@@ -237,7 +239,7 @@ def invert_split_part(part: ScaledArray) -> ScaledArray:
 
 
 @rule(torch.pow, Tensor.pow, Tensor.__pow__)
-def power(x: SplitTensor, exponent: Any) -> Tensor:
+def power(x: SplitTensor, exponent: Operand) -> Tensor:
     """Whole powers, by repeated products."""
     if exponent not in (2, 3, 4):
         raise SplitTensor.refusal(f"the power {exponent}")

@@ -37,7 +37,7 @@ rule(F.scaled_dot_product_attention)(evaluate_sdpa)
 
 def is_content_only(terms: ScoreTerms) -> bool:
     """Whether the rows of these scores differ only by the queries' contents."""
-    if not isinstance(terms.query, SplitTensor) or terms.beside is not None:
+    if not isinstance(terms.query, SplitTensor) or terms.sink_scores is not None:
         return False
     if any(
         isinstance(side, SplitTensor) and side.axis != side.dim() - 2

@@ -89,7 +89,7 @@ def run_with_split_tensors(
         why = error
         if len(stacks) == 1:
             raise
-    for stack in [each for each in stacks if why or each not in passage.begun]:
+    for stack in [each for each in stacks if why or each not in passage.begun_stacks]:
         try:
             run_one_forward(model, inputs, SplitTensorRun((stack,), stacks, observe, move))
         except OtherStackDependency:
@@ -113,7 +113,7 @@ def run_one_forward(model: nn.Module, inputs: Inputs, passage: "SplitTensorRun")
             raise
         why = f"code that fails on it with {type(error).__name__}, {first_line_of_error(error)},"
         raise make_no_rule_error(why, find_raising_model_line(error)) from error
-    raise InputError(f"stack {passage.wanted[-1].name} was not run to its end.")
+    raise InputError(f"stack {passage.requested_stacks[-1].name} was not run to its end.")
 
 
 def find_raising_model_line(error: Exception) -> str:
@@ -131,22 +131,22 @@ class SplitTensorRun:
 
     def __init__(
         self,
-        wanted: tuple[BlockStack, ...],
+        requested_stacks: tuple[BlockStack, ...],
         stacks: tuple[BlockStack, ...],
         observe: Observe,
         move: Move | None = None,
     ) -> None:
-        self.wanted = wanted
+        self.requested_stacks = requested_stacks
         self.stacks = stacks
         self.following = BlockFollower(stacks)
         self.observe = observe
         self.move = move
-        self.begun: set[BlockStack] = set()
+        self.begun_stacks: set[BlockStack] = set()
         self.ended: set[BlockStack] = set()
 
     def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
         stack, call = self.following.locate_call(module)
-        if stack not in self.wanted:
+        if stack not in self.requested_stacks:
             return mark_output_unknown(forward(*args, **kwargs))
         if call.layer == 0:
             args, kwargs = self.begin_stack(stack, args, kwargs)
@@ -169,20 +169,20 @@ class SplitTensorRun:
         assert stream is not None  # the probe recorded which
         if self.takes_of_others((stream,), {}):
             raise OtherStackDependency
-        self.begun.add(stack)
+        self.begun_stacks.add(stack)
         first = stream if isinstance(stream, SplitTensor) else split_first_input(stream)
         self.observe(stack, 0, first.state())
         return replace_argument(args, kwargs, stream, first)
 
     def takes_of_others(self, args: Args, kwargs: Kwargs) -> bool:
         """Whether an argument depends on a stack that does not run in this pass."""
-        partial = len(self.wanted) < len(self.stacks)
+        partial = len(self.requested_stacks) < len(self.stacks)
         return partial and any(map(is_marked_unknown, iter_tensors((args, kwargs))))
 
     def end_stack(self, stack: BlockStack, output: Any, state: SplitTensor) -> Any:
         """Take the output of a stack's last block; the last stack ends the forward pass."""
         self.ended.add(stack)
-        if len(self.ended) == len(self.wanted):
+        if len(self.ended) == len(self.requested_stacks):
             raise StopAfterLastBlock
         resolved = state.varying.exponent >= state.common.exponent - RESOLVED_BITS
         return replace_output(output, state, state.plain()) if resolved else output

@@ -51,7 +51,7 @@ def result_type(*_: object) -> torch.dtype:
 
 
 @rule(Tensor.expand)
-def expand(x: SplitTensor, *sizes: Any) -> SplitTensor:
+def expand(x: SplitTensor, *sizes: int) -> SplitTensor:
     """Repeat heads for the queries that share them; a single token could not keep a residual."""
     sizes_tuple = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
     before = len(sizes_tuple) - x.dim()

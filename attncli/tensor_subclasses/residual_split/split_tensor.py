@@ -41,18 +41,18 @@ def make_no_rule_error(what: str, where: str = "") -> NoExactRule:
 class DeferredParts:
     """c and V, computed when they are needed: what is dropped of a model's block costs nothing."""
 
-    __slots__ = ("compute", "known")
+    __slots__ = ("compute", "computed")
 
     def __init__(self, compute: Callable[[], SplitParts] | None, known: SplitParts | None) -> None:
         self.compute = compute
-        self.known = known
+        self.computed = known
 
     def find(self) -> SplitParts:
-        if self.known is None:
+        if self.computed is None:
             assert self.compute is not None
-            self.known = self.compute()
+            self.computed = self.compute()
             self.compute = None  # and what it was computed from
-        return self.known
+        return self.computed
 
 
 class SplitNumbers:
@@ -119,7 +119,7 @@ class SplitTensor(StreamTensor):
     def refusal(cls, what: str) -> NoExactRule:
         return make_no_rule_error(f"{what} of the stream")
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+    def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         return f"SplitTensor({tuple(self.shape)}, token axis {self.axis})"
 
     def plain(self) -> torch.Tensor:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attncli.forward_types import Function
 from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.tensor_subclasses.residual_split.split_shapes import getitem
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTensor, rule, to_plain
@@ -84,7 +85,9 @@ def index_select(x: SplitTensor, dim: int, index: Tensor) -> Tensor:
 
 
 @rule(torch.zeros_like)
-def zeros_like(x: SplitTensor, *_: object, dtype: Any = None, **__: object) -> Tensor:
+def zeros_like(
+    x: SplitTensor, *_: object, dtype: torch.dtype | None = None, **__: object
+) -> Tensor:
     """A split zero to which parts of a stream are added; a plain one for other dtypes."""
     if dtype is not None and not dtype.is_floating_point:
         return torch.zeros(x.shape, dtype=dtype)
@@ -94,7 +97,7 @@ def zeros_like(x: SplitTensor, *_: object, dtype: Any = None, **__: object) -> T
     )
 
 
-def make_plain_tensor(function: Any, _: SplitTensor, *args: Any, **kwargs: Any) -> Tensor:
+def make_plain_tensor(function: Function, _: SplitTensor, *args: Any, **kwargs: Any) -> Tensor:
     """Plain numbers to write to, of the stream's dtype."""
     made: Tensor = function(torch.zeros((), dtype=torch.float64), *args, **kwargs)
     return made

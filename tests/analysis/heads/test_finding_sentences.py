@@ -132,7 +132,7 @@ def check_sinks(text: str, numbers: Numbers, rows: Sequence[Row]) -> None:
 
 def check_counted_elsewhere(text: str, found: Sequence[str], heads: Sequence[ClassifiedHead], role: str) -> None:  # fmt: skip
     """The finding and the first line together account for each head once."""
-    others = Counter(head.played.name for head in heads if head.name in found and head.played and head.played.name != role)  # fmt: skip
+    others = Counter(head.role.name for head in heads if head.name in found and head.role and head.role.name != role)  # fmt: skip
     told = re.search(r"the first line counts (.*?)(;|$)", text)
     assert (told is not None) == bool(others)
     if told is not None:

@@ -152,13 +152,13 @@ def test_roles_just_past_their_thresholds(role: str) -> None:
         for metric, (value, even) in ROLE_OF[role].items()
     ]
     (head,) = classify_heads(rows)
-    assert head.played is not None
-    assert head.played.role.name == role
+    assert head.role is not None
+    assert head.role.role.name == role
 
 
 def test_a_mixed_head_comes_nearest_to_the_role_that_lacks_least() -> None:
     """Not to that of the larger number."""
     rows = heads("induction", [0.35]) + heads("self_attention", [0.4])
     (head,) = classify_heads(rows)
-    assert head.played is not None
-    assert (head.played.evidence, head.played.value) == ("induction", 0.35)
+    assert head.role is not None
+    assert (head.role.evidence, head.role.value) == ("induction", 0.35)

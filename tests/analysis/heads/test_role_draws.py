@@ -63,7 +63,7 @@ def test_sure_roles_are_the_same_whatever_the_draws() -> None:
 
     def roles(count: int) -> list[str]:
         rows = [row("induction", [min(1.0, max(0.0, draw.gauss(mean, 0.05))) for _ in range(count)], head) for head, mean in enumerate(means)]  # fmt: skip
-        return [head.played.name for head in classify_heads(rows, ["induction"]) if head.played]
+        return [head.role.name for head in classify_heads(rows, ["induction"]) if head.role]
 
     def changes(count: int) -> int:
         pairs = zip(roles(count), roles(count), strict=True)

@@ -138,7 +138,7 @@ def test_windows_have_no_place_in_the_text() -> None:
     (row,) = rows_of(HeadObservations([PassResult(heads={SITE: {}}, pairs={SITE: found.pairs(2)})]), TokenNames("abc"))  # fmt: skip
     assert (row.value, row.head) == (None, None)
     assert "windows" in (row.note or "")
-    assert not row.lost
+    assert not row.is_missing
 
 
 def test_a_decoder_is_told_with_the_tokens_that_it_reads() -> None:

@@ -88,7 +88,7 @@ def test_a_failed_item_is_told_and_fails_every_gate() -> None:
     assert report.verdicts == (Verdict("checkpoint-2", True, "exit 3: broken.", stopped=True),)
     assert decide_conditions(report, [parse_condition("order < -100")])[0].failed
     (lost,) = swept(SweepItem("a", 0, None, "exit 3: broken.")).rows
-    assert lost.lost
+    assert lost.is_missing
 
 
 def test_the_same_weights_are_flagged_once_each() -> None:

@@ -51,7 +51,7 @@ def test_headline_answers_with_the_width_and_the_papers_bound() -> None:
     )
     assert bound == "15,000"
     three = solved()
-    widest = max(one.chosen.fit.d for one in three.solved)
+    widest = max(one.best_attempt.fit.d for one in three.patterns)
     assert build_approximation_report(three).headline.startswith(
         f"d = {widest} is enough: one module makes all 3 patterns"
     )
@@ -112,7 +112,7 @@ def test_auto_beside_its_choice_is_listed_once() -> None:
     solution = solve_pattern(
         targets(patterns=("permutation",)), ["cyclic", "auto"], FitRequest(d=1), [0]
     )
-    assert [attempt.method for attempt in solution.solved[0].attempts] == ["cyclic"]
+    assert [attempt.method for attempt in solution.patterns[0].attempts] == ["cyclic"]
 
 
 @pytest.mark.slow

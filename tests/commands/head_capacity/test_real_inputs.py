@@ -95,7 +95,7 @@ def test_what_is_found_is_the_best_of_all_texts(folder: Path) -> None:
     every = itertools.product(range(len(table.ids)), repeat=LENGTH)
     least = min(divergence(table, target, causal, np.array(text)) for text in every)  # fmt: skip
     found = search_best_tokens(table, target, causal, None, range(40))
-    assert divergence(table, target, causal, found.chosen) == pytest.approx(least, abs=1e-4)
+    assert divergence(table, target, causal, found.indices) == pytest.approx(least, abs=1e-4)
 
 
 def report(*arguments: str) -> dict[str, Any]:

@@ -376,7 +376,7 @@ def test_what_does_not_apply_is_null_with_its_reason() -> None:
     (row,) = [row for row in report.rows if (row.metric, row.layer) == ("induction", 0)]
     assert row.value is None
     assert row.note == "n/a: only a text that repeats itself shows this"
-    assert not row.lost
+    assert not row.is_missing
     assert one(report, "previous_token", 0, 0).value is not None
 
 

@@ -84,7 +84,7 @@ def test_what_does_not_apply_is_null_with_the_reason(tmp_path: Path) -> None:
         if row.metric.startswith("qk_") and row.layer is not None:
             assert row.value is None
             assert "QK-norm" in (row.note or "")
-            assert not row.lost
+            assert not row.is_missing
         elif row.layer is not None:
             assert row.value is not None
             assert row.note is None

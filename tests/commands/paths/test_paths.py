@@ -229,7 +229,7 @@ def test_counts_beyond_float_range_stay_exact_in_the_note() -> None:
     assert row.value is None
     assert row.note is not None
     assert row.note.endswith(f"exactly {96**200}")
-    assert not row.lost
+    assert not row.is_missing
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_a_residual_of_zero_is_null_with_the_reason() -> None:
     row = value(found, "log10_residual", "SAN", 2)
     assert row.value is None
     assert "zero" in (row.note or "")
-    assert row.lost
+    assert row.is_missing
 
 
 @pytest.mark.slow

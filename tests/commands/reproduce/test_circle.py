@@ -186,7 +186,11 @@ def test_rows_tell_shares_and_the_steps_of_those_that_have_one() -> None:
     assert value(rows, "stop_step", 32).value == 10.0
     assert value(rows, "collapse_order", 32).value == pytest.approx(1.0)
     none = value(rows, "collapse_step", 64)
-    assert (none.value, none.note, none.lost) == (None, "n/a: no run has a collapse step", False)
+    assert (none.value, none.note, none.is_missing) == (
+        None,
+        "n/a: no run has a collapse step",
+        False,
+    )
     assert value(rows, "collapse_share", 64).value == 0.0
     assert value(rows, "steps_on_arc", 64).value == 1.0
 

@@ -39,7 +39,7 @@ def test_a_seed_gives_the_same_sequences(name: str) -> None:
 @pytest.mark.parametrize("name", TASKS.names())
 def test_every_step_has_a_batch_of_its_own(name: str) -> None:
     task: Task = TASKS[name]()
-    asked = task.draw(np.random.default_rng([5, QUESTIONS]), task.asked)
+    asked = task.draw(np.random.default_rng([5, QUESTIONS]), task.test_count)
     batch = build_batches(task, 5, asked)
     first, again, second = batch(0), batch(0), batch(1)
     assert first.labels.shape == (task.batch, task.length)

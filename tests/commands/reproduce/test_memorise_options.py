@@ -45,7 +45,7 @@ def test_sequences_are_the_streams_and_labels_the_seeds() -> None:
     assert one.inputs.ravel().tolist() == [k % 5 for k in range(12)]
     assert np.array_equal(one.inputs, other.inputs)
     assert not np.array_equal(one.labels, other.labels)
-    assert (task.vocabulary, task.asked, task.length) == (5, 4, 3)
+    assert (task.vocabulary, task.test_count, task.length) == (5, 4, 3)
 
 
 def test_the_released_script_is_what_is_planned() -> None:

@@ -124,12 +124,12 @@ def test_networks_of_one_seed_are_the_same_whatever_was_drawn_before() -> None:
 
 
 def test_what_is_learned_depends_on_the_seed_alone() -> None:
-    task = replace(TASKS["memorise"](), asked=10, batch=5)
+    task = replace(TASKS["memorise"](), test_count=10, batch=5)
     found = [
         train_labeller(task, SIZES, build_training_plan("memorise", task, SIZES, 4, seed), seed)
         for seed in (1, 1, 2)
     ]
-    outputs = [one.network(torch.from_numpy(found[0].asked.inputs)) for one in found]
+    outputs = [one.network(torch.from_numpy(found[0].test_examples.inputs)) for one in found]
     assert torch.equal(outputs[0], outputs[1])
     assert not torch.equal(outputs[0], outputs[2])
-    assert np.array_equal(found[0].seen.labels, found[0].asked.labels)
+    assert np.array_equal(found[0].train_examples.labels, found[0].test_examples.labels)

@@ -277,7 +277,7 @@ def test_the_better_of_the_blind_predictors_is_named() -> None:
 
 
 def asked(**others: Any) -> LabellingRequest:
-    task = replace(TASKS["sort"](), asked=20)
+    task = replace(TASKS["sort"](), test_count=20)
     given: dict[str, Any] = {
         "name": "sort",
         "definition": "",
@@ -330,7 +330,10 @@ def test_with_one_layer_nothing_is_compared() -> None:
 def test_in_networks_that_sort_short_paths_carry_more_than_long_ones() -> None:
     task = TASKS["sort"]()
     questions = asked(
-        task=replace(task, asked=100), sizes=replace(task.sizes, layers=4), steps=400, numbers=[5]
+        task=replace(task, test_count=100),
+        sizes=replace(task.sizes, layers=4),
+        steps=400,
+        numbers=[5],
     )
     report = measure_task_paths(questions)
     entire = next(row for row in report.rows if row.variant == "entire model")

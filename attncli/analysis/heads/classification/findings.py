@@ -272,9 +272,7 @@ def choose_verb_number(heads: Sequence[ClassifiedHead], one: str, several: str) 
 
 def describe_heads_with_earlier_role(heads: Sequence[ClassifiedHead], role: Role) -> str:
     """Why the first line counts fewer: a head has the first role that its numbers show."""
-    others = Counter(
-        head.played.name for head in heads if head.played and head.played.role is not role
-    )
+    others = Counter(head.role.name for head in heads if head.role and head.role.role is not role)
     if not others:
         return ""
     (name, count), *more = others.most_common()
@@ -388,7 +386,7 @@ def find_token_roles(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]
     """Who plays the roles that are about tokens."""
     for role in (INDUCTION, PREVIOUS, DUPLICATE, OWN):
         every, metric = heads_with_role(heads, role), role.evidence
-        found = [head for head in every if head.played and head.played.is_same_in_all_samples]
+        found = [head for head in every if head.role and head.role.is_same_in_all_samples]
         changing = [head for head in every if head not in found]
         clauses = [f"{len(found)}: {format_heads(found, metric)}"] if found else []
         clauses += [describe_heads_with_disagreeing_samples(changing, metric)] if changing else []
@@ -406,7 +404,7 @@ def find_token_roles(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]
 
 
 def describe_heads_with_disagreeing_samples(heads: Sequence[ClassifiedHead], metric: str) -> str:
-    draws = max(head.played.draws for head in heads if head.played)
+    draws = max(head.role.draws for head in heads if head.role)
     return f"{len(heads)} on some of {draws} draws only: {format_heads(heads, metric)}"
 
 
@@ -416,5 +414,5 @@ def control_has_role(role: Role, head: ClassifiedHead, numbers: Mapping[str, flo
 
 
 def heads_with_role(heads: Sequence[ClassifiedHead], role: Role) -> list[ClassifiedHead]:
-    found = [head for head in heads if head.played is not None and head.played.role is role]
+    found = [head for head in heads if head.role is not None and head.role.role is role]
     return sort_by_strength(found, role.evidence)

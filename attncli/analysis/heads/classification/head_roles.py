@@ -30,7 +30,7 @@ class ClassifiedHead:
     """By the null's key."""
     rows: dict[str, Row] = field(default_factory=dict)
     """Where the numbers are from, with their standard deviations over texts or draws."""
-    played: AssignedRole | None = None
+    role: AssignedRole | None = None
 
     @property
     def uniform_values(self) -> Mapping[str, float]:
@@ -65,7 +65,7 @@ def classify_heads(rows: Iterable[Row], drawn: Collection[str] = ()) -> list[Cla
             if isinstance(value, float):
                 numbers[row.metric] = value
     for head in found.values():
-        head.played = classify_role_from_samples(
+        head.role = classify_role_from_samples(
             head.numbers, head.uniform_values, collect_values_by_sample(head, drawn)
         )
     return list(found.values())
@@ -86,9 +86,9 @@ def collect_values_by_sample(
 def build_role_rows(heads: Iterable[ClassifiedHead]) -> Iterator[Row]:
     """One row for each head; a mixed one has no number and a note with its nearest role."""
     for head in heads:
-        if head.played is None:
+        if head.role is None:
             continue
-        played, mixed = head.played, head.played.role is MIXED
+        played, mixed = head.role, head.role.role is MIXED
         keys: dict[str, Scalar] = {**head.keys, ROLE: played.name, "mark": played.mark}
         nearest = f"{NOT_APPLICABLE}no role is clear; nearest: {played.evidence} {played.value:.2f}"
         row = Row(
@@ -115,7 +115,7 @@ def role_sampling_row_keys(head: ClassifiedHead, played: AssignedRole) -> dict[s
 
 def describe_roles(heads: Sequence[ClassifiedHead], total: int) -> str:
     """What follows `72 heads`: `: 57 mixed, 10 sink`, `: all uniform`; empty where roles were not looked for."""
-    names = {head.played.name for head in heads if head.played is not None}
+    names = {head.role.name for head in heads if head.role is not None}
     if names == {MIXED.name} and len(heads) == total:
         return ": none has a clear role" if total > 1 else ": no clear role"
     if len(names) == 1 and len(heads) == total:
@@ -125,7 +125,7 @@ def describe_roles(heads: Sequence[ClassifiedHead], total: int) -> str:
 
 def format_role_counts(heads: Sequence[ClassifiedHead], total: int) -> str:
     """`57 mixed, 10 sink, 2 without a role`; `total`: of all heads, whether they have numbers or not."""
-    counts = Counter(head.played.name for head in heads if head.played is not None)
+    counts = Counter(head.role.name for head in heads if head.role is not None)
     ordered = sorted(counts, key=lambda name: (-counts[name], name.endswith(DOUBT)))
     words = [f"{counts[name]} {name}" for name in ordered]
     without = total - counts.total()

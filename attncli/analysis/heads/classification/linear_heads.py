@@ -14,7 +14,7 @@ from attncli.capture.linear.linear_heads import LinearAttentionHeads, LinearAtte
 from attncli.capture.other_mixers.token_mixers import format_layers, pluralise
 from attncli.errors import format_count
 from attncli.maths.number_format import format_number
-from attncli.records import Definition, Finding, Row, Scalar
+from attncli.records import Definition, Finding, JsonObject, Row, Scalar
 
 OUTSIDE = "what makes its values (projections, convolutions, gates) and what follows its outputs (norms, gates, projections)"
 """What a map of a linear layer does not include; all other inputs of its function are included."""
@@ -38,7 +38,11 @@ def build_completeness_error_rows(
 ) -> Iterator[Row]:
     """One row for each linear layer."""
     for site in observed.sites:
-        missed = [seen.missed[site] for seen in observed.texts if site in seen.missed]
+        missed = [
+            seen.reconstruction_errors[site]
+            for seen in observed.texts
+            if site in seen.reconstruction_errors
+        ]
         if missed:
             yield summarize_values(COMPLETENESS, "1", missed, "", keys=keys[site], layer=site.layer)
 
@@ -52,12 +56,12 @@ def linear_metric_definitions(rows: Sequence[Row]) -> dict[str, Definition]:
     )
 
 
-def describe_linear_layers(layers: LinearAttentionLayers) -> dict[str, Any]:
+def describe_linear_layers(layers: LinearAttentionLayers) -> JsonObject:
     """JSON description of the linear layers: their kinds, and what their maps exclude; empty where
     there are none."""
     kinds: dict[tuple[str, str], dict[str, Any]] = {}
-    for layer in layers.found:
-        sentence: dict[str, Any] = {
+    for layer in layers.layers:
+        sentence: JsonObject = {
             "kind": layer.site.kind,
             "function": layer.function,
             "argument": layer.values.key,
@@ -70,7 +74,7 @@ def describe_linear_layers(layers: LinearAttentionLayers) -> dict[str, Any]:
             layer.site.layer
         )
     found = {"linear": list(kinds.values())} if kinds else {}
-    return found | ({"not_linear": dict(layers.refused)} if layers.refused else {})
+    return found | ({"not_linear": dict(layers.refusals)} if layers.refusals else {})
 
 
 def is_linear(head: ClassifiedHead) -> bool:
@@ -81,7 +85,7 @@ def build_linear_findings(
     heads: Sequence[ClassifiedHead], layers: LinearAttentionLayers
 ) -> Iterator[Finding]:
     """Describe the linear heads of each kind, compared with softmax heads."""
-    alone = layers.found[0].site.kind if layers.found else ""
+    alone = layers.layers[0].site.kind if layers.layers else ""
     softmax = [head for head in heads if not is_linear(head)]
     kinds: dict[str, list[ClassifiedHead]] = {}
     for head in heads:

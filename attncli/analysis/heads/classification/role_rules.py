@@ -77,12 +77,12 @@ class AssignedRole:
     """Of the evidence; of a mixed head, of the role that it comes nearest to."""
     draws: int = 0
     """On how many draws of random tokens the role was looked for, and on how many it is clear."""
-    shown: int = 0
+    passing_texts: int = 0
 
     @property
     def is_same_in_all_samples(self) -> bool:
         """Whether all draws agree."""
-        return self.shown == self.draws
+        return self.passing_texts == self.draws
 
     @property
     def name(self) -> str:
@@ -98,7 +98,7 @@ class AssignedRole:
         return (
             ""
             if self.is_same_in_all_samples
-            else f", in {self.shown} of {self.draws} draws of random tokens"
+            else f", in {self.passing_texts} of {self.draws} draws of random tokens"
         )
 
 

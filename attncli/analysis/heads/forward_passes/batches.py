@@ -81,7 +81,11 @@ class BatchObserver(HeadObserver):
         if not self.is_apart:
             return []
         for seen in self.each:
-            seen.nulls, seen.tokens, seen.paths = self.seen.nulls, self.seen.tokens, self.seen.paths
+            seen.nulls, seen.tokens, seen.paths = (
+                self.result.nulls,
+                self.result.tokens,
+                self.result.paths,
+            )
         return self.each
 
 
@@ -160,7 +164,7 @@ def are_texts_apart(subject: PreparedModel, request: PassRequest) -> bool:
     is, is not known; iterations for singular values go on until they have settled for all texts.
     """
     alone = (
-        subject.linear.found or subject.replaces_modules or isinstance(subject.body, ForeignModule)
+        subject.linear.layers or subject.replaces_modules or isinstance(subject.body, ForeignModule)
     )
     spectra = any(ATTENTION.spec(name).of == "spectrum" for name in request.heads)
     return not (alone or spectra or request.pairs)

@@ -89,7 +89,7 @@ class PassResult:
     """The largest activation of a state."""
     silent: dict[AttentionSite, Tensor] = field(default_factory=dict)
     """[head]: whether all weights of its map are zero, for attention layers with such heads."""
-    missed: dict[AttentionSite, float] = field(default_factory=dict)
+    reconstruction_errors: dict[AttentionSite, float] = field(default_factory=dict)
     """‖A v - y‖ / ‖y‖ of each linear layer."""
     paths: Counter[str] = field(default_factory=Counter)
     """How many attentions were computed in one pass, and how many by the model's own functions, and why."""
@@ -104,11 +104,11 @@ class HeadObserver:
     def __init__(
         self, request: PassRequest, null: UniformAttentionControl, where: str, tick: Tick
     ) -> None:
-        self.wanted = request
+        self.request = request
         self.null = null
         self.where = where
         self.advance = tick
-        self.seen = PassResult()
+        self.result = PassResult()
         self.site: AttentionSite | None = None
         self.again = False
         """Whether the current attention layer was requested a second time and has not come yet."""
@@ -119,9 +119,9 @@ class HeadObserver:
         """Measure a strip; at the last one, return whether the map is needed once more."""
         if strip.is_first:
             tokens = strip.queries if site.is_self else strip.keys  # some keys are no tokens
-            self.seen.tokens = max(self.seen.tokens, tokens)
+            self.result.tokens = max(self.result.tokens, tokens)
             self.finish()
-            if self.wanted.layers is None or site.layer in self.wanted.layers:
+            if self.request.layers is None or site.layer in self.request.layers:
                 self.begin(site, strip)
         if strip.round == 0:
             self.advance(strip.weights.shape[2] / strip.queries)
@@ -130,11 +130,11 @@ class HeadObserver:
         if strip.round == 0:
             self.spans.add_strip(strip)
             self.mark_heads_with_weights(strip)
-            if self.wanted.pairs:
+            if self.request.pairs:
                 self.strongest.add(strip)
         if site.is_linear:
             self.empty = self.empty or not bool(strip.weights.any(dim=-1).all())
-        self.totals.add(strip_to_metric_rows(strip, self.wanted.period, self.wanted.ids))
+        self.totals.add(strip_to_metric_rows(strip, self.request.period, self.request.ids))
         if strip.is_last:
             self.again = self.totals.wants_another_round()
         return self.again and strip.is_last
@@ -144,12 +144,12 @@ class HeadObserver:
         own = site.is_self or site.is_difference or site.is_linear
         same_tokens = own and strip.queries == strip.keys
         self.totals = MetricTotals(
-            self.wanted.heads, same_tokens, site.is_difference, site.is_linear
+            self.request.heads, same_tokens, site.is_difference, site.is_linear
         )
         self.empty = False
         self.weighed = torch.zeros(strip.weights.shape[:2], dtype=torch.bool)
         """[batch, head]: whether some weight is not zero."""
-        self.totals.full_row = self.wanted.full_row
+        self.totals.full_row = self.request.full_row
         self.total = strip.total
         self.spans = VisibleSpans(strip.queries, strip.keys)
         self.strongest = StrongestPairs(strip)
@@ -169,33 +169,33 @@ class HeadObserver:
             )
         if self.site is not None:
             totals = self.totals
-            self.seen.heads[self.site] = self.values_of_attention(self.site, totals)
-            if self.wanted.pairs:
-                self.seen.pairs[self.site] = self.strongest.pairs(self.wanted.pairs)
+            self.result.heads[self.site] = self.values_of_attention(self.site, totals)
+            if self.request.pairs:
+                self.result.pairs[self.site] = self.strongest.pairs(self.request.pairs)
             if (short := totals.short()) is not None:
-                self.seen.short[self.site] = short
+                self.result.short[self.site] = short
             even = self.null.of(
                 self.spans,
-                self.wanted.heads,
+                self.request.heads,
                 totals.same_tokens,
-                self.wanted.period,
+                self.request.period,
                 self.total,
-                self.wanted.ids,
+                self.request.ids,
             )
-            self.seen.nulls[self.site] = {
+            self.result.nulls[self.site] = {
                 **even,
-                **uniform_output_shares(self.seen.heads[self.site]),
+                **uniform_output_shares(self.result.heads[self.site]),
             }
         self.site = None
 
     def values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
         """Of an attention that has been seen whole."""
         if self.empty:
-            return dict.fromkeys(self.wanted.heads, NOTHING_TAKEN)
+            return dict.fromkeys(self.request.heads, NOTHING_TAKEN)
         silent, values = ~self.weighed.any(dim=0), totals.values()
         if not silent.any():
             return values
-        self.seen.silent[site] = silent
+        self.result.silent[site] = silent
         return {
             name: mask_metrics_of_zero_maps(silent, name, value) for name, value in values.items()
         }
@@ -210,14 +210,14 @@ class HeadObserver:
 
     def state(self, stack: str, index: int, state: Tensor) -> None:
         """A state [batch of one, token, feature]."""
-        self.add_state(self.seen, (stack, index), ActivationState(state[0].detach()))
+        self.add_state(self.result, (stack, index), ActivationState(state[0].detach()))
 
     def add_state(self, seen: PassResult, place: tuple[str, int], whole: ActivationState) -> None:
         if not whole.largest < float("inf"):
             raise NonFiniteNumbers(
                 f"{self.where}: the state after layer {place[1]} of {place[0]} is not finite."
             )
-        seen.states[place] = measure_hidden_state(whole, self.wanted.states)
+        seen.states[place] = measure_hidden_state(whole, self.request.states)
         seen.peaks[place] = whole.find_peak()
 
 
@@ -264,7 +264,7 @@ def strip_to_metric_rows(
         period=period,
         scores=strip.scores,
         sides=strip.sides,
-        applied=strip.applied,
+        applied=strip.signed_map,
         ids=None if ids is None else ids.to(strip.weights.device),
     )
     rows.__dict__.update({} if known is None else known.by_name())
@@ -329,7 +329,7 @@ def observe_forward_pass(
     apart: Collection[str] = (),
 ) -> PassResult:
     """Run the model once for an observer."""
-    request = observer.wanted
+    request = observer.request
 
     def observe_strip(site: AttentionSite, strip: Strip) -> bool:
         if strip.round == 0:
@@ -352,11 +352,11 @@ def observe_forward_pass(
     ):
         body(**kwargs)
         observer.finish()  # in the model's own precision, as the other attentions
-    observer.seen.missed.update(missed)
-    observer.seen.paths.update(one_pass.describe_paths())
+    observer.result.reconstruction_errors.update(missed)
+    observer.result.paths.update(one_pass.describe_paths())
     if proved is not None:
-        refuse_unmeasured_heads(observer.seen, request, proved, linear)
-    return observer.seen
+        refuse_unmeasured_heads(observer.result, request, proved, linear)
+    return observer.result
 
 
 def capture_linear_heads(

@@ -39,8 +39,8 @@ class StrongestPairs:
         self.weights = torch.zeros(current, dtype=torch.float64)
         self.even = torch.full(current, torch.inf, dtype=torch.float64)
         self.queries = torch.zeros(current, dtype=torch.long)
-        self.received = torch.zeros(current, dtype=torch.float64)
-        self.seen = torch.zeros(strip.keys, dtype=torch.float64)
+        self.received_mass = torch.zeros(current, dtype=torch.float64)
+        self.queries_per_key = torch.zeros(strip.keys, dtype=torch.float64)
         """How many queries see each key."""
 
     def add(self, strip: Strip) -> None:
@@ -54,9 +54,9 @@ class StrongestPairs:
         best, row = above.max(dim=1)
         part = slice(strip.first_key, strip.first_key + weights.shape[-1])
         row, best = row.cpu(), best.double().cpu()
-        self.received[:, part] += weights.sum(dim=1).double().cpu()
+        self.received_mass[:, part] += weights.sum(dim=1).double().cpu()
         seen = weights.shape[1] if strip.visible is None else strip.visible[0, 0].sum(dim=0).cpu()
-        self.seen[part] += seen
+        self.queries_per_key[part] += seen
         better = best > self.weights[:, part] - self.even[:, part]
         found = weights.gather(1, row.to(weights.device)[:, None])[:, 0].double().cpu()
         for current, new in (
@@ -72,7 +72,9 @@ class StrongestPairs:
         keys = above.argsort(dim=1, descending=True, stable=True)[:, :most]
         current = (self.weights, self.even, self.queries)
         weights, even, queries = (values.gather(1, keys) for values in current)
-        others = (self.received.gather(1, keys) - weights) / (self.seen[keys] - 1).clamp_min(1.0)
+        others = (self.received_mass.gather(1, keys) - weights) / (
+            self.queries_per_key[keys] - 1
+        ).clamp_min(1.0)
         return HeadPairs(weights, even, queries, keys, others, self.shape)
 
 

@@ -35,7 +35,7 @@ class UniformAttentionControl:
     """Uniform maps are measured once for all attentions that see the same keys."""
 
     def __init__(self) -> None:
-        self.known: dict[Any, Values] = {}
+        self.values_by_shape: dict[Any, Values] = {}
 
     def of(
         self,
@@ -54,15 +54,15 @@ class UniformAttentionControl:
             return dict.fromkeys(names, SCATTERED)
         text = None if ids is None else ids.numpy().tobytes()
         key = (contiguous.numpy().tobytes(), spans.shape, names, same_tokens, period, total, text)
-        if key not in self.known:
+        if key not in self.values_by_shape:
             totals = MetricTotals(names, same_tokens, total != 1.0)
             again = True
             while again:
                 for rows in iterate_uniform_strips(contiguous, spans.shape, period, total, ids):
                     totals.add(rows)
                 again = totals.wants_another_round()
-            self.known[key] = totals.values()
-        return self.known[key]
+            self.values_by_shape[key] = totals.values()
+        return self.values_by_shape[key]
 
 
 def iterate_uniform_strips(

@@ -17,7 +17,7 @@ from attncli.capture.saved_maps.map_names import FORMAT, map_tensor_name, visibl
 from attncli.errors import InputError, UsageError
 from attncli.io.atomic_files import require_writable
 from attncli.progress import Say
-from attncli.records import MapPicture
+from attncli.records import Facts, MapPicture
 from attncli.resource_limits import require_memory
 
 MOST_CELLS = 200
@@ -68,9 +68,9 @@ class CollectedMaps:
                 self.visible[site] = np.zeros((strip.queries, strip.keys), np.uint8)
             self.visible[site][rows, part] = strip.visible[0, 0].to("cpu", torch.uint8).numpy()
 
-    def named_tensors(self) -> dict[str, NDArray[Any]]:
+    def named_tensors(self) -> dict[str, NDArray[np.generic]]:
         """The maps by tensor name, for a file."""
-        named: dict[str, NDArray[Any]] = {}
+        named: dict[str, NDArray[np.generic]] = {}
         names = self.names()
         for site, weights in self.maps.items():
             name = names[site]
@@ -79,7 +79,7 @@ class CollectedMaps:
                 named[visible_tensor_name(name)] = self.visible[site]
         return named
 
-    def metadata(self, identity: Mapping[str, Any], named: TokenNames) -> dict[str, str]:
+    def metadata(self, identity: Facts, named: TokenNames) -> dict[str, str]:
         names = self.names()
         return {
             "format": FORMAT,

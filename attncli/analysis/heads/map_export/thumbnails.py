@@ -4,7 +4,6 @@ page can hold."""
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,7 @@ class Thumbnails:
 
     side: int
     """Cells on a side, at most."""
-    chosen: Chosen
+    choose_heads: Chosen
     sites: list[AttentionSite] = field(default_factory=list)
     """Those that were seen, whether they have maps or not."""
     maps: dict[AttentionSite, list[tuple[int, bytes, float]]] = field(default_factory=dict)
@@ -44,7 +43,7 @@ class Thumbnails:
     growing: NDArray[np.float32] | None = None
 
     def take(self, site: AttentionSite, strip: Strip) -> None:
-        heads = self.chosen(site)
+        heads = self.choose_heads(site)
         if strip.is_first:
             self.sites.append(site)
         # Windows have no place in the text; what one map takes off another has weights below 0.
@@ -115,7 +114,7 @@ def downsample_by_maximum(
 
 def quantise_cells(cells: NDArray[np.float32]) -> tuple[bytes, float]:
     full = float(cells.max())
-    scaled: NDArray[Any] = cells * (STEPS / full) if full > 0.0 else cells
+    scaled: NDArray[np.floating] = cells * (STEPS / full) if full > 0.0 else cells
     return np.rint(scaled).clip(0, STEPS).astype(np.uint8).tobytes(), full
 
 

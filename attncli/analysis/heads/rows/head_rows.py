@@ -37,9 +37,9 @@ class HeadObservations:
     """All that was seen of one model on one kind of text."""
 
     texts: list[PassResult] = field(default_factory=list)
-    repeated: list[PassResult] = field(default_factory=list)
+    repeated_token_passes: list[PassResult] = field(default_factory=list)
     """Results on repeated random tokens; empty where the model reads none."""
-    made: dict[str, list[PassResult]] = field(default_factory=dict)
+    generated_text_passes: dict[str, list[PassResult]] = field(default_factory=dict)
     """Results by the kind of generated text; empty where the model reads none."""
     numbers: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
     """The true numbers of the heads, where not all of an attention are there."""
@@ -48,16 +48,16 @@ class HeadObservations:
 
     def passes_with_metric(self, metric: str) -> list[PassResult]:
         """Where a metric is taken from."""
-        if ATTENTION.spec(metric).group == ON_REPEATS and self.repeated:
-            return self.repeated
-        return self.made.get(ATTENTION.spec(metric).text, self.texts)
+        if ATTENTION.spec(metric).group == ON_REPEATS and self.repeated_token_passes:
+            return self.repeated_token_passes
+        return self.generated_text_passes.get(ATTENTION.spec(metric).text, self.texts)
 
     def metrics_not_on_texts(
         self, on_repeats: Sequence[str], on_made: Mapping[str, Sequence[str]]
     ) -> frozenset[str]:
         """The metrics that were measured on tokens drawn for them."""
-        names = [*on_repeats] if self.repeated else []
-        return frozenset(names).union(*(on_made[kind] for kind in self.made))
+        names = [*on_repeats] if self.repeated_token_passes else []
+        return frozenset(names).union(*(on_made[kind] for kind in self.generated_text_passes))
 
     @property
     def sites(self) -> list[AttentionSite]:
@@ -67,16 +67,18 @@ class HeadObservations:
         self, site: AttentionSite, metric: str, nulls: bool = False
     ) -> "list[Tensor] | str":
         """[head, …] for each text, or the reason why there is none."""
-        kept = [seen.nulls if nulls else seen.heads for seen in self.passes_with_metric(metric)]
-        values = [of[site].get(metric, "") for of in kept if site in of]
+        observed = [seen.nulls if nulls else seen.heads for seen in self.passes_with_metric(metric)]
+        values = [of[site].get(metric, "") for of in observed if site in of]
         reason = next((value for value in values if isinstance(value, str)), None)
         return reason if reason is not None else [v for v in values if isinstance(v, Tensor)]
 
     def find_silent_heads(self, site: AttentionSite, metric: str = "") -> set[int]:
         """The heads whose map has only zero weights on some text that the metric uses."""
         passes = self.passes_with_metric(metric) if metric else self.texts
-        held = [seen.silent[site].tolist() for seen in passes if site in seen.silent]
-        return {head for silent in held for head, is_silent in enumerate(silent) if is_silent}
+        silent_by_pass = [seen.silent[site].tolist() for seen in passes if site in seen.silent]
+        return {
+            head for silent in silent_by_pass for head, is_silent in enumerate(silent) if is_silent
+        }
 
     def short(self, site: AttentionSite, metric: str) -> "Tensor | None":
         """[head]: relative error by which a metric's singular values may be too small; None for
@@ -280,7 +282,7 @@ def build_state_rows(
     for metric in metrics:
         for stack, layer in places:
             values = [seen.states[stack, layer][metric] for seen in observed.texts]
-            keys: dict[str, Any] = {"stack": stack} if several else {}
+            keys: dict[str, Scalar] = {"stack": stack} if several else {}
             if metric == "max_activation":
                 keys |= locate_largest_value(
                     [seen.peaks[stack, layer] for seen in observed.texts], values

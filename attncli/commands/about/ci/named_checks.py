@@ -10,6 +10,7 @@ from attncli.cli.config.command_line_only import refuse_command_line_only_option
 from attncli.cli.config.config_file import ConfigFile
 from attncli.cli.config.settings import CHECKS
 from attncli.errors import UsageError, make_unknown_name_error
+from attncli.records import Facts
 
 FAMILY = "family-wise"
 KEYS = ("command", "report", "fail-if", "baseline", "fail-on", FAMILY)
@@ -75,7 +76,7 @@ def parse_check(file: ConfigFile, name: str, table: Any) -> Check:
 
 
 def parse_allowed_failure_rate(
-    file: ConfigFile, name: str, table: Mapping[str, Any], judges: bool
+    file: ConfigFile, name: str, table: Facts, judges: bool
 ) -> float | None:
     """Read the probability with which noise alone may fail the check."""
     value = table.get(FAMILY)
@@ -92,7 +93,7 @@ def parse_allowed_failure_rate(
     return value
 
 
-def parse_texts(file: ConfigFile, name: str, table: Mapping[str, Any], key: str) -> list[str]:
+def parse_texts(file: ConfigFile, name: str, table: Facts, key: str) -> list[str]:
     """One text, or a list of them for the gates."""
     value = table.get(key, [])
     several = key in ("fail-if", "fail-on")

@@ -113,7 +113,7 @@ def combine_rows(rows: Sequence[Row], shown: SweepMetric, keys: Mapping[str, Sca
             note=first.note,
             keys={**first.keys, **keys},
         )
-    lost = [row for row in rows if row.lost]
+    lost = [row for row in rows if row.is_missing]
     values = [row.value for row in rows if row.value is not None]
     if lost or not values:
         why = (lost or list(rows))[0]

@@ -26,7 +26,7 @@ from attncli.progress import Progress, ignore_progress
 
 CHANGED = "its files changed while it was measured: run the same command again"
 
-Judged = tuple[SweepItem, int]
+FinishedItem = tuple[SweepItem, int]
 """An item and its exit code, 0 where its report is there."""
 
 
@@ -58,14 +58,14 @@ class SweepPlan:
 
 def run_sweep_items(
     plan: SweepPlan, engine: Engine, progress: Progress, seen: Callable[[SweepItem], None]
-) -> list[Judged]:
+) -> list[FinishedItem]:
     """Run every item in order; `seen` is called with each finished item and may raise to stop."""
     runs = SweepRuns(plan, engine, seen)
     if not read_launch_environment().is_distributed:
         return runs.run_items(range(len(plan.names)), progress)
     share = indices_of_rank(plan.names)
 
-    def run_item(place: int) -> Judged:
+    def run_item(place: int) -> FinishedItem:
         progress(share.index(place), len(share), "models")
         return runs.run_items([place], ignore_progress)[0]
 
@@ -80,13 +80,13 @@ class SweepRuns:
         self.plan = plan
         self.engine = engine
         self.seen = seen
-        self.judged: dict[int, Judged] = {}
+        self.finished: dict[int, FinishedItem] = {}
         self.reports: dict[int, str] = {}
         """Where those in hand are written."""
         self.fetched: set[str] = set()
         """Models that were in the cache before."""
 
-    def run_items(self, places: Sequence[int], progress: Progress) -> list[Judged]:
+    def run_items(self, places: Sequence[int], progress: Progress) -> list[FinishedItem]:
         """Run these items, the finished ones first because they cost nothing."""
         missing = [place for place in places if not self.find_finished_report(place)]
         progress(len(places) - len(missing), len(places), "models")
@@ -95,15 +95,15 @@ class SweepRuns:
                 with closing(self.engine(self.jobs(missing), len(missing))) as outcomes:
                     for place, run in outcomes:
                         self.read_outcome(place, run)
-                        progress(sum(p in self.judged for p in places), len(places), "models")
+                        progress(sum(p in self.finished for p in places), len(places), "models")
             finally:
                 self.remove_partial_files(missing)
-        return [self.judged[place] for place in places]
+        return [self.finished[place] for place in places]
 
     def remove_partial_files(self, places: Sequence[int]) -> None:
         """Remove the partial files of workers that were stopped during an item."""
         for place in places:
-            if place not in self.judged:
+            if place not in self.finished:
                 remove_partial_reports(self.reports[place])
 
     def find_finished_report(self, place: int) -> bool:
@@ -151,7 +151,7 @@ class SweepRuns:
             self.record_outcome(place, SweepItem(name, step, report), 0)
 
     def record_outcome(self, place: int, item: SweepItem, code: int) -> None:
-        self.judged[place] = (item, code)
+        self.finished[place] = (item, code)
         self.seen(item)
 
 

@@ -28,23 +28,24 @@ def build_approximation_report(solution: Solution, timing: bool = False) -> Repo
         rows=tuple(build_rows(solution, timing)),
         metrics=FIT_METRICS,
         source=describe_fits(solution.fits, solution.request),
-        input={"patterns": [one.pattern for one in solution.solved]},
+        input={"patterns": [one.pattern for one in solution.patterns]},
         seeds=solution.seeds,
         views=build_fit_views(*effort),
         findings=tuple(build_findings(solution)),
         warnings=tuple(build_warnings(solution)),
         verdicts=build_failed_verdicts(
-            (one.pattern, describe_attempt(one.chosen)) for one in select_unmet_patterns(solution)
+            (one.pattern, describe_attempt(one.best_attempt))
+            for one in select_unmet_patterns(solution)
         ),
     )
 
 
 def select_unmet_patterns(solution: Solution) -> list[SolvedPattern]:
-    return [one for one in solution.solved if not one.chosen.met]
+    return [one for one in solution.patterns if not one.best_attempt.met]
 
 
 def build_rows(solution: Solution, timing: bool) -> Iterator[Row]:
-    for one in solution.solved:
+    for one in solution.patterns:
         for attempt, seconds in zip(one.attempts, one.seconds, strict=True):
             yield from build_fit_rows(
                 one.pattern, one.target, attempt, solution.request, solution.searched
@@ -58,41 +59,45 @@ def format_headline(solution: Solution) -> str:
     short = select_unmet_patterns(solution)
     bound = max(
         int(compute_theoretical_widths(one.target, solution.request)["sufficient_d"] or 0)
-        for one in solution.solved
+        for one in solution.patterns
     )
     says = f"the paper's construction would need d ≈ {format_approximately(bound)}"
     if short:
         what = "not found" if solution.searched else "not met"
-        reason = short[0].chosen.reason or "no method applies"
-        many = f" (and {len(short) - 1} more of {len(solution.solved)})" if len(short) > 1 else ""
+        reason = short[0].best_attempt.reason or "no method applies"
+        many = f" (and {len(short) - 1} more of {len(solution.patterns)})" if len(short) > 1 else ""
         sentence = reason if reason.startswith(what) else f"{what}; {reason}"
         return f"{short[0].pattern}{many}: {sentence}; {says}."
     d = solution.request.d
-    scale = max(one.chosen.evidence.logit_scale for one in solution.solved if one.chosen.evidence)
-    if len(solution.solved) == 1:
-        one = solution.solved[0].chosen
+    scale = max(
+        one.best_attempt.evidence.logit_scale
+        for one in solution.patterns
+        if one.best_attempt.evidence
+    )
+    if len(solution.patterns) == 1:
+        one = solution.patterns[0].best_attempt
         return f"d = {d} is enough ({one.method}, logits to {format_number(scale)}); {says}."
-    worst = max(solution.solved, key=total_variation_or_zero)
+    worst = max(solution.patterns, key=total_variation_or_zero)
     return (
-        f"d = {d} is enough: one module makes all {format_count(len(solution.solved), 'pattern')} by its inputs alone "
+        f"d = {d} is enough: one module makes all {format_count(len(solution.patterns), 'pattern')} by its inputs alone "
         f"(worst: {worst.pattern}, total variation {format_number(total_variation_or_zero(worst))}); {says}."
     )
 
 
 def total_variation_or_zero(one: SolvedPattern) -> float:
-    return one.chosen.evidence.total_variation if one.chosen.evidence else 0.0
+    return one.best_attempt.evidence.total_variation if one.best_attempt.evidence else 0.0
 
 
 def build_findings(solution: Solution) -> Iterator[Finding]:
     """Per fit: whether it meets the request, or why not."""
-    for one in solution.solved:
+    for one in solution.patterns:
         for attempt in one.attempts:
             label = str(fit_row_keys(one.pattern, attempt.method)["fit"])
             yield Finding(label, describe_attempt(attempt))
 
 
 def build_warnings(solution: Solution) -> Iterator[str]:
-    yield from warn_about_dense_rows({one.pattern: one.target for one in solution.solved})
-    failed = [a for one in solution.solved for a in one.attempts if not a.met and a.fit]
+    yield from warn_about_dense_rows({one.pattern: one.target for one in solution.patterns})
+    failed = [a for one in solution.patterns for a in one.attempts if not a.met and a.fit]
     if failed and solution.searched:
         yield "a width that was not found is not proved impossible: only that many probes failed."

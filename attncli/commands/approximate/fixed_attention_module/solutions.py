@@ -34,7 +34,7 @@ class SolvedPattern:
     pattern: str
     target: csr_array
     attempts: tuple[FitAttempt, ...]
-    chosen: FitAttempt
+    best_attempt: FitAttempt
     seconds: tuple[float, ...]
 
 
@@ -42,7 +42,7 @@ class SolvedPattern:
 class Solution:
     """All patterns of a run, served by one module."""
 
-    solved: tuple[SolvedPattern, ...]
+    patterns: tuple[SolvedPattern, ...]
     request: FitRequest
     """At the shared width."""
     searched: bool
@@ -82,7 +82,7 @@ def solve_pattern(
             SolvedPattern(pattern, target, tuple(attempts), best_attempt(attempts), tuple(seconds))
         )
     progress(total, total, "fits")
-    d = max((one.chosen.fit.d for one in solved if one.chosen.fit), default=request.d)
+    d = max((one.best_attempt.fit.d for one in solved if one.best_attempt.fit), default=request.d)
     wide = tuple(fit_at_width(one, methods, request.at_width(d), seeds) for one in solved)
     return pad_fits_to_same_width(wide, request, search, tuple(seeds))
 
@@ -116,7 +116,7 @@ def fit_at_width(
 ) -> SolvedPattern:
     """Return the module with the smallest logits at the common width: this pattern's own, widened,
     or a new fit."""
-    own = one.chosen
+    own = one.best_attempt
     if not own.met or own.fit is None or own.fit.d == request.d:
         return one
     found = [
@@ -132,22 +132,26 @@ def fit_at_width(
     same = before.get(best.method, own)
     least = same.fit.d if same.met and same.fit is not None else own.fit.d
     probes, tried = own.probes + best.probes, max(own.seeds, best.seeds)
-    shared = replace(best, probes=probes, seeds=tried, tried=own.tried, least=least)
+    shared = replace(best, probes=probes, seeds=tried, tried_widths=own.tried_widths, least=least)
     gone = {best.method} if own.method in methods else {best.method, own.method}
     attempts = (*(each for name, each in before.items() if name not in gone), shared)
     seconds = (*one.seconds, 0.0)[: len(attempts)]
-    return replace(one, attempts=attempts, chosen=shared, seconds=seconds)
+    return replace(one, attempts=attempts, best_attempt=shared, seconds=seconds)
 
 
 def pad_fits_to_same_width(
     solved: tuple[SolvedPattern, ...], request: FitRequest, searched: bool, seeds: tuple[int, ...]
 ) -> Solution:
     """Bring the chosen fits to one width, where they have the same w_q and w_k."""
-    fitted = [(number, one, one.chosen.fit) for number, one in enumerate(solved) if one.chosen.fit]
+    fitted = [
+        (number, one, one.best_attempt.fit)
+        for number, one in enumerate(solved)
+        if one.best_attempt.fit
+    ]
     d = max((fit.d for _, _, fit in fitted), default=request.d)
     saved = []
     for number, one, fit in fitted:
         wide = fit.pad_to_width(d)
         stored = ModuleArrays(wide.w_q, wide.w_k, wide.x, wide.dtype, wide.causal)
-        saved.append(SavedFit(one.pattern, one.chosen.method, stored, one.target, number))
+        saved.append(SavedFit(one.pattern, one.best_attempt.method, stored, one.target, number))
     return Solution(solved, request.at_width(d), searched, seeds, tuple(saved))

@@ -3,7 +3,6 @@ sides."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from scipy.sparse import csr_array
 
@@ -25,7 +24,16 @@ from attncli.maths.head_capacity.width_lower_bounds import (
 )
 from attncli.maths.number_format import format_number
 from attncli.progress import Progress, ignore_progress
-from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Verdict, View
+from attncli.records import (
+    NOT_APPLICABLE,
+    Definition,
+    Finding,
+    JsonObject,
+    Report,
+    Row,
+    Verdict,
+    View,
+)
 
 DECISION_METRICS = {
     "enough": Definition("0 or 1", "1: a verified module of this width (or of any that is tried) meets the request; 0: proved impossible; null: not decided."),
@@ -80,13 +88,13 @@ class WidthDecision:
         return max(self.least_width_on_line, self.cut.d, self.budget_d)
 
     @property
-    def found(self) -> int | None:
+    def achieved_width(self) -> int | None:
         met = self.attempt is not None and self.attempt.met and self.attempt.fit is not None
         return self.attempt.fit.d if met and self.attempt and self.attempt.fit else None
 
     @property
     def sufficient_width(self) -> float | None:
-        if self.found is not None:
+        if self.achieved_width is not None:
             return 1.0
         return 0.0 if self.width is not None and self.width < self.proved_width else None
 
@@ -182,17 +190,22 @@ def make_width_one_attempt(line: WidthOneResult) -> FitAttempt | None:
     """The module of width 1 that the decision has found: the search would find it again."""
     if line.module is None:
         return None
-    return FitAttempt("line", line.module, line.evidence, True, 1, 1, tried=(1, 1))
+    return FitAttempt("line", line.module, line.evidence, True, 1, 1, tried_widths=(1, 1))
 
 
 def build_rows(one: WidthDecision) -> Iterator[Row]:
-    logits = one.attempt.logits if one.attempt is not None and one.found is not None else None
+    logits = (
+        one.attempt.logits if one.attempt is not None and one.achieved_width is not None else None
+    )
     values: dict[str, tuple[float | None, str]] = {
         "enough": (one.sufficient_width, OPEN),
         "d_proved": (one.proved_width, ""),
-        "d_found": (one.found, explain_not_found(one)),
+        "d_found": (one.achieved_width, explain_not_found(one)),
         "logit_scale": (logits, explain_not_found(one)),
-        "logits_proved": (one.logits if one.found is not None else None, explain_not_found(one)),
+        "logits_proved": (
+            one.logits if one.achieved_width is not None else None,
+            explain_not_found(one),
+        ),
         "line_d": (one.least_width_on_line, ""),
         "shattered_d": (one.cut.d, ""),
         "budget_d": (one.budget_d or None, NO_BUDGET),
@@ -215,16 +228,16 @@ def describe_decision(one: WidthDecision) -> str:
     proof = describe_why_width_is_impossible(one)
     if one.sufficient_width == 0.0:
         return f"d = {one.width} is impossible: {proof.removeprefix(NARROW)}"
-    if one.found is None:
+    if one.achieved_width is None:
         reason = one.attempt.reason if one.attempt is not None else ""
         return f"not decided: d ≥ {one.proved_width}{f' ({proof})' if proof else ''}; {reason}"
     logits = f"logits to {format_number(one.attempt.logits)}" if one.attempt else ""
     proved = f", proved to be at least {format_number(one.logits)}" if one.logits else ""
     made = f"{one.attempt.method}, {logits}{proved}" if one.attempt else ""
-    if one.found == one.proved_width:
+    if one.achieved_width == one.proved_width:
         least = f"; {proof}" if proof else ""
-        return f"d = {one.found} is enough ({made}) and is the least{least}"
-    return f"{one.proved_width} ≤ d ≤ {one.found}: d = {one.found} works ({made}); {describe_undecided_widths(one, one.found)}"
+        return f"d = {one.achieved_width} is enough ({made}) and is the least{least}"
+    return f"{one.proved_width} ≤ d ≤ {one.achieved_width}: d = {one.achieved_width} works ({made}); {describe_undecided_widths(one, one.achieved_width)}"
 
 
 def describe_undecided_widths(one: WidthDecision, width: int) -> str:
@@ -278,7 +291,7 @@ def format_list(rows: Sequence[int]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
 
 
-def collect_proof_numbers(one: WidthDecision) -> dict[str, Any]:
+def collect_proof_numbers(one: WidthDecision) -> JsonObject:
     """The numbers that a reader needs to check the proof."""
     answer = one.line.answer
     return {

@@ -169,18 +169,18 @@ def format_headline(what: str, found: Sequence[Finding], proved: Mapping[int, fl
     together: dict[str, list[str]] = {}
     for finding in found:
         together.setdefault(finding.text, []).append(finding.about)
-    told = [f"in {' and '.join(dtypes)} {text}" for text, dtypes in together.items()]
-    return f"{what}: {'; '.join(told)}{describe_proved_bounds(proved)}."
+    clauses = [f"in {' and '.join(dtypes)} {text}" for text, dtypes in together.items()]
+    return f"{what}: {'; '.join(clauses)}{describe_proved_bounds(proved)}."
 
 
 def describe_proved_bounds(proved: Mapping[int, float | None]) -> str:
     """`; proved: d = 1 is impossible, at least 5.5 at d = 2, 2.3 at d = 8`: the ends of the bounds; empty where there are none."""
-    told = [f"d = {d} is impossible" for d, least in proved.items() if least is None]
+    clauses = [f"d = {d} is impossible" for d, least in proved.items() if least is None]
     bounds = {d: least for d, least in proved.items() if least}
     ends = dict.fromkeys([min(bounds), max(bounds)]) if bounds else {}
     least = [f"{format_number(bounds[d])} at d = {d}" for d in ends]
-    told += [f"at least {', '.join(least)}"] if least else []
-    return f"; proved: {', '.join(told)}" if told else ""
+    clauses += [f"at least {', '.join(least)}"] if least else []
+    return f"; proved: {', '.join(clauses)}" if clauses else ""
 
 
 def describe_frontier(reached: dict[int, float], widths: Sequence[int]) -> str:
@@ -188,8 +188,8 @@ def describe_frontier(reached: dict[int, float], widths: Sequence[int]) -> str:
     if not reached:
         return f"{NOTHING} at d = {' … '.join(map(str, dict.fromkeys((min(widths), max(widths)))))}"
     ends = dict.fromkeys([min(reached), max(reached)])
-    told = ", ".join(f"{format_number(reached[d])} at d = {d}" for d in ends)
+    ends_text = ", ".join(f"{format_number(reached[d])} at d = {d}" for d in ends)
     missing = [str(d) for d in widths if d not in reached]
-    return f"logits to {told} are enough" + (
+    return f"logits to {ends_text} are enough" + (
         f", {NOTHING} at d = {', '.join(missing)}" if missing else ""
     )

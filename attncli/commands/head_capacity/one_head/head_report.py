@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from attncli.head_weights.head import Head
 from attncli.head_weights.inputs_for_scores import invert_projections, largest_input_norm
 from attncli.maths.number_format import format_number
 from attncli.maths.rounding import DTYPES
-from attncli.records import Definition, Finding, Report, Row, Scalar, View
+from attncli.records import Definition, Finding, JsonObject, Report, Row, Scalar, View
 
 HEAD_METRICS = {name: FIT_METRICS[name] for name in ("meets", *MEASURED)} | {
     "condition": Definition("1", "Largest over smallest singular value of [W_Q W_K]: how much rounding errors can grow; 1 at best."),
@@ -56,30 +55,30 @@ def build_report(
         findings=tuple(
             Finding(str(row_keys(one, shown)["fit"]), describe_shown_pattern(shown, request))
             for one in inputs
-            for shown in one.shown
+            for shown in one.by_dtype
         ),
         warnings=tuple(build_warnings(head, inputs)),
         verdicts=build_failed_verdicts(
             (str(row_keys(one, shown)["fit"]), describe_shown_pattern(shown, request))
             for one in inputs
-            for shown in one.shown
+            for shown in one.by_dtype
             if shown.dtype == request.dtype and not shown.evidence.meets(request)
         ),
     )
 
 
-def describe_head(head: Head, request: FitRequest) -> dict[str, Any]:
+def describe_head(head: Head, request: FitRequest) -> JsonObject:
     rotary = head.rotary and {"base": head.rotary.base, "width": head.rotary.width}
-    module = {**head.described, "d": head.d, "hidden": len(head.w_q), "scale": head.scale}
+    module = {**head.description, "d": head.d, "hidden": len(head.w_q), "scale": head.scale}
     limits = {name: value for name, value in request.describe().items() if name != "dtype"}
     return {"kind": "trained head", "request": limits, "module": {**module, "rotary": rotary}}
 
 
 def format_headline(head: Head, inputs: Sequence[PatternInputs]) -> str:
     """The worst pattern in every dtype."""
-    name = "{folder}:{layer}.{head} ({family}, d = {d})".format(**head.described, d=head.d)
+    name = "{folder}:{layer}.{head} ({family}, d = {d})".format(**head.description, d=head.d)
     worst = {
-        dtype: max(one.shown[index].evidence.total_variation for one in inputs)
+        dtype: max(one.by_dtype[index].evidence.total_variation for one in inputs)
         for index, dtype in enumerate(DTYPES)
     }
     worst_by_dtype = ", ".join(
@@ -100,7 +99,7 @@ def row_keys(one: PatternInputs, shown: PatternInDtype) -> dict[str, Scalar]:
 
 def build_rows(head: Head, inputs: Sequence[PatternInputs], request: FitRequest) -> Iterator[Row]:
     for one in inputs:
-        for shown in one.shown:
+        for shown in one.by_dtype:
             keys = row_keys(one, shown)
             yield Row("meets", int(shown.evidence.meets(request)), "0 or 1", keys=keys)
             for metric in MEASURED:
@@ -132,7 +131,9 @@ def describe_shown_pattern(shown: PatternInDtype, request: FitRequest) -> str:
 
 def build_warnings(head: Head, inputs: Sequence[PatternInputs]) -> Iterator[str]:
     yield from head.warnings
-    far = [one.pattern for one in inputs if (largest_input_norm(head, one.shown[0].x) or 0.0) > 1.0]
+    far = [
+        one.pattern for one in inputs if (largest_input_norm(head, one.by_dtype[0].x) or 0.0) > 1.0
+    ]
     if far:
         yield (
             f"{', '.join(far)}: longer inputs than the norm before the head can put out (norm_reach > 1): "

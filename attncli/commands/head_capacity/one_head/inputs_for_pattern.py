@@ -45,7 +45,7 @@ class PatternInputs:
     pattern: str
     target: csr_array
     attempt: FitAttempt
-    shown: tuple[PatternInDtype, ...]
+    by_dtype: tuple[PatternInDtype, ...]
 
 
 def find_inputs_for_patterns(
@@ -104,10 +104,10 @@ def fit_queries_and_keys(
 
 
 def solve_and_measure_pattern(
-    head: Head, wanted: Array, target: csr_array, dtype: str, pseudo: ProjectionInverse
+    head: Head, projections: Array, target: csr_array, dtype: str, pseudo: ProjectionInverse
 ) -> PatternInDtype:
     """Round the weights, solve for x, round x, and compute the map as the model would; `pseudo`: of those weights."""
-    x = solve_inputs_for_projections(head, wanted, pseudo, dtype)
+    x = solve_inputs_for_projections(head, projections, pseudo, dtype)
     queries, keys = project_inputs(head, x, dtype)
     return PatternInDtype(
         dtype, x, measure_module(queries, keys, target, dtype, head.causal, head.scale)
@@ -130,7 +130,7 @@ def to_saved_fits(head: Head, inputs: Sequence[PatternInputs]) -> list[SavedFit]
     w_k = np.concatenate([head.w_k, head.b_k[None]])
     saved = []
     for number, one in enumerate(inputs):
-        x = np.pad(one.shown[0].x, ((0, 0), (0, 1)), constant_values=1.0)
+        x = np.pad(one.by_dtype[0].x, ((0, 0), (0, 1)), constant_values=1.0)
         module = ModuleArrays(w_q, w_k, x, "float64", head.causal)
         saved.append(SavedFit(one.pattern, one.attempt.method, module, one.target, number))
     return saved

@@ -70,7 +70,7 @@ class PatternFromTokens:
             keys = {**self.keys, "position": position, "token": word}
             yield Row("token_id", token, REAL_METRICS["token_id"].unit, keys=keys)
 
-    def finding(self, request: FitRequest) -> Finding:
+    def build_finding(self, request: FitRequest) -> Finding:
         sentence = describe_shown_pattern(
             PatternInDtype("float64", np.zeros((0, 0)), self.evidence), request
         )
@@ -104,7 +104,7 @@ def add_token_inputs(
                 checkpoint, subject, head, one, tables[length], seeds, progress
             )
         )
-    name = f"{head.described['folder']}:{head.described['layer']}.{head.described['head']}"
+    name = f"{head.description['folder']}:{head.description['layer']}.{head.description['head']}"
     first = tables[inputs[0].target.shape[0]]
     drawn = (
         f"{len(first.ids):,} of {first.of:,} tokens were tried: a shorter length leaves room for more.",
@@ -115,7 +115,7 @@ def add_token_inputs(
         rows=(*report.rows, *(row for one in shown for row in one.rows(request))),
         metrics={**report.metrics, **REAL_METRICS},
         input={**report.input, "candidates": len(first.ids), "vocabulary": first.of},
-        findings=(*report.findings, *(one.finding(request) for one in shown)),
+        findings=(*report.findings, *(one.build_finding(request) for one in shown)),
         warnings=(
             *report.warnings,
             *(drawn if len(first.ids) < 0.9 * first.of else ()),
@@ -139,12 +139,12 @@ def search_tokens_for_pattern(
     found: TokenSearchResult = search_best_tokens(
         table, target, head.causal, (queries, keys), seeds, progress
     )
-    ids = tuple(int(each) for each in table.ids[found.chosen])
+    ids = tuple(int(each) for each in table.ids[found.indices])
     evidence = measure_module(
         *text_queries_and_keys(checkpoint, head, ids), one.target, "float64", head.causal, 1.0
     )
     require_same_map_from_model(checkpoint, subject, head, ids, target, evidence)
-    free = one.shown[0].evidence.total_variation
+    free = one.by_dtype[0].evidence.total_variation
     words = tuple(decode_tokens(checkpoint, ids))
     return PatternFromTokens(one.pattern, ids, words, evidence, free, len(table.ids), table.of)
 
@@ -161,7 +161,7 @@ def require_same_map_from_model(
     its weights."""
     site = next(site for site in subject.shapes if site.is_self and site.layer == 0)
     text = {WORDS: torch.tensor([list(ids)], device=checkpoint.model.device)}
-    own = capture_maps(subject, [site], text).maps[site][int(head.described["head"])]
+    own = capture_maps(subject, [site], text).maps[site][int(head.description["head"])]
     errors = 0.5 * np.abs(own - target).sum(axis=1)
     if not abs(float(errors.max()) - evidence.total_variation) <= HEAD_MAP.of():
         raise InputError(

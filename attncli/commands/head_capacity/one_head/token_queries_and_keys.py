@@ -82,7 +82,7 @@ def build_token_table(
 
 def require_first_layer(head: Head) -> None:
     """Refuse deeper layers: only the first layer's input follows from a token and its position."""
-    layer = head.described["layer"]
+    layer = head.description["layer"]
     if layer != 0:
         raise UsageError(
             f"`inputs` embeddings is for heads of layer 0: what layer {layer} reads are states of the layer before, which "

@@ -27,7 +27,7 @@ SWEEPS = 12
 class TokenSearchResult:
     """The best text found."""
 
-    chosen: Index
+    indices: Index
     """Index of each position's token among the candidates."""
     divergence: float
     """Σ_i KL(A_i ‖ M_i), up to the constant entropy of the pattern."""

@@ -24,11 +24,11 @@ class PathLengthDecomposition(NamedTuple):
     terms: Terms
 
 
-def require_enough_memory(spec: NetworkSpec, streams: int, layers_held: int = 1) -> None:
+def require_enough_memory(spec: NetworkSpec, streams: int, layers_in_memory: int = 1) -> None:
     """Refuse sizes that do not fit in memory: old and new streams of states, and the frozen layers."""
     states = 2 * 8 * streams * spec.tokens * spec.width
-    held_bytes = layers_held * (spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.d)
-    needed = estimate_memory(spec, variants=1) + states + held_bytes
+    output_bytes = layers_in_memory * (spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.d)
+    needed = estimate_memory(spec, variants=1) + states + output_bytes
     require_memory(needed, "This decomposition", "lower `tokens`, `width` or `layers`")
 
 

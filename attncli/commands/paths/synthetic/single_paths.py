@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from attncli.networks.frozen_layers import LayerWithFrozenMaps
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.progress import Progress, ignore_progress
-from attncli.records import Definition, Finding, Report, Row, Scalar, View
+from attncli.records import Definition, Facts, Finding, JsonObject, Report, Row, Scalar, View
 
 RESIDUAL, NORM = "log10_path_residual", "log10_path_norm"
 
@@ -63,7 +63,7 @@ class NetworkWithFrozenAttention(NamedTuple):
 
 def freeze_attention_and_norms(network: Network, variant: str) -> NetworkWithFrozenAttention:
     spec = network.spec
-    require_enough_memory(spec, streams=2 + spec.tokens // spec.width, layers_held=spec.layers)
+    require_enough_memory(spec, streams=2 + spec.tokens // spec.width, layers_in_memory=spec.layers)
     where = f"{variant}, seed {network.seed}"
     passed = list(freeze_layers(network, VARIANTS[variant], where))
     start = SplitState.of(network.embeddings()).to_split_form()
@@ -87,7 +87,7 @@ def measure_named_paths(
     networks: Sequence[Network],
     skip: bool,
     paths: Sequence[Path],
-    source: Mapping[str, Any],
+    source: Facts,
     progress: Progress = ignore_progress,
 ) -> Report:
     """Measure the requested single paths."""
@@ -108,7 +108,7 @@ def measure_named_paths(
 
 
 def build_single_paths_report(
-    rows: tuple[Row, ...], metrics: Mapping[str, Definition], title: str, about: Mapping[str, Any]
+    rows: tuple[Row, ...], metrics: Mapping[str, Definition], title: str, about: Facts
 ) -> Report:
     """On single paths of networks or of a model, which `about` describes; the first of them in words."""
     first = rows[0]
@@ -143,9 +143,7 @@ def collect_path_metrics(singles: Sequence[PathMeasurements]) -> Iterator[tuple[
         yield NORM, norms
 
 
-def describe_source(
-    networks: Sequence[Network], variant: str, source: Mapping[str, Any]
-) -> dict[str, Any]:
+def describe_source(networks: Sequence[Network], variant: str, source: Facts) -> JsonObject:
     """The description of synthetic networks in every report."""
     spec = networks[0].spec
     return {
@@ -159,7 +157,7 @@ def measure_sampled_paths(
     networks: Sequence[Network],
     skip: bool,
     samples: int,
-    source: Mapping[str, Any],
+    source: Facts,
     progress: Progress = ignore_progress,
 ) -> Report:
     """Random paths of every length: layers without replacement, heads uniformly."""
@@ -192,7 +190,7 @@ def build_sampled_report(
     metrics: Mapping[str, Definition],
     variant: str,
     paths: int,
-    about: Mapping[str, Any],
+    about: Facts,
 ) -> Report:
     """Report on this many random paths of each length, of networks or of a model; `about` describes
     the source."""

@@ -20,12 +20,12 @@ class AttentionMapsOfStack:
     """The attention maps of one stack on one text, [head, query, key] for each layer in order."""
 
     def __init__(self, subject: DecomposableModel, text: ModelInput) -> None:
-        self.found: dict[AttentionSite, Array] = {}
+        self.maps: dict[AttentionSite, Array] = {}
         self.subject = subject
         body, stack = subject.body, subject.stack.name
         with torch.no_grad(), run_in_model_precision(body), capture_attention(body, self.observe):
             body(**text.kwargs)
-        self.layers = list(self.found.values())
+        self.layers = list(self.maps.values())
         if not self.layers:
             raise InputError(f"stack {stack} has no attention whose paths could be followed.")
         for layer, maps in enumerate(self.layers):
@@ -49,7 +49,7 @@ class AttentionMapsOfStack:
             return
         weights = strip.weights[0].to("cpu", torch.float64).numpy()
         heads, rows, keys = weights.shape
-        whole = self.found.setdefault(site, np.zeros((heads, strip.queries, strip.keys)))
+        whole = self.maps.setdefault(site, np.zeros((heads, strip.queries, strip.keys)))
         place = slice(strip.first_query, strip.first_query + rows)
         whole[:, place, strip.first_key : strip.first_key + keys] = weights
 

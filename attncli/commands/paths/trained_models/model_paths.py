@@ -60,7 +60,7 @@ class PathPlan:
 class DecomposedText(NamedTuple):
     """Results of one text, by the kind of step."""
 
-    measured: dict[str, PathTermMeasurements]
+    measurements: dict[str, PathTermMeasurements]
     counts: dict[str, dict[int, int]]
     losses: dict[str, list[float]]
     """Per kind of step, the loss of the stream truncated at each length."""
@@ -76,7 +76,9 @@ def measure_model_paths(
     """One stack of a model, over texts."""
 
     def decompose_input(place: int, text: ModelInput) -> tuple[DecomposedText, bool]:
-        return subject.read(text, lambda model, given: decompose_text(model, given, plan))
+        return subject.read(
+            text, lambda model, model_input: decompose_text(model, model_input, plan)
+        )
 
     made_of = (DecomposedText, PathTermMeasurements)
     identity = subject.checkpoint.identity
@@ -92,7 +94,7 @@ def measure_model_paths(
     rows = [row for step in plan.steps for row in build_rows(found, step)]
     findings = tuple(
         build_path_length_finding(
-            step, [one.measured[step] for one in found], found[0].counts[step]
+            step, [one.measurements[step] for one in found], found[0].counts[step]
         )
         for step in plan.steps
     )
@@ -123,7 +125,7 @@ def decompose_text(subject: DecomposableModel, text: ModelInput, plan: PathPlan)
             )
             where = f"{text.name}, {step} steps"
             terms = to_split_decomposition(parts, state)
-            found.measured[step] = measure_path_terms(
+            found.measurements[step] = measure_path_terms(
                 terms, plan.metrics, where, subject.tolerance, subject.completeness_advice
             )
             found.counts[step] = count_paths_by_choices(
@@ -161,7 +163,7 @@ def next_token_losses(logits: Tensor, text: ModelInput) -> list[float]:
 
 def build_rows(texts: Sequence[DecomposedText], step: str) -> Iterator[Row]:
     """Counts, terms, completeness and losses of one kind of step."""
-    of_step = [one.measured[step] for one in texts]
+    of_step = [one.measurements[step] for one in texts]
     yield from build_count_rows(texts[0].counts[step], step)
     yield from build_length_rows(of_step, step)
     yield from build_completeness_and_cancellation_rows(of_step, step)

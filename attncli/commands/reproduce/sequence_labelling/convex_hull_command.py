@@ -15,7 +15,7 @@ attn reproduce convex-hull --evaluate frozen --save-training runs
 @question()
 def convex_hull(
     *,
-    asked: LabellingOptions,
+    options: LabellingOptions,
     training: TrainingOptions,
     run: RunOptions,
     how: RunContext,
@@ -28,4 +28,4 @@ def convex_hull(
     """
     from attncli.commands.reproduce.sequence_labelling.run import run_task
 
-    return run_task("convex-hull", asked, training, run, how)
+    return run_task("convex-hull", options, training, run, how)

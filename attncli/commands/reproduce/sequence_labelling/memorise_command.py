@@ -17,7 +17,7 @@ attn reproduce memorise --as-published --seeds 1 --tokens-from text.txt
 def memorise(
     *,
     sequences: MemoriseOptions,
-    asked: LabellingOptions,
+    options: LabellingOptions,
     training: TrainingOptions,
     run: RunOptions,
     how: RunContext,
@@ -30,4 +30,4 @@ def memorise(
     """
     from attncli.commands.reproduce.sequence_labelling.run import run_task
 
-    return run_task("memorise", asked, training, run, how, sequences)
+    return run_task("memorise", options, training, run, how, sequences)

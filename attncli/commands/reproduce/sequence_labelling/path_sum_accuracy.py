@@ -39,9 +39,9 @@ class SampledPathSums:
     sums: Mapping[Sum, Tensor]
     """[draw, path]: how often each of `paths` occurs in a sum."""
 
-    def of(self, wanted: Sum, terms: Tensor) -> Tensor:
+    def of(self, paths: Sum, terms: Tensor) -> Tensor:
         """The sums [draw, …] of terms [path, …]."""
-        total: Tensor = torch.tensordot(self.sums[wanted].to(terms.dtype), terms, dims=1)
+        total: Tensor = torch.tensordot(self.sums[paths].to(terms.dtype), terms, dims=1)
         return total
 
 

@@ -16,7 +16,7 @@ attn reproduce sort --save-training runs --watch-training 100
 @question()
 def sort(
     *,
-    asked: LabellingOptions,
+    options: LabellingOptions,
     training: TrainingOptions,
     run: RunOptions,
     how: RunContext,
@@ -29,4 +29,4 @@ def sort(
     """
     from attncli.commands.reproduce.sequence_labelling.run import run_task
 
-    return run_task("sort", asked, training, run, how)
+    return run_task("sort", options, training, run, how)

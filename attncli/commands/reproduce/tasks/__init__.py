@@ -50,7 +50,7 @@ class Task:
     steps: int
     learning_rate: float
     batch: int
-    asked: int = 200
+    test_count: int = 200
     """Sequences on which accuracies are taken."""
     by_heart: bool = False
     """Train on the test questions themselves, again and again; else draw new sequences for every
@@ -59,5 +59,5 @@ class Task:
     """While it is trained."""
     falling: bool = False
     """The learning rate falls from the first step to the last; else it rises over a tenth of them and falls over a half."""
-    told_apart: Mapping[str, str | int | float] = field(default_factory=dict)
+    distinct_settings: Mapping[str, str | int | float] = field(default_factory=dict)
     """Settings that distinguish this training from the task's default."""

@@ -57,11 +57,11 @@ def memorise(
         steps=as_released.steps if published else 400,
         learning_rate=as_released.learning_rate if published else 1e-3,
         batch=as_released.batch if published else 50,
-        asked=sequences,
+        test_count=sequences,
         by_heart=True,
         dropout=as_released.dropout if published else 0.0,
         falling=published,
-        told_apart=separate,
+        distinct_settings=separate,
     )
 
 

@@ -32,7 +32,7 @@ class WidthOneConstraints:
     """
 
     target: csr_array
-    seen: Index
+    visible_counts: Index
     """How many keys each query sees: all, or those up to its own."""
     ceilings: tuple[tuple[Array, Array], ...]
     off: Array
@@ -50,7 +50,7 @@ class WidthOneConstraints:
         """The largest l_x - l_y; infinite without a constraint."""
         part, keys = self.entries_of_row(row), self.keys(row)
         at_x, at_y = np.flatnonzero(keys == x), np.flatnonzero(keys == y)
-        if not len(at_y) or max(x, y) >= self.seen[row]:
+        if not len(at_y) or max(x, y) >= self.visible_counts[row]:
             return math.inf
         if not len(at_x):
             return float(self.off[part][at_y[0]])
@@ -59,7 +59,7 @@ class WidthOneConstraints:
 
     def strict_order(self, row: int) -> NDArray[np.bool_]:
         """[x, y]: whether the row requires l_x > l_y."""
-        count, part, keys = int(self.seen[row]), self.entries_of_row(row), self.keys(row)
+        count, part, keys = int(self.visible_counts[row]), self.entries_of_row(row), self.keys(row)
         order = np.zeros((count, count), dtype=bool)
         hidden = np.ones(count, dtype=bool)
         hidden[keys] = False
@@ -83,7 +83,7 @@ class WidthOneConstraints:
 
     @property
     def hides_keys(self) -> bool:
-        return bool((self.seen < self.target.shape[0]).any())
+        return bool((self.visible_counts < self.target.shape[0]).any())
 
 
 def necessary_constraints(
@@ -118,7 +118,11 @@ def sufficient_constraints(
     log_weight = np.log(constraints.target.data)
     ceilings = ((log_weight, log_weight - np.repeat(spread, counts)),)
     return WidthOneConstraints(
-        constraints.target, constraints.seen, ceilings, np.repeat(-gap, counts), constraints.rows
+        constraints.target,
+        constraints.visible_counts,
+        ceilings,
+        np.repeat(-gap, counts),
+        constraints.rows,
     )
 
 

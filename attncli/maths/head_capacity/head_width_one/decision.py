@@ -198,10 +198,10 @@ def solve_for_row_signs(
         if proof is not None:
             return WidthOneDecision(False, "", proof)
         high = solve_growing_logits(constraints, signs.sign, budget)
-        if high is None or not is_programme_solved(high.placed):
+        if high is None or not is_programme_solved(high.solution):
             proof = prove_by_growing_logits(signs, high, budget, alone)
             return WidthOneDecision(False if proof else None, "", proof)
-        programme, placed = high.programme, high.placed
+        programme, placed = high.programme, high.solution
     best, low, proof = find_smallest_budget(programme, constraints, signs, placed, budget, alone)
     if best is None:
         limited = proof if proof is not None and proof.budget == budget else None
@@ -240,7 +240,7 @@ def prove_by_growing_logits(
     """Prove that the rows of the tower contradict the budget."""
     if high is None or high.budget != budget:
         return None
-    return make_proof(high.programme.asked, signs, high.placed, budget, alone)
+    return make_proof(high.programme.constraints, signs, high.solution, budget, alone)
 
 
 def prove_by_few_rows(
@@ -300,7 +300,9 @@ def centre_keys(constraints: WidthOneConstraints, placed: WidthOneSolution) -> W
 
 def largest_logit(constraints: WidthOneConstraints, placed: WidthOneSolution) -> float:
     """The largest |logit| of a visible pair."""
-    largest = np.maximum.accumulate(np.abs(placed.keys))[constraints.seen[constraints.rows] - 1]
+    largest = np.maximum.accumulate(np.abs(placed.keys))[
+        constraints.visible_counts[constraints.rows] - 1
+    ]
     return float((largest / placed.reach).max())
 
 
@@ -318,9 +320,9 @@ def place_keys(
     best = programme.solve(None)
     if not is_programme_solved(best):
         high = solve_growing_logits(constraints, sign, budget)
-        if high is None or not is_programme_solved(high.placed):
+        if high is None or not is_programme_solved(high.solution):
             return None, None
-        programme, best = high.programme, high.placed
+        programme, best = high.programme, high.solution
     now = largest_logit(constraints, centre_keys(constraints, best))
     for _ in range(count_bisection_steps(constraints)):
         now *= 0.5

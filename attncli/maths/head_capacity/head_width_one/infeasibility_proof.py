@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from attncli.maths.head_capacity.head_width_one.constraints import WidthOneConstraints
 from attncli.maths.head_capacity.head_width_one.query_signs import RowSignLink, is_link_valid
+from attncli.records import JsonObject
 
 MOST_TREES = 16
 """Signs that links may leave open in one proof."""
@@ -49,7 +50,7 @@ class WidthOneProof:
         own = {row for link in self.links for row in link.rows} | {step.row for step in self.steps}
         return sorted(own.union(*(case.rows for case in self.cases)))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """The proof for reports; whole numbers as text, since JSON readers may have only 53 bits."""
         links = [
             {
@@ -61,7 +62,7 @@ class WidthOneProof:
         ]
         steps = [{**step._asdict(), "weight": str(step.weight)} for step in self.steps]
         kind = "cases" if self.cases else "sum" if steps else "signs"
-        description: dict[str, Any] = {
+        description: JsonObject = {
             "kind": kind,
             "links": links,
             "steps": steps,
@@ -154,7 +155,8 @@ def find_step_bound(
     """The bound that the request, or the budget, sets on the two keys of a step."""
     if step.x is None or step.y is None:
         known = (
-            proof.budget is not None and max(step.x or 0, step.y or 0) < constraints.seen[step.row]
+            proof.budget is not None
+            and max(step.x or 0, step.y or 0) < constraints.visible_counts[step.row]
         )
         return proof.budget if known and proof.budget is not None else float("inf")
     return constraints.bound_difference(step.row, step.x, step.y)

@@ -77,38 +77,38 @@ class WidthOneProgramme:
         sign: NDArray[np.int64],
         units: ProgrammeUnits | None = None,
     ) -> None:
-        self.asked = constraints
+        self.constraints = constraints
         self.units = units or ProgrammeUnits(
             np.ones(constraints.target.shape[0]), np.ones(len(constraints.rows))
         )
         self.sign = sign[constraints.rows]
-        self.held: dict[KeyOrderCondition, None] = {}
+        self.conditions: dict[KeyOrderCondition, None] = {}
         self.rank = rank_keys(constraints, self.sign)
 
     def solve(self, budget: float | None, rounds: int = ROUNDS) -> WidthOneSolution:
         """Solve to within rounding, or as far as the rounds allow."""
-        self.held = {each: None for each in self.held if None not in (each.x, each.y)}
-        self.held |= dict.fromkeys(self.first_guess(budget))
+        self.conditions = {each: None for each in self.conditions if None not in (each.x, each.y)}
+        self.conditions |= dict.fromkeys(self.first_guess(budget))
         placed = self.solve_current()
         for _ in range(rounds):
             if placed.room < SMALLEST:
                 return placed
             fresh = [
                 each
-                for number in range(len(self.asked.rows))
+                for number in range(len(self.constraints.rows))
                 for each in self.iter_violations(number, placed, budget)
-                if each not in self.held
+                if each not in self.conditions
             ]
             if not fresh:
                 return placed._replace(finished=True)
-            self.held |= dict.fromkeys(fresh)
+            self.conditions |= dict.fromkeys(fresh)
             placed = self.solve_current()
         return placed
 
     def first_guess(self, budget: float | None) -> Iterator[KeyOrderCondition]:
         """Iterate over the conditions that would be active if keys were placed in the required order."""
         if self.rank is not None:
-            for number in range(len(self.asked.rows)):
+            for number in range(len(self.constraints.rows)):
                 for x, y, bound in self.find_extremes(number, self.rank, 1e-9, budget):
                     yield self.exactly(number, x, y, bound)
 
@@ -128,9 +128,9 @@ class WidthOneProgramme:
         self, number: int, places: Array, reach: float, budget: float | None
     ) -> Iterator[tuple[int | None, int | None, float]]:
         """The highest key off the support, the two farthest apart on it, and the largest logits."""
-        constraints, row = self.asked, int(self.asked.rows[number])
+        constraints, row = self.constraints, int(self.constraints.rows[number])
         part, keys = constraints.entries_of_row(row), constraints.keys(row)
-        logit = self.sign[number] * places[: constraints.seen[row]]
+        logit = self.sign[number] * places[: constraints.visible_counts[row]]
         on = logit[keys]
         for high, low in constraints.ceilings:
             x, y = np.argmax(on - reach * high[part]), np.argmin(on - reach * low[part])
@@ -148,7 +148,7 @@ class WidthOneProgramme:
 
     def exactly(self, number: int, x: int | None, y: int | None, bound: float) -> KeyOrderCondition:
         exact = (
-            self.asked.bound_difference(int(self.asked.rows[number]), x, y)
+            self.constraints.bound_difference(int(self.constraints.rows[number]), x, y)
             if x is not None and y is not None
             else bound
         )
@@ -157,7 +157,7 @@ class WidthOneProgramme:
     def solve_current(self) -> WidthOneSolution:
         """Solve with the present conditions."""
         units = self.units
-        places, count = len(units.unknown), len(self.asked.rows)
+        places, count = len(units.unknown), len(self.constraints.rows)
         cost = np.zeros(places + count + 1)
         cost[-1] = -1.0
         bounds = [(None, None)] * places + [(0.0, 1.0)] * count + [(0.0, 1.0)]
@@ -165,19 +165,19 @@ class WidthOneProgramme:
         result = linprog(
             cost,
             matrix,
-            np.zeros(len(self.held) + count),
+            np.zeros(len(self.conditions) + count),
             bounds=bounds,
             method="highs",
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
         if result.x is None:
             return WidthOneSolution(
-                np.zeros(self.asked.target.shape[0]), np.ones(count), 0.0, (), False
+                np.zeros(self.constraints.target.shape[0]), np.ones(count), 0.0, (), False
             )
         found, reach = result.x[:places] * units.unknown, result.x[places:-1] * units.reach
         keys, shift = self.key_places(found)
         room = float(result.x[-1])
-        duals = -result.ineqlin.marginals[: len(self.held)]
+        duals = -result.ineqlin.marginals[: len(self.conditions)]
         steps = self.build_contradiction(duals, sizes) if room < SMALLEST else ()
         return WidthOneSolution(keys, np.maximum(reach, 1e-300), room, steps, False, shift)
 
@@ -190,7 +190,9 @@ class WidthOneProgramme:
     def differences(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
         """k_x - k_y of every condition: which condition, which unknown, and how many units of it."""
         unknown, sums = self.units.unknown, self.units.sums
-        pairs = [[-1 if key is None else key for key in (each.x, each.y)] for each in self.held]
+        pairs = [
+            [-1 if key is None else key for key in (each.x, each.y)] for each in self.conditions
+        ]
         x, y = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
         if sums is None:
             place, key = np.tile(np.arange(len(x)), 2), np.concatenate([x, y])
@@ -204,9 +206,13 @@ class WidthOneProgramme:
     def scaled_matrix(self) -> tuple[csr_array, Array]:
         """Rows: the conditions, each divided by its largest coefficient in the solver's units, then t ≤ g; and these
         divisors."""
-        places, count, total = len(self.units.unknown), len(self.asked.rows), len(self.held)
-        number = np.array([each.number for each in self.held], dtype=np.intp)
-        bound = np.array([each.bound for each in self.held])
+        places, count, total = (
+            len(self.units.unknown),
+            len(self.constraints.rows),
+            len(self.conditions),
+        )
+        number = np.array([each.number for each in self.conditions], dtype=np.intp)
+        bound = np.array([each.bound for each in self.conditions])
         place, at, steps = self.differences()
         largest = np.zeros(total)
         np.maximum.at(largest, place, np.abs(steps))
@@ -227,12 +233,12 @@ class WidthOneProgramme:
         weights = dict.fromkeys(
             self.iter_loose_conditions() if self.units.sums is not None else (), 0.0
         )
-        for each, weight, size in zip(self.held, duals, sizes, strict=True):
+        for each, weight, size in zip(self.conditions, duals, sizes, strict=True):
             own = float(weight) / float(size) / float(self.units.reach[each.number])
             weights[each] = own if weight > least else 0.0
         weighed: list[Weighed] = [
             (
-                int(self.asked.rows[each.number]),
+                int(self.constraints.rows[each.number]),
                 int(self.sign[each.number]),
                 each.x,
                 each.y,
@@ -246,10 +252,10 @@ class WidthOneProgramme:
     def iter_loose_conditions(self) -> Iterator[KeyOrderCondition]:
         """Repeat the strict-order conditions for every key of the row's support: where units differ widely, some
         multipliers are too small for the solver."""
-        for each in list(self.held):
+        for each in list(self.conditions):
             if each.x is not None and each.y is not None and each.bound < 0.0:
-                row = int(self.asked.rows[each.number])
-                for y in self.asked.keys(row).tolist():
+                row = int(self.constraints.rows[each.number])
+                for y in self.constraints.keys(row).tolist():
                     yield self.exactly(each.number, each.x, y, each.bound)
 
 
@@ -277,7 +283,7 @@ def find_order_constraints(
     above = np.zeros((length, length), dtype=bool)
     for number, row in enumerate(constraints.rows):
         count, part, keys = (
-            int(constraints.seen[row]),
+            int(constraints.visible_counts[row]),
             constraints.entries_of_row(row),
             constraints.keys(row),
         )

@@ -38,7 +38,7 @@ class GrowingLogits(NamedTuple):
     """The rows added so far, and their solution."""
 
     programme: WidthOneProgramme
-    placed: WidthOneSolution
+    solution: WidthOneSolution
     """Of all rows, or where it cannot be had, the contradiction of the first of them."""
     budget: float
     """That the places keep, or that the contradiction is of."""
@@ -56,7 +56,7 @@ def solve_growing_logits(
     for count in range(min(FIRST, len(constraints.rows)), len(constraints.rows) + 1):
         few = constraints.select_rows(constraints.rows[:count])
         higher = add_row_to_growing_logits(few, sign, order, found[-2:], min(budget, HIGHEST))
-        if higher is None or not is_programme_solved(higher.placed):
+        if higher is None or not is_programme_solved(higher.solution):
             return higher
         found.append(higher)
     return found[-1]
@@ -74,7 +74,7 @@ def add_row_to_growing_logits(
     programme = WidthOneProgramme(few, sign, choose_units_before_solution(few, order, before))
     now = 1.0
     if before:
-        programme.held = dict(before[-1].programme.held)
+        programme.conditions = dict(before[-1].programme.conditions)
         now = before[-1].budget * (before[-1].budget / before[0].budget if before[1:] else FURTHER)
     best: GrowingLogits | None = None
     blind = 0.0
@@ -106,7 +106,7 @@ def choose_units_from_solution(
 ) -> ProgrammeUnits:
     """Take gaps between neighbouring keys as units, in the sizes of the last solution, from the smallest gap
     outwards."""
-    chosen = order[order < few.seen[few.rows].max()]
+    chosen = order[order < few.visible_counts[few.rows].max()]
     least = find_smallest_reach(few, chosen, placed.reach)
     sizes = np.maximum(np.abs(np.diff(placed.keys[chosen])), TIED * least)
     return build_gap_units(few, chosen, sizes, placed.reach)
@@ -115,7 +115,7 @@ def choose_units_from_solution(
 def find_smallest_reach(few: WidthOneConstraints, chosen: NDArray[np.intp], reach: Array) -> Array:
     """[gap]: the smallest g of the rows that see both of its keys."""
     later = np.maximum(chosen[1:], chosen[:-1])
-    sees = later[None, :] < few.seen[few.rows][:, None]
+    sees = later[None, :] < few.visible_counts[few.rows][:, None]
     found: Array = np.where(sees, reach[:, None], np.inf).min(axis=0)
     return found
 
@@ -124,14 +124,14 @@ def choose_units_before_solution(
     few: WidthOneConstraints, order: NDArray[np.intp], before: list[GrowingLogits]
 ) -> ProgrammeUnits:
     """Units from the solution with one row less; new gaps continue at the rate of the last rows."""
-    chosen = order[order < few.seen[few.rows].max()]
+    chosen = order[order < few.visible_counts[few.rows].max()]
     if not before:
         return build_gap_units(few, chosen, np.ones(len(chosen) - 1), np.ones(len(few.rows)))
-    known = before[-1].placed
+    known = before[-1].solution
     step = float(known.reach[-1] / known.reach[-2])
     reach = np.append(known.reach, known.reach[-1] * step)
-    seen = before[-1].programme.asked
-    new = chosen >= seen.seen[seen.rows].max()
+    seen = before[-1].programme.constraints
+    new = chosen >= seen.visible_counts[seen.rows].max()
     gaps = np.maximum(
         np.abs(np.diff(known.keys[chosen])), TIED * find_smallest_reach(few, chosen, reach)
     )

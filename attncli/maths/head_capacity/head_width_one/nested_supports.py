@@ -163,8 +163,8 @@ def choose_steepest_rows(chain: NestedOrder, least: SmallestKeyGaps) -> GapRowCh
     total = np.concatenate([[0.0], np.cumsum(least.gaps)])
     above, below = np.cumsum(least.gaps[::-1])[::-1] - least.gaps, total[:-1]
     side = np.where(chain.sign > 0, above[chain.cut], below[chain.cut])
-    asked_for = np.maximum(chain.drop, np.where(side > 0.0, chain.slopes * side, 0.0))
-    order = np.lexsort((asked_for, chain.cut))
+    needed_logits = np.maximum(chain.drop, np.where(side > 0.0, chain.slopes * side, 0.0))
+    order = np.lexsort((needed_logits, chain.cut))
     last = np.searchsorted(chain.cut[order], np.arange(chain.gaps), side="right") - 1
     row = order[last]
     by_side = np.where(side[row] > 0.0, chain.slopes[row] * side[row], 0.0) > chain.drop[row]

@@ -71,7 +71,7 @@ def find_sign_links(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
     if not crossing and length <= PAIRWISE_LIMIT and not constraints.is_uniform:
         order = np.zeros((length, length, length), dtype=np.float32)
         for row in constraints.rows:
-            count = constraints.seen[row]
+            count = constraints.visible_counts[row]
             order[row, :count, :count] = constraints.strict_order(row)
         flat, turned = order.reshape(length, -1), order.swapaxes(1, 2).reshape(length, -1)
         same, opposite = flat @ flat.T > 0.0, flat @ turned.T > 0.0
@@ -91,8 +91,13 @@ def find_links_by_counting(constraints: WidthOneConstraints) -> tuple[Flags, Fla
     same, opposite = np.zeros((2, length, length), dtype=bool)
     for start in range(0, length, ROWS_AT_ONCE):
         rows = slice(start, min(start + ROWS_AT_ONCE, length))
-        shared, first, second = count_keys(whole, constraints.seen, rows)
-        rest = np.minimum(constraints.seen[rows, None], constraints.seen) - shared - first - second
+        shared, first, second = count_keys(whole, constraints.visible_counts, rows)
+        rest = (
+            np.minimum(constraints.visible_counts[rows, None], constraints.visible_counts)
+            - shared
+            - first
+            - second
+        )
         pair = keen[rows, None] & keen
         same[rows] = pair & (shared > 0) & (rest > 0)
         opposite[rows] = pair & (first > 0) & (second > 0)
@@ -131,7 +136,7 @@ def find_keys_linking_rows(
     constraints: WidthOneConstraints, i: int, j: int, same: bool
 ) -> RowSignLink:
     """Two keys that force the signs of two rows to be equal or opposite."""
-    count = int(min(constraints.seen[i], constraints.seen[j]))
+    count = int(min(constraints.visible_counts[i], constraints.visible_counts[j]))
     on_i, on_j = (mark_supported_keys(constraints, row, count) for row in (i, j))
     x = np.flatnonzero(on_i & on_j if same else on_i & ~on_j)
     y = np.flatnonzero(~on_i & ~on_j if same else on_j & ~on_i)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attncli.capture.model_structure.custom_modules import ForeignModule, wrap_foreign_module
 from attncli.errors import InputError, UsageError, add_article
@@ -21,6 +21,7 @@ from attncli.models.files.state_hashing import hash_state_dict
 from attncli.models.loading.in_memory.restore_state import iter_tensors, restore_model_state
 from attncli.models.loading.in_memory.unwrap import unwrap_model
 from attncli.models.loading.precision import dtype_name
+from attncli.records import JsonObject
 
 QUANTISED = "bitsandbytes"
 """The library whose tensors hold packed numbers instead of weights."""
@@ -31,7 +32,7 @@ class InMemoryModel:
     """A module in the caller's process, given instead of SOURCE."""
 
     model: PreTrainedModel | ForeignModule
-    tokenizer: Any = None
+    tokenizer: PreTrainedTokenizerBase | None = None
     """A tokenizer of transformers, for texts."""
     inputs: Any = None
     """The inputs as the user gave them."""
@@ -39,7 +40,7 @@ class InMemoryModel:
     def __str__(self) -> str:
         return f"this {type(self.model).__name__}"
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> JsonObject:
         """Describe the module for the report."""
         model = self.model
         return {
@@ -82,7 +83,10 @@ def rename_state_to_saved_names(model: PreTrainedModel) -> dict[str, torch.Tenso
 
 
 def wrap_in_memory_model(
-    module: object, tokenizer: Any = None, inputs: Any = None, own: bool = False
+    module: object,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    inputs: Any = None,
+    own: bool = False,
 ) -> InMemoryModel:
     """Wrap a model of transformers, unwrapped first; `own` allows any module whose inputs are given."""
     inner = unwrap_model(module).model if isinstance(module, nn.Module) else module

@@ -20,7 +20,7 @@ class UnwrappedModel(NamedTuple):
     """The model of transformers, or the user's module."""
     body: nn.Module
     """The module that is run: without its head (whole where parameters are sharded), or a ForeignModule."""
-    stepped: nn.Module
+    step_module: nn.Module
     """The module whose calls are the training's own: the compiled one where there is one."""
     compiled: bool
 

@@ -61,7 +61,7 @@ function linesOf(panel, bound) {
   const style = (name) => panel.series.findIndex((each) => each.name === name);
   const own = panel.series.map((series, place) => ({ ...series, place, kind: "own" }));
   const bounds = (bound?.series ?? []).filter((each) => style(each.name) >= 0).map((series) => ({ ...series, name: `bound of ${series.name}`, place: style(series.name), kind: "bound" }));
-  const beside = panel.beside.map((line) => ({ ...line, place: Math.max(0, style(line.of)) }));
+  const beside = panel.extra_series.map((line) => ({ ...line, place: Math.max(0, style(line.of)) }));
   return [...own, ...bounds, ...beside];
 }
 

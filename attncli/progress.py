@@ -76,34 +76,40 @@ def show_progress() -> Iterator[Progress]:
     try:
         yield line
     finally:
-        line.doing("")
+        line.show_status("")
 
 
 class PlainProgress:
     """Progress as one line of text, rewritten in place, for notebooks and log files."""
 
     def __init__(self) -> None:
-        self.said = ""
-        self.told = -math.inf
+        self.line = ""
+        self.written_at = -math.inf
 
-    def doing(self, what: str) -> None:
+    def show_status(self, what: str) -> None:
         """Replace the text; an empty one erases it."""
         line = f"{escape_invisible_characters(what)} …"[: USUAL - 1] if what else ""
-        blank = " " * len(self.said)
-        print(f"\r{blank}\r{line}" if self.said else line, end="", file=sys.stderr, flush=True)
-        self.said = line
+        blank = " " * len(self.line)
+        print(f"\r{blank}\r{line}" if self.line else line, end="", file=sys.stderr, flush=True)
+        self.line = line
 
     def __call__(self, done: int, total: int, what: str) -> None:
         now = time.monotonic()
-        if now - self.told >= PAUSE:
-            self.told = now
-            self.doing(f"{done}{what}" if what.startswith("%") else f"{done:,} of {total:,} {what}")
+        if now - self.written_at >= PAUSE:
+            self.written_at = now
+            self.show_status(
+                f"{done}{what}" if what.startswith("%") else f"{done:,} of {total:,} {what}"
+            )
 
 
 def make_status_callback(progress: Progress) -> Say:
     """Return a callback for the current step before there are numbers; callbacks other than the bar
     ignore it."""
-    return progress.doing if isinstance(progress, ProgressBar | PlainProgress) else ignore_sentence
+    return (
+        progress.show_status
+        if isinstance(progress, ProgressBar | PlainProgress)
+        else ignore_sentence
+    )
 
 
 class ProgressBar:
@@ -112,21 +118,21 @@ class ProgressBar:
     def __init__(self) -> None:
         self.began = time.monotonic()
         self.display: Any = None
-        self.said = ""
+        self.line = ""
         """The text on the terminal now."""
 
-    def doing(self, what: str) -> None:
+    def show_status(self, what: str) -> None:
         """Replace the text; an empty one erases it."""
         self.clear()
         if what and self.display is None and os.environ.get("TERM") not in DUMB:
-            self.said = fit_to_terminal(f"{escape_invisible_characters(what)} …")
-            print(self.said, end="", file=sys.stderr, flush=True)
+            self.line = fit_to_terminal(f"{escape_invisible_characters(what)} …")
+            print(self.line, end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Erase the text, so that another line can be printed."""
-        if self.said:
+        if self.line:
             print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
-            self.said = ""
+            self.line = ""
 
     def __call__(self, done: int, total: int, what: str) -> None:
         if self.display is None and time.monotonic() - self.began > PATIENCE:

@@ -51,7 +51,7 @@ class Registry(Generic[Entry_co]):
     def __init__(self, kind: str, package: str) -> None:
         self.kind = kind
         self.package = package
-        self.found: dict[str, Entry_co] = {}
+        self.entries: dict[str, Entry_co] = {}
         """Entries that were imported, by name."""
 
     def names(self) -> list[str]:
@@ -64,13 +64,13 @@ class Registry(Generic[Entry_co]):
         return list_entry_names(self.package)
 
     def __getitem__(self, name: str) -> Entry_co:
-        if name not in self.found:
+        if name not in self.entries:
             module_name = name.replace("-", "_")
             if module_name not in self.file_names:
                 raise make_unknown_name_error(self.kind, name, self.names())
             module = importlib.import_module(f"{self.package}.{module_name}")
-            self.found[name] = getattr(module, module_name)
-        return self.found[name]
+            self.entries[name] = getattr(module, module_name)
+        return self.entries[name]
 
     def summary(self, name: str) -> str:
         """The first line of the entry's docstring."""
@@ -89,16 +89,18 @@ class SpecifiedRegistry(Registry[Entry_co], Generic[Entry_co, Declared]):
         return found
 
 
-def call_entry_from_text(registry: Registry[Callable[..., Any]], text: str, **given: Any) -> Any:
+def call_entry_from_text(
+    registry: Registry[Callable[..., Any]], text: str, **arguments: Any
+) -> Any:
     """Call a registered function from `name`, `name:value:value` or `name:key=value,key=value`.
 
-    The function's keyword-only parameters are what the text may set, in their order; `given` are the arguments that
+    The function's keyword-only parameters are what the text may set, in their order; `arguments` are the arguments that
     do not come from the text.
     """
     name, _, rest = text.partition(":")
     function = registry[name]
     return function(
-        **given, **parse_parameters(f"{registry.kind} '{text}'", function, rest, set(given))
+        **arguments, **parse_parameters(f"{registry.kind} '{text}'", function, rest, set(arguments))
     )
 
 

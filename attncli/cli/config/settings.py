@@ -237,12 +237,14 @@ def read_environment_settings(environment: Mapping[str, str], root: Any) -> Iter
 def resolve_settings(context: Any) -> Settled:
     """The values of a command's options, typed or set; a command that passes options on gets all
     settings."""
-    given = list(list_set_options(context))
+    options_set = list(list_set_options(context))
     options = getattr(context.command.callback, "options", ())
-    if not any(one.name in options for one in given):  # what SOURCE names does not matter then
+    if not any(
+        one.name in options for one in options_set
+    ):  # what SOURCE names does not matter then
         return Settled({}, {})
     subject = find_run_source(" ".join(command_path(context)), context.params)
-    return settle(context.command.callback.rules, given, subject)
+    return settle(context.command.callback.rules, options_set, subject)
 
 
 def list_set_options(context: Any) -> Iterator[SetOption]:

@@ -68,16 +68,20 @@ def list_registered_names(
     ),
 ) -> int:
     """List metrics, patterns, model types and whatever else has a name, one line each."""
-    manner = choose_format(format, output)
+    chosen_format = choose_format(format, output)
     if what is not None and what not in (*LISTS, SCHEMA):
         raise make_unknown_name_error("list", what, [*LISTS, SCHEMA])
     if what == SCHEMA:
         text = read_schema()
     else:
         names = SMALL if what is None else (what,)
-        text = MANNERS[manner]([entry for name in names for entry in list_catalogue_entries(name)])
+        text = MANNERS[chosen_format](
+            [entry for name in names for entry in list_catalogue_entries(name)]
+        )
     write_listing(
-        wrap_entries(text) if manner == "table" and output is None and is_terminal() else text,
+        wrap_entries(text)
+        if chosen_format == "table" and output is None and is_terminal()
+        else text,
         output,
     )
     return 0

@@ -116,12 +116,12 @@ class LazyCommands(Mapping[str, Any]):
     """The commands of a group by name, each built on first lookup."""
 
     makers: Mapping[str, Callable[[], Any]]
-    made: dict[str, Any] = field(default_factory=dict)
+    commands_by_name: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.made:
-            self.made[name] = self.makers[name]()
-        return self.made[name]
+        if name not in self.commands_by_name:
+            self.commands_by_name[name] = self.makers[name]()
+        return self.commands_by_name[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.makers

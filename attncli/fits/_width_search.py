@@ -198,8 +198,8 @@ def find_narrowest_fit(
         attempts.append(attempt)
         if attempt.met and attempt.fit is not None and attempt.fit.d == 1:
             break
-        if attempt.proved and attempt.tried is not None:
-            impossible = max(impossible, attempt.tried[1])
+        if attempt.proved and attempt.tried_widths is not None:
+            impossible = max(impossible, attempt.tried_widths[1])
     return halve_logit_budget(best_attempt(attempts), target, request, seeds)
 
 

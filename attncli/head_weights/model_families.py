@@ -40,7 +40,7 @@ class HeadFamily:
     """Queries and keys are normalised, so that logits are no bilinear form of the input."""
     logits: str = ""
     """What else its logits go through, described; empty: they are scaled products of queries and keys."""
-    hidden: str = "hidden_size"
+    hidden_size: str = "hidden_size"
     heads: str = "num_attention_heads"
     layers: str = "num_hidden_layers"
     """The config's own names for these three."""

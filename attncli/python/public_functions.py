@@ -95,7 +95,7 @@ def make_public_function(function: Callable[..., Any], module: str) -> Callable[
     )
     ask_question.__annotations__ = annotations_of_signature(signature)
     ask_question.__signature__ = signature  # type: ignore[attr-defined]
-    ask_question.asked = function  # type: ignore[attr-defined]
+    ask_question.with_groups = function  # type: ignore[attr-defined]
     return ask_question
 
 

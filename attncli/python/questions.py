@@ -26,7 +26,7 @@ class RunContext:
     """Callbacks and output settings of a question."""
 
     progress: Progress = ignore_progress
-    doing: Say = ignore_sentence
+    show_status: Say = ignore_sentence
     """Called with the current step, which the next one replaces."""
     say: Say = ignore_sentence
     """Called with announcements before long work."""

@@ -27,8 +27,8 @@ def build_measured_rows(
     variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar], over: int = 1
 ) -> Iterator[Row]:
     """Rows of the measured states; metrics of steps have none for the first states."""
-    for metric in trajectories[0].measured:
-        states = zip(*(trajectory.measured[metric] for trajectory in trajectories), strict=True)
+    for metric in trajectories[0].values:
+        states = zip(*(trajectory.values[metric] for trajectory in trajectories), strict=True)
         unit, of_step = metric_definition(metric).unit, bool(select_step_metrics([metric]))
         at = {**keys, BLOCKS: over} if of_step and over > 1 else keys
         for layer, values in enumerate(states):
@@ -41,7 +41,7 @@ def build_measured_rows(
 def build_convergence_order_rows(
     variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar]
 ) -> Iterator[Row]:
-    curves = [trajectory.measured[RESIDUAL] for trajectory in trajectories]
+    curves = [trajectory.values[RESIDUAL] for trajectory in trajectories]
     for layer, values in enumerate(zip(*map(convergence_orders, curves), strict=True)):
         why = NOT_APPLICABLE + explain_missing_convergence_order(layer, curves)
         yield summarize_values("order", "1", values, why, keys, variant=variant, layer=layer)

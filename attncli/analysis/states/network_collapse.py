@@ -117,7 +117,7 @@ def describe_source(
     source: Mapping[str, Any], spec: NetworkSpec, variants: Mapping[str, AblationSwitches]
 ) -> dict[str, Any]:
     """Everything that defines the run: the network's kinds, and the parts of each variant."""
-    network = asdict(spec) | {"key_width": spec.d, "mlp_width": spec.hidden}
+    network = asdict(spec) | {"key_width": spec.d, "mlp_width": spec.mlp_hidden_size}
     return {
         **source,
         "network": network,
@@ -144,7 +144,7 @@ def build_bound_rows(
     variant: str, trajectories: Sequence[Trajectory], applies: bool, keys: Mapping[str, Scalar]
 ) -> Iterator[Row]:
     """The start, the radius, and the bound at every state."""
-    starts = [trajectory.measured[RESIDUAL_NORM][0] for trajectory in trajectories]
+    starts = [trajectory.values[RESIDUAL_NORM][0] for trajectory in trajectories]
     at: dict[str, Any] = {"keys": keys, "variant": variant}
     yield summarize_values(
         "residual_start", "norm", [power_of_ten_or_inf(start) for start in starts], BEYOND, **at
@@ -156,7 +156,7 @@ def build_bound_rows(
     constants = [max(trajectory.log10_constants) for trajectory in trajectories]
     radii = [power_of_ten_or_inf(-constant / 2.0) for constant in constants]
     yield summarize_values("contraction_radius", "norm", radii, BEYOND, **at)
-    for layer in range(len(trajectories[0].measured[RESIDUAL_NORM])):
+    for layer in range(len(trajectories[0].values[RESIDUAL_NORM])):
         values = [
             rank_collapse_bound.log10_bound(constant, start, layer)
             for constant, start in zip(constants, starts, strict=True)

@@ -64,7 +64,7 @@ def run_decision(
 
 def refuse_fixed_length_patterns(patterns: PatternOptions) -> None:
     """Refuse patterns that have one length where a sweep needs every length."""
-    for text in patterns.chosen:
+    for text in patterns.names_or_default:
         own = "what was given" if isinstance(text, UserMatrix) else "its text"
         if parse_model_head(text) is not None or isinstance(text, UserMatrix):
             raise UsageError(

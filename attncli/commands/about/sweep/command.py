@@ -11,7 +11,7 @@ from attncli import gates
 from attncli.analysis.cache_key import WRITTEN, Options
 from attncli.commands.about.sweep.options import DEFAULT_FOLDER, EngineOptions, ItemOptions
 from attncli.commands.about.sweep.report import SweepItem, SweepMetric, build_sweep_report
-from attncli.commands.about.sweep.runs import Judged, SweepPlan, run_sweep_items
+from attncli.commands.about.sweep.runs import FinishedItem, SweepPlan, run_sweep_items
 from attncli.commands.about.sweep.swept_models import (
     ENDING,
     list_models,
@@ -78,7 +78,7 @@ def sweep(
     refuse_in_memory_modules(model)
     if isinstance(engine_options, Mapping):
         engine_options = [f"{name}={value}" for name, value in engine_options.items()]
-    given = {
+    settings = {
         "command": resolve_command(command),
         "model": model,
         "glob": glob,
@@ -92,7 +92,7 @@ def sweep(
         "evict": evict,
         "progress": progress,
     }
-    taken = {name: convert_value(KEYWORDS[name], value) for name, value in given.items()}
+    taken = {name: convert_value(KEYWORDS[name], value) for name, value in settings.items()}
     named, watcher = taken.pop("command"), taken.pop("progress")
     run = EngineOptions(*(taken.pop(name) for name in ("engine", "engine_options", "evict")))
     items = ItemOptions(**taken)
@@ -253,7 +253,7 @@ def refuse_gates_without_rows(
         gates.refuse_gates_that_match_no_row(conditions, {"variant": series} if series else {})
 
 
-def collect_reports(question: SweepRequest, folder: str) -> list[Judged]:
+def collect_reports(question: SweepRequest, folder: str) -> list[FinishedItem]:
     """Collect finished reports from a folder, without running anything; if models are named, theirs
     only."""
     if question.command is not None:
@@ -276,7 +276,7 @@ def collect_reports(question: SweepRequest, folder: str) -> list[Judged]:
 
 def pair_items_with_exit_codes(
     names: Sequence[str], numbers: Sequence[int], reports: Sequence[Report | None]
-) -> list[Judged]:
+) -> list[FinishedItem]:
     items = (
         SweepItem(name, step, report, "" if report else NOT_THERE)
         for name, step, report in zip(names, numbers, reports, strict=True)
@@ -295,7 +295,7 @@ def make_item_names_unique(names: Sequence[str], files: Sequence[str]) -> list[s
 
 def read_reports(
     items: ItemOptions, conditions: Sequence[Condition], shown: SweepMetric | None
-) -> list[Judged]:
+) -> list[FinishedItem]:
     """Read finished reports by name, such as those of a training history; an unreadable one becomes
     a failed item."""
     names = list_models(items.model, items.glob, items.revisions, items.models_file)

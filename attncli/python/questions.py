@@ -45,7 +45,7 @@ class RunContext:
 
     def measure(self, study: "Study") -> "Report":
         """Say that the measurement begins, and run it."""
-        self.doing("measuring")
+        self.show_status("measuring")
         return study(progress=self.progress)
 
 

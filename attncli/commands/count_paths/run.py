@@ -58,7 +58,7 @@ def read_layer_and_head_counts(
 
 
 def read_sizes_of_model_type(
-    arch: str, given: Mapping[str, str | int | float]
+    arch: str, settings: Mapping[str, str | int | float]
 ) -> tuple[int, int, dict[str, object]]:
     """Read the sizes from a model type's default config, except those provided."""
     from transformers import CONFIG_MAPPING
@@ -68,7 +68,7 @@ def read_sizes_of_model_type(
     from attncli.models.quiet_libraries import silence_libraries
 
     require_known_names("model type", [arch], CONFIG_MAPPING.keys())
-    other = sorted(set(given) - {"layers", "heads"})
+    other = sorted(set(settings) - {"layers", "heads"})
     if other:
         raise UsageError(f"{other[0]} changes no count: leave it out of random:{arch}.")
     with silence_libraries():
@@ -80,7 +80,7 @@ def read_sizes_of_model_type(
         "layers": [config_value(config, "num_hidden_layers")],
         "heads": sorted(head_counts(config)),
     }
-    layers, heads = (choose_size(arch, name, given, own) for name, own in counted.items())
+    layers, heads = (choose_size(arch, name, settings, own) for name, own in counted.items())
     sizes = NetworkSpec(layers=layers, heads=heads, key_width=1)
     return sizes.layers, sizes.heads, {"kind": "random", "name": arch}
 

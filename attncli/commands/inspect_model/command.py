@@ -102,7 +102,7 @@ def inspect_model(
     from attncli.commands.inspect_model.request import InspectionRequest
     from attncli.commands.inspect_model.run import prepare_inspection
 
-    asked = InspectionRequest(
+    request = InspectionRequest(
         subject,
         names,
         with_random_init,
@@ -115,7 +115,7 @@ def inspect_model(
         strip_memory=strip_memory,
         pairs=pairs or 0,
     )
-    study = prepare_inspection(asked, heads, model, inputs, how.say)
+    study = prepare_inspection(request, heads, model, inputs, how.say)
     return how.measure(study)
 
 
@@ -131,7 +131,7 @@ def validate_names_and_numbers(
     from attncli.analysis.heads.ordering import select_ranking
     from attncli.gates import refuse_gates_on_unmeasured_metrics
 
-    heads.chosen_layers()
+    heads.choose_layers()
     heads.head_filter()
     chosen = choose_metrics(metric, pairs)
     select_ranking(heads, chosen.heads)

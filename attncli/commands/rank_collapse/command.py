@@ -192,13 +192,13 @@ def rank_collapse(
     default = DEFAULT_METRICS if sweep is None else DEFAULT_SWEEP_METRICS
     metrics = collect_metrics(metric or default, conditions)
     over = resolve_block_span(blocks, metrics)
-    choose = partial(variants.chosen, switches)
+    choose = partial(variants.choose_variants, switches)
     chosen = resolve_arithmetic_option(arithmetic, exact)
     from attncli.analysis.source_arguments import resolve_source
 
     subject = resolve_source(source, "rank_collapse", how.output)
     if subject.is_model:
-        applied = model_switches.applied(choose())
+        applied = model_switches.change_variants(choose())
         refuse_gates_on_absent_variants(conditions, applied, with_random_init)
         from attncli.commands.rank_collapse.run import prepare_collapse
 
@@ -255,13 +255,15 @@ def resolve_arithmetic_option(arithmetic: str | None, exact: bool) -> str:
     return EXACTLY if exact else arithmetic or AUTO
 
 
-def collect_metrics(given: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
+def collect_metrics(requested_names: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
     from attncli.analysis.states.state_metrics import GROUPS, state_metric_names
 
     known = [*state_metric_names(), *GROUPS]
-    given = [each for name in split_names(given) for each in GROUPS.get(name, (name,))]
-    names = split_names(given)
+    requested_names = [
+        each for name in split_names(requested_names) for each in GROUPS.get(name, (name,))
+    ]
+    names = split_names(requested_names)
     require_known_names("metric", names, known)
     return list(dict.fromkeys([*names, *collect_gated_metrics(conditions, known)]))
 

@@ -57,7 +57,7 @@ def measure_model_collapse(
 ) -> Report:
     """Measure the collapse. `subjects`: "" is the model, the random-init suffix its random-init
     model."""
-    assert prepared.examined is not None
+    assert prepared.anatomy is not None
     measured = list(dict.fromkeys([RESIDUAL, *metrics]))
     identity = checkpoint.identity
     everywhere = run_variants_on_texts(
@@ -73,7 +73,7 @@ def measure_model_collapse(
     ensembles = {place.stack: found for place, found in everywhere.items() if not place.after}
     arithmetics = arithmetic_by_variant(ensembles)
     both = {name + suffix: variants[name] for suffix in subjects for name in variants}
-    findings = tuple(describe_regimes(ensembles, both, prepared.examined.properties))
+    findings = tuple(describe_regimes(ensembles, both, prepared.anatomy.properties))
     return Report(
         study="rank-collapse",
         headline=format_model_headline(ensembles, findings),
@@ -129,17 +129,17 @@ def run_variants_on_texts(
 def describe_regimes(
     ensembles: Mapping[str, Ensemble],
     variants: Mapping[str, AblationSwitches],
-    traits: Mapping[str, AttentionProperties],
+    properties: Mapping[str, AttentionProperties],
 ) -> Iterator[Finding]:
     """The regime of every variant in every stack."""
     for stack, ensemble in ensembles.items():
         for name, curve in average_curves(ensemble).items():
             switches = variants[name]
             drag = ", ".join(
-                filter(None, ["the skip" if switches.skip else "", traits[stack].drag])
+                filter(None, ["the skip" if switches.skip else "", properties[stack].drag])
             )
             support = describe_what_prevents_collapse(
-                replace(switches, mlp=switches.mlp and traits[stack].mlps)
+                replace(switches, mlp=switches.mlp and properties[stack].mlps)
             )
             text = describe_curve(curve, support, drag, ensemble[name])
             yield Finding(format_variant(stack, name, ensembles), text)
@@ -265,7 +265,7 @@ def build_views(
         after = f"the {place.after} of each layer" if place.after else "each layer"
         for metric in metrics:
             if not any(
-                metric in one.measured for found in everywhere[place].values() for one in found
+                metric in one.values for found in everywhere[place].values() for one in found
             ):
                 continue  # after the last sub-block the state is the block's
             yield View(

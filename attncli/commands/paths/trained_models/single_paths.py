@@ -110,7 +110,10 @@ def follow_paths_of_texts(
 
     def follow_text(place: int, text: ModelInput) -> tuple[Followed, bool]:
         return subject.read(
-            text, lambda model, given: follow_paths(model, given, paths_of(place), count_numbers)
+            text,
+            lambda model, model_input: follow_paths(
+                model, model_input, paths_of(place), count_numbers
+            ),
         )
 
     read = apply_to_texts(

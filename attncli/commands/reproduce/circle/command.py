@@ -28,7 +28,7 @@ def circle(
     ),
     variants: VariantNames,
     switches: VariantSwitchOptions,
-    asked: CircleOptions,
+    options: CircleOptions,
     training: TrainingOptions,
     run: RunOptions,
     how: RunContext,
@@ -43,7 +43,7 @@ def circle(
 
     metrics = collect_metrics(metric, how.conditions)
     study = prepare_circle(
-        asked, training, list(resolve_variants(variants, switches)), metrics, run
+        options, training, list(resolve_variants(variants, switches)), metrics, run
     )
     from attncli.models.loading.isolate_global_state import isolate_in_process
 

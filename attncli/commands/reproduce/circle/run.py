@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attncli.analysis import Study
 from attncli.commands.reproduce.circle.options import CircleOptions
@@ -24,12 +24,14 @@ SWEPT: Mapping[str, type[int]] = {"width": int}
 MOST_TRAINING, MOST_STEPS = 10_000_000, 100_000
 
 
-def collect_metrics(given: Sequence[str] | None, conditions: "Sequence[Condition]") -> list[str]:
+def collect_metrics(
+    requested_names: Sequence[str] | None, conditions: "Sequence[Condition]"
+) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
     from attncli.commands.reproduce.circle.report import OWN_METRICS
     from attncli.metrics import METRICS
 
-    names, known = split_names(given or [DEFAULT_METRIC]), METRICS.names()
+    names, known = split_names(requested_names or [DEFAULT_METRIC]), METRICS.names()
     require_known_names("metric", names, known)
     gated = [condition.metric for condition in conditions]
     require_known_names("metric in the gate", gated, [*known, *OWN_METRICS])
@@ -62,8 +64,8 @@ def prepare_circle(
     from attncli.commands.reproduce.circle.train_and_measure import (
         train_and_measure_circle_networks,
     )
+    from attncli.commands.reproduce.training import do_not_observe_training
 
-    known: dict[str, Any] = {} if watched is None else {"watched": watched}
     return partial(
         train_and_measure_circle_networks,
         designs,
@@ -71,7 +73,7 @@ def prepare_circle(
         metrics=metrics,
         published=options.as_published,
         saved_as=saved_as,
-        **known,
+        watched=watched or do_not_observe_training,
     )
 
 

@@ -14,7 +14,7 @@ attn reproduce rank-heads --dimension 16 --length 4 --save-training runs
 
 @question()
 def rank_heads(
-    *, asked: HeadRankOptions, training: SavedTrainingOptions, run: TrainingSeeds, how: RunContext
+    *, options: HeadRankOptions, training: SavedTrainingOptions, run: TrainingSeeds, how: RunContext
 ) -> Report:
     """Can many heads of low rank do what few heads of full rank do, at the same number of parameters?
 
@@ -26,7 +26,7 @@ def rank_heads(
     from attncli.gates import refuse_gates_on_unmeasured_metrics
 
     refuse_gates_on_unmeasured_metrics(how.conditions, RANK_HEAD_METRICS)
-    study = prepare_head_rank_experiment(asked, training, run)
+    study = prepare_head_rank_experiment(options, training, run)
     from attncli.models.loading.isolate_global_state import isolate_in_process
 
     isolate_in_process()

@@ -68,7 +68,7 @@ class LabellingRequest:
     seeds: Sequence[int]
     saved_as: Callable[[str], SavedTraining | None] = lambda name: None
     """Returns the file of a training, or None."""
-    watched: Watched = do_not_observe_training
+    training_observer: Watched = do_not_observe_training
     """Callback that observes the network during training."""
 
 
@@ -78,7 +78,7 @@ class SeedResults(NamedTuple):
     of_sums: dict[str, dict[int, float]]
     """Variant → length → accuracy."""
     up_to_length: list[float]
-    beside: dict[str, float]
+    control_accuracy: dict[str, float]
     """Accuracy of the entire model, and of predictors that ignore the input."""
     completeness: float
 
@@ -86,7 +86,7 @@ class SeedResults(NamedTuple):
 def measure_task_paths(request: LabellingRequest, progress: Progress = ignore_progress) -> Report:
     """One network for each seed."""
     require_enough_memory(request)
-    whole = request.steps + SEQUENCE_COST * request.task.asked
+    whole = request.steps + SEQUENCE_COST * request.task.test_count
     count_steps = make_progress_counter(progress, whole * len(request.seeds), "steps")
     found = [train_and_evaluate(request, seed, count_steps) for seed in request.seeds]
     rows = tuple(build_rows(request, found))
@@ -96,7 +96,7 @@ def measure_task_paths(request: LabellingRequest, progress: Progress = ignore_pr
         rows=rows,
         metrics=OWN_METRICS,
         source=describe_source(request),
-        input={"sequences": request.task.asked, "tokens": request.task.length},
+        input={"sequences": request.task.test_count, "tokens": request.task.length},
         seeds=tuple(request.seeds),
         views=tuple(build_views(request)),
         warnings=tuple(build_warnings(rows)),
@@ -110,7 +110,7 @@ def require_enough_memory(request: LabellingRequest) -> None:
     paths = min(drawn_paths, (1 + sizes.heads) ** sizes.layers)
     weights = 4 * sizes.layers * sizes.width**2
     states = (1 + 2 * paths) * task.length * sizes.width
-    logits = paths * task.asked * task.length * task.labels
+    logits = paths * task.test_count * task.length * task.labels
     require_memory(
         FLOAT * (4 * weights + 8 * states + logits),
         f"a network of {sizes.layers} layers and width {sizes.width}, followed along {paths:,} paths,",
@@ -125,7 +125,7 @@ def train_and_evaluate(
     task, sizes = request.task, request.sizes
     plan = build_training_plan(request.name, task, sizes, request.steps, seed)
     after = train_labeller(
-        task, sizes, plan, seed, request.saved_as(f"seed{seed}"), advance, request.watched
+        task, sizes, plan, seed, request.saved_as(f"seed{seed}"), advance, request.training_observer
     )
     stream = np.random.default_rng([seed, PATHS])
     draws = sample_path_sums(sizes.layers, sizes.heads, request.numbers, DRAWS, stream)
@@ -139,7 +139,7 @@ def evaluate_paths(
     draws: SampledPathSums,
     advance: Callable[[], None],
 ) -> SeedResults:
-    inputs, labels = map(torch.from_numpy, after.asked)
+    inputs, labels = map(torch.from_numpy, after.test_examples)
     frozen = measure_frozen_path_accuracies(after.network, inputs, labels, draws, advance)
     of_sums: dict[str, dict[int, float]] = {}
     if "frozen" in request.evaluations:
@@ -153,7 +153,10 @@ def evaluate_paths(
     return SeedResults(
         of_sums,
         frozen.up_to_length,
-        {ENTIRE: float(right.mean()), **accuracies_of_majority_labels(after.seen, after.asked)},
+        {
+            ENTIRE: float(right.mean()),
+            **accuracies_of_majority_labels(after.train_examples, after.test_examples),
+        },
         frozen.completeness,
     )
 
@@ -185,8 +188,8 @@ def build_rows(request: LabellingRequest, results: Sequence[SeedResults]) -> Ite
             yield build_row(
                 ACCURACY, [one.of_sums[variant][length] for one in results], variant, length=length
             )
-    for name in results[0].beside:
-        yield build_row(ACCURACY, [one.beside[name] for one in results], name)
+    for name in results[0].control_accuracy:
+        yield build_row(ACCURACY, [one.control_accuracy[name] for one in results], name)
     for length in range(request.sizes.layers + 1):
         yield build_row(UP_TO, [one.up_to_length[length] for one in results], None, length=length)
     if request.sizes.layers > 1:
@@ -217,7 +220,7 @@ def describe_source(request: LabellingRequest) -> dict[str, Any]:
         "definition": request.definition,
         "network": {**asdict(request.sizes), "blocks": "LN(x + Attention(x))"},
         "training": {"optimiser": "Adam", **plan, "batch": request.task.batch},
-        **request.task.told_apart,
+        **request.task.distinct_settings,
         "draws": DRAWS,
     }
 

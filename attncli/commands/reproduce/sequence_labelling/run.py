@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attncli.analysis import Study
 from attncli.commands.reproduce.monitor_callback import build_training_callback
@@ -61,23 +61,30 @@ def prepare_task(
     refuse_gates_on_unmeasured_metrics(conditions, OWN_METRICS)
     task = TASKS[name]() if memory is None else build_memorise_task(memory)
     watched = build_training_callback(training, name)
-    known: dict[str, Any] = {
-        "sizes": resolve_sizes(options, task.sizes),
-        "steps": validate_number("train_steps", training.train_steps, task.steps, 1, MOST_STEPS),
-        "evaluations": parse_evaluation_names(options.evaluate),
-        "numbers": parse_path_counts(options.paths_per_sum),
-        "seeds": run.all_seeds(),
-        "saved_as": open_training_folder(training.save_training, name),
-    }
-    known |= {} if watched is None else {"watched": watched}
+    sizes = resolve_sizes(options, task.sizes)
+    steps = validate_number("train_steps", training.train_steps, task.steps, 1, MOST_STEPS)
+    evaluations = parse_evaluation_names(options.evaluate)
+    sums = parse_path_counts(options.paths_per_sum)
+    saved_as = open_training_folder(training.save_training, name)
     from attncli.commands.reproduce.sequence_labelling.experiment import (
         LabellingRequest,
         measure_task_paths,
     )
+    from attncli.commands.reproduce.training import do_not_observe_training
 
-    return partial(
-        measure_task_paths, LabellingRequest(name, describe_task(name, memory, task), task, **known)
+    request = LabellingRequest(
+        name,
+        describe_task(name, memory, task),
+        task,
+        sizes,
+        steps=steps,
+        evaluations=evaluations,
+        numbers=sums,
+        seeds=run.all_seeds(),
+        saved_as=saved_as,
+        training_observer=watched or do_not_observe_training,
     )
+    return partial(measure_task_paths, request)
 
 
 def describe_task(name: str, memory: MemoriseOptions | None, task: "Task") -> str:
@@ -88,7 +95,7 @@ def describe_task(name: str, memory: MemoriseOptions | None, task: "Task") -> st
         return TASKS.summary(name)
     words = "words of their own" if memory.tokens_from is None else "the tokens of a file in order"
     text = f"{words}, {task.vocabulary:,} different ones"
-    return f"{task.asked:,} sequences of {task.length:,} tokens ({text}), with a random label of 0 or 1 for each token."
+    return f"{task.test_count:,} sequences of {task.length:,} tokens ({text}), with a random label of 0 or 1 for each token."
 
 
 def build_memorise_task(options: MemoriseOptions) -> "Task":

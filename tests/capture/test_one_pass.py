@@ -67,7 +67,7 @@ OF_ROUNDING = frozenset({"attention_stable_rank_centred", "off_diagonal_rank"})
 """Of the nearly uniform maps of untrained models they see what rounding leaves."""
 MORE = tuple(name for name in ATTENTION.names() if name not in OF_ROUNDING)
 """With these, maps come in strips that have their weights."""
-EVERYTHING = StatisticsRequest(columns=True, offsets=True, listed=(0, 1, 7))
+EVERYTHING = StatisticsRequest(columns=True, offsets=True, listed_offsets=(0, 1, 7))
 
 
 class Case:

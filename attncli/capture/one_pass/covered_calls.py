@@ -261,7 +261,7 @@ def fill_arguments(
         **sides,
         "spans": pairs,
         "sinks": formula.sinks,
-        "listed": torch.tensor([*request.listed, 0], device="cpu"),
+        "listed": torch.tensor([*request.listed_offsets, 0], device="cpu"),
         "output": results.output,
         "row_statistics": results.rows,
         "columns": results.columns,
@@ -282,7 +282,7 @@ def fill_arguments(
     )
     arguments.keys, arguments.value_width = call.keys, call.value.shape[-1]
     arguments.heads_per_key = heads // call.key.shape[1]
-    arguments.listed_count = len(request.listed)
+    arguments.listed_count = len(request.listed_offsets)
     arguments.span_batch = 0 if pairs is None or len(pairs) == 1 else 2 * queries
     arguments.alive = tensors
     return arguments

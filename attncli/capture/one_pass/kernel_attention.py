@@ -180,7 +180,7 @@ def mask_version(mask: Tensor | None) -> int:
     if mask is None:
         return 0
     if isinstance(mask, RowwiseMask):
-        return -1 if mask.made is None else read_tensor_version(mask.made)
+        return -1 if mask.mask is None else read_tensor_version(mask.mask)
     return read_tensor_version(mask)
 
 

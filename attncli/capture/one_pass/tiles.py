@@ -161,7 +161,7 @@ class TiledAttention:
         for name in self.request.rows:
             found = known[name] if name in known else getattr(rows, name)
             self.row_results(ROWS.index(name), tile).copy_(found)
-        for number, offset in enumerate(self.request.listed, len(ROWS)):
+        for number, offset in enumerate(self.request.listed_offsets, len(ROWS)):
             key = torch.arange(tile.rows.start, tile.rows.stop)[:, None] - offset
             shown = rows.behind(offset).masked_fill(
                 find_hidden(key, tile.starts, tile.stops)[:, 0], nan

@@ -24,7 +24,7 @@ class StatisticsRequest(NamedTuple):
     """Sums of columns, and how many weights of each row are small."""
     offsets: bool
     """Sums over diagonals."""
-    listed: tuple[int, ...]
+    listed_offsets: tuple[int, ...]
     """Offsets r whose weights A_{i, i - r} are wanted one by one."""
     rows: tuple[str, ...] = ROWS
     """The statistics of rows that are needed; the library finds all of them."""
@@ -115,7 +115,7 @@ class MapStatistics(NamedTuple):
         assert self.visible is not None
         return RowStatistics(
             self.by_name(),
-            dict(zip(self.request.listed, self.rows[len(ROWS) :], strict=True)),
+            dict(zip(self.request.listed_offsets, self.rows[len(ROWS) :], strict=True)),
             self.visible,
             MapSums(self.columns, self.diagonals),
             scored,

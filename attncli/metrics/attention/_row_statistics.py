@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class VisibleKeys(NamedTuple):
     """How many keys a mask shows, of each item of a batch or of all alike."""
 
-    seen: "Tensor"
+    keys_per_query: "Tensor"
     """[batch or 1, 1, query]: how many keys each query sees."""
     sees_first: "Tensor"
     """[batch or 1, 1, query] bool: whether it sees token 0."""
@@ -28,7 +28,7 @@ class VisibleKeys(NamedTuple):
 class MapSums(NamedTuple):
     """Sums over the columns and diagonals of whole maps, in float64."""
 
-    received: "Tensor"
+    received_mass: "Tensor"
     """[batch, head, key]"""
     diagonals: "Tensor"
     """[batch, head, offset], from offset -(keys - 1) on."""
@@ -53,7 +53,7 @@ class RowStatistics(MapStripRows):
         unknown = rows["sums"].new_full((), nan).expand(*rows["sums"].shape, keys)
         scores = unknown if scored else None
         super().__init__(unknown, period=period, scores=scores, ids=ids, sides=sides)
-        self.__dict__.update(rows, seen=visible.seen)
+        self.__dict__.update(rows, seen=visible.keys_per_query)
         self.cells, self.keys_seen, self.whole = cells, visible, sums
 
     @property
@@ -68,8 +68,8 @@ class RowStatistics(MapStripRows):
         sums[..., 1:, :] = vectors.cumsum(dim=-2)
         return sums[..., stop, :] - sums[..., first, :]
 
-    def received(self) -> tuple["Tensor", "Tensor"]:
-        return self.whole.received, self.keys_seen.queries_per_key
+    def sum_received_mass(self) -> tuple["Tensor", "Tensor"]:
+        return self.whole.received_mass, self.keys_seen.queries_per_key
 
     def diagonals(self) -> tuple["Tensor", "Tensor", int]:
         return self.whole.diagonals, self.keys_seen.pairs_per_offset, 1 - self.keys

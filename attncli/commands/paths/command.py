@@ -34,7 +34,7 @@ attn paths net.safetensors --fail-if 'completeness_error > 1e-12'
 def paths(
     *,
     source: Source = None,
-    asked: PathOptions,
+    options: PathOptions,
     model: WholeModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
@@ -52,14 +52,14 @@ def paths(
     """
 
     conditions = how.conditions
-    asked.refuse_invalid_values()
+    options.refuse_invalid_values()
     from attncli.analysis.source_arguments import resolve_source
 
     subject = resolve_source(source, "paths", how.output)
     if subject.is_model:
-        study = prepare_model_paths(subject, asked, model, inputs, network, run, conditions)
+        study = prepare_model_paths(subject, options, model, inputs, network, run, conditions)
     else:
-        study = prepare_network_paths(subject, asked, network, run, conditions)
+        study = prepare_network_paths(subject, options, network, run, conditions)
     return how.measure(study)
 
 

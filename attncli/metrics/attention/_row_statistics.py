@@ -53,7 +53,7 @@ class RowStatistics(MapStripRows):
         unknown = rows["sums"].new_full((), nan).expand(*rows["sums"].shape, keys)
         scores = unknown if scored else None
         super().__init__(unknown, period=period, scores=scores, ids=ids, sides=sides)
-        self.__dict__.update(rows, seen=visible.keys_per_query)
+        self.__dict__.update(rows, keys_per_query=visible.keys_per_query)
         self.cells, self.keys_seen, self.whole = cells, visible, sums
 
     @property

@@ -5,6 +5,7 @@ model_collapse        the study of a trained model, with parts ablated
 inexact_variants      which variants of a model can be computed exactly
 model_collapse_bound  the theorem's constant and bound on a trained model
 network_output_gates  gates on synthetic networks
-command               the options of `attn rank-collapse`
+options               the options of `attn rank-collapse`
+command               the question of `attn rank-collapse`
 run                   from MODEL and the options of `attn rank-collapse` to its report
 """

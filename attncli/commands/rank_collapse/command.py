@@ -5,23 +5,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.analysis import MetricStudy
-from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
-from attncli.declare.options import declare_option
-from attncli.errors import UsageError, make_unknown_name_error, require_known_names
+from attncli.commands.rank_collapse.options import NOT_GATED, CollapseOptions
+from attncli.errors import UsageError, require_known_names
 from attncli.gates import Condition
-from attncli.networks.spec import KINDS
 from attncli.networks.variants import AblationSwitches
-from attncli.options.completion import complete_depth_metric
-from attncli.options.model import (
-    ARITHMETICS,
-    AUTO,
-    EXACTLY,
-    OF_MODELS,
-    PLAIN,
-    InputOptions,
-    ModelOptions,
-    Source,
-)
+from attncli.options.model import InputOptions, ModelOptions, Source
 from attncli.options.network import (
     NetworkOptions,
     NormSwitchOptions,
@@ -32,7 +20,6 @@ from attncli.options.shared import RunOptions, split_names
 from attncli.progress import Progress
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
-from attncli.registry import list_entry_names
 
 if TYPE_CHECKING:
     from attncli.networks.weights import Network
@@ -51,33 +38,6 @@ attn rank-collapse net.safetensors --fail-if 'log10_residual[SAN+skip, layer=-1]
 """
 
 
-TWO_STATES = tuple(f"metric:{name}" for name in list_entry_names("attncli.metrics.steps"))
-OF_TWO_STATES = (
-    "`blocks` goes with metrics that compare two states of one run: add `metric='angular_distance'`, block_influence "
-    "or update_ratio, and leave `sweep` out."
-)
-NOT_GATED = "`gates` goes with `attention='gated'`, not {!r}."
-OF_GATED = (
-    Applies(needs=("attention:gated", "source"), why=NOT_GATED.format("softmax")),
-    *(
-        Applies(excludes=(f"attention:{kind}",), why=NOT_GATED.format(kind))
-        for kind in KINDS["attention"]
-        if kind != "gated"
-    ),
-)
-"""Of networks that are made here; a file says itself what its attention is."""
-OF_LAYERS = Applies(
-    excludes=("sweep",), why="{name} is about the layers of one network: leave `sweep` out."
-)
-
-
-OF_ONE_TYPE = Applies(
-    only=(PLAIN,),
-    excludes=("dtype:float32", "dtype:bfloat16", "dtype:float16"),
-    why="{setting} and {other_setting} exclude each other: {other_setting} alone runs in that type.",
-)
-
-
 Choose = Callable[..., dict[str, AblationSwitches]]
 """Chooses the variants from the default of the network's source."""
 
@@ -90,87 +50,7 @@ DEFAULT_SWEEP_METRICS = ("stable_rank", "log10_residual")
 def rank_collapse(
     *,
     source: Source = None,
-    metric: list[str] | None = declare_option(
-        metavar="NAME,…",
-        complete=complete_depth_metric,
-        usual=True,
-        help=(
-            "Metrics to report (see `attn list metrics`), or a group: depth (what each further block "
-            "contributes), spike (the token with massive activations). [default: log10_residual]"
-        ),
-    ),
-    sweep: str | None = declare_option(
-        metavar="NAME=FROM:TO",
-        applies=(
-            Applies(to=NETWORKS),
-            Applies(
-                to=(*SYNTHETIC, *ANY_MODEL),
-                why="`sweep` makes its own networks: leave {source} out.",
-            ),
-        ),
-        help=(
-            "Repeat over a range of tokens, heads, width, layers or init-scale: FROM:TO (doubling), "
-            "FROM:TO:STEPS, or a list 1,2,4."
-        ),
-    ),
-    arithmetic: str | None = declare_option(
-        metavar="|".join(ARITHMETICS),
-        applies=(OF_MODELS, OF_ONE_TYPE),
-        help=(
-            "How a model's residual is computed: exactly, with common vector and residual tracked separately, or "
-            "in plain numbers, with the lost digits measured. [default: auto, exact wherever there are rules]"
-        ),
-    ),
-    exact: bool = declare_option(
-        default=False,
-        applies=Applies(to=ANY_MODEL, excludes=(f"arithmetic:{AUTO}", f"arithmetic:{PLAIN}")),
-        help="Short for --arithmetic exact.",
-    ),
-    with_random_init: bool = declare_option(
-        default=False,
-        applies=OF_MODELS,
-        usual=True,
-        help="Also run the same architecture with random weights.",
-    ),
-    sub_blocks: bool = declare_option(
-        default=False,
-        applies=OF_MODELS,
-        help="Also report the state after the attention of each block of a model.",
-    ),
-    theorem: bool = declare_option(
-        default=False,
-        applies=OF_LAYERS,
-        help="The theorem layer by layer: β, whether its one-layer bound is proved there, and that bound against what attention does.",
-    ),
-    gates: bool = declare_option(
-        default=False,
-        applies=(Applies(to=NETWORKS), OF_LAYERS, *OF_GATED),
-        help=(
-            "What each head's gate does in networks with --attention gated; for models, `inspect-model --metric "
-            "gates`."
-        ),
-    ),
-    gradients: bool = declare_option(
-        default=False,
-        applies=(
-            Applies(to=NETWORKS),
-            Applies(needs=("sweep",), why="`gradients` needs a range of sizes: add `sweep`."),
-        ),
-        help=(
-            "With --sweep: size of the gradient of the last state with respect to the value weights, for one head "
-            "without skips."
-        ),
-    ),
-    blocks: int | None = declare_option(
-        metavar="N",
-        applies=(
-            Applies(excludes=("sweep",), why=OF_TWO_STATES),
-            Applies(
-                needs=(*TWO_STATES, "metric:depth", "metric:spike", "fail_if"), why=OF_TWO_STATES
-            ),
-        ),
-        help="Distance in blocks for metrics that compare two states, such as angular_distance. [default: 1]",
-    ),
+    options: CollapseOptions,
     variants: VariantOptions,
     switches: VariantSwitchOptions,
     model_switches: NormSwitchOptions,
@@ -189,17 +69,16 @@ def rank_collapse(
     """
 
     conditions = how.conditions
-    default = DEFAULT_METRICS if sweep is None else DEFAULT_SWEEP_METRICS
-    metrics = collect_metrics(metric or default, conditions)
-    over = resolve_block_span(blocks, metrics)
+    default = DEFAULT_METRICS if options.sweep is None else DEFAULT_SWEEP_METRICS
+    metrics = collect_metrics(options.metric or default, conditions)
+    over, arithmetic = options.resolve_block_span(metrics), options.resolve_arithmetic()
     choose = partial(variants.choose_variants, switches)
-    chosen = resolve_arithmetic_option(arithmetic, exact)
     from attncli.analysis.source_arguments import resolve_source
 
     subject = resolve_source(source, "rank_collapse", how.output)
     if subject.is_model:
         applied = model_switches.change_variants(choose())
-        refuse_gates_on_absent_variants(conditions, applied, with_random_init)
+        refuse_gates_on_absent_variants(conditions, applied, options.with_random_init)
         from attncli.commands.rank_collapse.run import prepare_collapse
 
         study = prepare_collapse(
@@ -209,33 +88,28 @@ def rank_collapse(
             inputs,
             network.tokens,
             seed=run.seed or 0,
-            arithmetic=chosen,
-            with_random_init=with_random_init,
-            sub_blocks=sub_blocks,
+            arithmetic=arithmetic,
+            with_random_init=options.with_random_init,
+            sub_blocks=options.sub_blocks,
             over=over,
-            theorem=theorem,
+            theorem=options.theorem,
         )
-    elif sweep is None:
+    elif options.sweep is None:
         study = prepare_network_curves(
-            subject, choose, network, run, conditions, over=over, theorem=theorem, gates=gates
+            subject,
+            choose,
+            network,
+            run,
+            conditions,
+            over=over,
+            theorem=options.theorem,
+            gates=options.gates,
         )
     else:
-        study = prepare_sweep(subject, sweep, choose, network, run, conditions, gradients)
+        study = prepare_sweep(
+            subject, options.sweep, choose, network, run, conditions, options.gradients
+        )
     return how.measure(partial(study, metrics=metrics))
-
-
-def resolve_block_span(blocks: int | None, metrics: Sequence[str]) -> int:
-    """Number of blocks between two states that a metric compares; refused if no metric compares
-    states."""
-    if blocks is None:
-        return 1
-    from attncli.analysis.states.state_metrics import select_step_metrics
-
-    if blocks < 1:
-        raise UsageError(f"`blocks={blocks}`: it must be at least 1.")
-    if not select_step_metrics(metrics):
-        raise UsageError(OF_TWO_STATES, about=["blocks"])
-    return blocks
 
 
 def refuse_gates_on_absent_variants(
@@ -246,13 +120,6 @@ def refuse_gates_on_absent_variants(
 
     twins = [f"{name}@random" for name in variants] if with_random_init else []
     refuse_gates_that_match_no_row(conditions, {"variant": [*variants, *twins]})
-
-
-def resolve_arithmetic_option(arithmetic: str | None, exact: bool) -> str:
-    """By either of the two options."""
-    if arithmetic is not None and arithmetic not in ARITHMETICS:
-        raise make_unknown_name_error("arithmetic", arithmetic, ARITHMETICS)
-    return EXACTLY if exact else arithmetic or AUTO
 
 
 def collect_metrics(requested_names: Sequence[str], conditions: Sequence[Condition]) -> list[str]:

@@ -6,6 +6,7 @@ then passed on, detached, as those of the model's eager attention.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from attncli.capture.eager_interface import (
     swap_attention_functions,
 )
 from attncli.capture.strips.attention_interface import EagerCall, find_unpatched_eager, to_float32
+from attncli.capture.strips.masks import PerMask
 from attncli.forward_types import Function, Kwargs
 
 SDPA = "sdpa"
@@ -39,17 +41,18 @@ def observe_attention(
 
     Functions are wrapped, not replaced: output and gradients must come from the function that the model uses.
     """
+    masks = PerMask()
     names = attention_implementations(model) & {SDPA, EAGER}
     return swap_attention_functions(
         {
-            name: wrap_attention_function(name, find_registered_attention(name), observer)
+            name: wrap_attention_function(name, find_registered_attention(name), observer, masks)
             for name in names
         }
     )
 
 
 def wrap_attention_function(
-    name: str, usual: Function | None, observer: AttentionObserver
+    name: str, usual: Function | None, observer: AttentionObserver, masks: PerMask
 ) -> Function:
     """Wrap a function of the interface: the observer is called after it."""
 
@@ -67,7 +70,7 @@ def wrap_attention_function(
         device = query.device.type
         with torch.no_grad(), torch.autocast(device, enabled=False):
             q, k, v = (to_float32(side.detach()) for side in (query, key, value))
-            shown = to_eager_mask(module, query, mask, how) if name == SDPA else mask
+            shown = to_eager_mask(module, query, mask, how, masks) if name == SDPA else mask
             quiet = {name: to_float32(each) for name, each in how.items()} | {"dropout": 0.0}
             observer(EagerCall(module, q, k, v, to_float32(shown), quiet))
         return result
@@ -76,19 +79,18 @@ def wrap_attention_function(
 
 
 def to_eager_mask(
-    module: nn.Module, query: Tensor, mask: Tensor | None, how: Kwargs
+    module: nn.Module, query: Tensor, mask: Tensor | None, how: Kwargs, masks: PerMask
 ) -> Tensor | None:
     """Convert sdpa's mask to eager's: additive, with causality included."""
     least = torch.finfo(torch.float32).min
     if mask is not None:
-        return (
-            torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, least)
-            if mask.dtype == torch.bool
-            else mask
-        )
+        zeros = partial(torch.zeros, mask.shape, device=mask.device)
+        is_additive = mask.dtype != torch.bool
+        return mask if is_additive else masks.find(mask, lambda: zeros().masked_fill_(~mask, least))
     is_causal = how.get("is_causal")
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     length = query.shape[2]
     if not causal or length < 2:
         return None
-    return torch.full((1, 1, length, length), least, device=query.device).triu_(1)
+    square = partial(torch.full, (1, 1, length, length), least, device=query.device)
+    return masks.find(None, lambda: square().triu_(1), length, query.device)

@@ -72,7 +72,10 @@ def are_texts_separated_by_mask(call: EagerCall, pieces: list[TextSpan]) -> bool
 
 
 def slice_attention_call(call: EagerCall, items: list[int], start: int, stop: int) -> EagerCall:
-    """The attention call on the same tokens of some batch items."""
+    """The attention call on the same tokens of some batch items; itself where these are all that there is."""
+    is_whole = len(items) == len(call.query) and (start, stop) == (0, call.queries)
+    if is_whole and (call.mask is None or len(call.mask) == 1):
+        return call
     here = slice(start, stop)
     query, key, value = (side[items][:, :, here] for side in (call.query, call.key, call.value))
     keywords = {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.attention_calls import read_tensor_version, unseen
+from attncli.capture.attention_calls import unseen
 from attncli.capture.one_pass.compiled_library import (
     OWN_FUNCTION,
     Library,
@@ -36,7 +36,7 @@ from attncli.capture.strips.attention_interface import (
     observe_in_rounds,
 )
 from attncli.capture.strips.map_statistics import StatisticsRequest
-from attncli.capture.strips.masks import RowwiseMask
+from attncli.capture.strips.masks import PerMask
 from attncli.capture.strips.visible_keys import (
     KeySpans,
     find_visible_spans,
@@ -46,9 +46,6 @@ from attncli.tolerances import ONE_PASS_ROW
 
 FEWEST_CELLS = 2**16
 """Batches whose maps have fewer cost next to nothing, and are computed by the model's own function."""
-
-MASKS = 4
-"""Masks that are kept with what they show: models have few kinds of them, though some make a new one for each layer."""
 
 JUDGED_ROWS = 8
 """Rows, at either end of a map, that the model's own function computes too."""
@@ -77,7 +74,7 @@ class OnePass:
 
     def restart(self) -> None:
         """Start a new forward pass, with masks of its own."""
-        self.spans: dict[tuple[int, int, int], tuple[Tensor | None, int, KeySpans | None]] = {}
+        self.masks = PerMask()
         self.paths: Counter[str] = Counter()
         """How many attentions were computed in one pass, and for each reason how many by the model's own functions."""
 
@@ -164,24 +161,8 @@ class OnePass:
 
     def find_spans(self, call: EagerCall) -> KeySpans | None:
         """The keys that the call's mask shows, read once for all layers; None where these are no spans."""
-        mask, version = call.mask, mask_version(call.mask)
-        place = (id(mask), call.queries, call.keys)
-        known = self.spans.get(place)
-        if known is None or known[0] is not mask or known[1] != version:
-            known = mask, version, find_visible_spans(mask, call.queries, call.keys)
-            if len(self.spans) == MASKS:
-                self.spans.clear()
-            self.spans[place] = known
-        return known[2]
-
-
-def mask_version(mask: Tensor | None) -> int:
-    """A number that changes when the mask is written to."""
-    if mask is None:
-        return 0
-    if isinstance(mask, RowwiseMask):
-        return -1 if mask.mask is None else read_tensor_version(mask.mask)
-    return read_tensor_version(mask)
+        sizes = call.queries, call.keys
+        return self.masks.find(call.mask, lambda: find_visible_spans(call.mask, *sizes), *sizes)
 
 
 def require_covered(call: EagerCall, formula: Formula, spans: KeySpans | None) -> None:

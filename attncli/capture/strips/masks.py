@@ -4,21 +4,28 @@ Models pass masks on, read their shape, and test that they are tensors; so this 
 Where a model computes with its mask after all, the whole mask is materialised once, and the computation goes on.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 from transformers.masking_utils import eager_mask
 
+from attncli.capture.attention_calls import read_tensor_version
 from attncli.forward_types import Args, Function, Kwargs
+
+Derived = TypeVar("Derived")
 
 Rows = Callable[[int, int], torch.Tensor]
 """Rows start … stop of a mask: [batch, 1, stop - start, key], 0 where visible, the dtype's minimum elsewhere."""
 
 WHOLE_BELOW = 2**20
 """Masks with fewer elements are materialised at once: a few megabytes do not justify a wrapper."""
+
+
+MASKS = 4
+"""Masks that are kept with what they show: models have few kinds of them, though some make a new one for each layer."""
 
 
 class RowwiseMask(torch.Tensor):
@@ -63,6 +70,36 @@ class RowwiseMask(torch.Tensor):
             return args[0]
         args, kwargs = tree_map(materialise_mask, (tuple(args), dict(kwargs or {})))
         return func(*args, **kwargs)
+
+
+class PerMask:
+    """What is computed of a mask once for all layers that are given it, unless the mask is written to in between."""
+
+    def __init__(self) -> None:
+        self.known: dict[Hashable, tuple[Tensor | None, int, Any]] = {}
+
+    def find(
+        self, mask: Tensor | None, compute: Callable[[], Derived], *arguments: Hashable
+    ) -> Derived:
+        """`arguments`: whatever else the result depends on."""
+        place, version = (id(mask), *arguments), mask_version(mask)
+        known = self.known.get(place)
+        if known is None or known[0] is not mask or known[1] != version:
+            known = mask, version, compute()
+            if len(self.known) == MASKS:
+                self.known.clear()
+            self.known[place] = known
+        found: Derived = known[2]
+        return found
+
+
+def mask_version(mask: Tensor | None) -> int:
+    """A number that changes when the mask is written to."""
+    if mask is None:
+        return 0
+    if isinstance(mask, RowwiseMask):
+        return -1 if mask.mask is None else read_tensor_version(mask.mask)
+    return read_tensor_version(mask)
 
 
 def materialise_mask(value: Any) -> Any:

@@ -15,8 +15,10 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 from attncli.declare.option_applicability import TYPED, Applies
 
-OPTION = "option"
-"""Key of the declaration in a field's metadata."""
+DECLARATION = "declaration"
+"""Its key in a field's metadata."""
+REQUIRED: Any = dataclasses.MISSING
+"""The default of what has none."""
 Complete = Callable[[str], list[str]]
 
 NO_OPTIONS = ("how", "return")
@@ -29,68 +31,28 @@ DELETES = Applies(set_by=TYPED, why="deletes files")
 """Rules of options with these effects, which neither a file nor the environment may set."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Option:
     """The declaration of an option: all but its type and default."""
 
-    flags: tuple[str, ...]
-    """Spellings on the command line, where they do not follow from name and type: `--output`, `-o`."""
     help: str
-    metavar: str | None
-    complete: Complete | None
+    flags: tuple[str, ...] = ()
+    """Spellings on the command line, where they do not follow from name and type: `--output`, `-o`."""
+    metavar: str | None = None
+    complete: Complete | None = None
     """Completes the beginning of a value."""
-    panel: str | None
+    panel: str | None = None
     """The heading that help shows it under."""
-    usual: bool
+    usual: bool = False
     """Whether it is common: `--help` of a command with many options shows only these, `--help-all`
     all."""
-    applies: tuple[Applies, ...]
+    applies: tuple[Applies, ...] = ()
     """Rules on kinds of SOURCE, on other options and on who may set it; all of them must hold."""
-    of_any_model: bool
+    of_any_model: bool = False
     """Whether [model] of a configuration file sets it, in every command that runs a model."""
-    in_words: Callable[[Any], Any] | None
+    in_words: Callable[[Any], Any] | None = None
     """Converts Python-only values, such as a matrix or a list of numbers, to the text or texts of
     the option."""
-
-    def __init__(
-        self,
-        *flags: str,
-        help: str,
-        metavar: str | None = None,
-        complete: Complete | None = None,
-        panel: str | None = None,
-        usual: bool = False,
-        applies: Applies | tuple[Applies, ...] = (),
-        of_any_model: bool = False,
-        in_words: Callable[[Any], Any] | None = None,
-    ) -> None:
-        described = {
-            "flags": flags,
-            "help": help,
-            "metavar": metavar,
-            "complete": complete,
-            "panel": panel,
-            "usual": usual,
-            "applies": (applies,) if isinstance(applies, Applies) else applies,
-            "of_any_model": of_any_model,
-            "in_words": in_words,
-        }
-        for name, value in described.items():
-            object.__setattr__(self, name, value)
-
-
-def declare_option(*flags: str, default: Any = None, **described: Any) -> Any:
-    """Declare a parameter of a question, or a field of a group: its default, and what an `Option` says of it."""
-    metadata = {OPTION: Option(*flags, **described)}
-    if isinstance(default, list):
-        return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-def list_flags(option: Option, name: str, kind: Any) -> tuple[str, ...]:
-    """Spellings on the command line; what may be set either way has two names: `--skip/--no-skip`."""
-    names = (name, f"no_{name}") if bool in get_args(kind) else (name,)
-    return option.flags or ("/".join("--" + each.replace("_", "-") for each in names),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +64,32 @@ class Argument:
     complete: Complete | None = None
     takes_reports: bool = False
     """Whether in Python a report object may be passed in place of its file."""
+
+
+def declare_option(
+    *flags: str, default: Any = None, applies: Applies | tuple[Applies, ...] = (), **described: Any
+) -> Any:
+    """Declare a parameter of a question, or a field of a group: its default, and what an `Option` says of it."""
+    rules = (applies,) if isinstance(applies, Applies) else applies
+    return declare_parameter(Option(flags=flags, applies=rules, **described), default)
+
+
+def declare_argument(default: Any = REQUIRED, **described: Any) -> Any:
+    """Declare a positional argument of a question: what an `Argument` says of it."""
+    return declare_parameter(Argument(**described), default)
+
+
+def declare_parameter(declaration: Option | Argument, default: Any) -> Any:
+    metadata = {DECLARATION: declaration}
+    if isinstance(default, list):
+        return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def list_flags(option: Option, name: str, kind: Any) -> tuple[str, ...]:
+    """Spellings on the command line; what may be set either way has two names: `--skip/--no-skip`."""
+    names = (name, f"no_{name}") if bool in get_args(kind) else (name,)
+    return option.flags or ("/".join("--" + each.replace("_", "-") for each in names),)
 
 
 Rules = Mapping[str, tuple[Applies, ...]]
@@ -132,10 +120,10 @@ def list_group_parameters(group: Any) -> Iterator[inspect.Parameter]:
 
 def field_to_parameter(name: str, field: "dataclasses.Field[Any]", kind: Any) -> inspect.Parameter:
     """A declared option as a keyword, its declaration in its annotation."""
-    default = field.default
+    default = inspect.Parameter.empty if field.default is REQUIRED else field.default
     if field.default_factory is not dataclasses.MISSING:
         default = field.default_factory()
-    annotation = Annotated[kind, field.metadata[OPTION]] if field.metadata else kind
+    annotation = Annotated[kind, field.metadata[DECLARATION]] if field.metadata else kind
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
     )

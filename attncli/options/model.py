@@ -2,14 +2,13 @@
 
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from attncli.declare.option_applicability import ANY_MODEL, Applies
 from attncli.declare.option_value_conversion import INPUT
 from attncli.declare.options import (
     RUNS_CODE,
-    Argument,
-    Option,
+    declare_argument,
     declare_option,
     number_rows_to_texts,
 )
@@ -194,8 +193,7 @@ class ModelOptions(WholeModelOptions):
             Applies(to=ANY_MODEL, excludes=PLACES[:2]),
             NOT_IN_MEMORY,
             Applies(
-                to=CHECKPOINTS,
-                why="{name} splits checkpoints: a random model is built whole.",
+                to=CHECKPOINTS, why="{name} splits checkpoints: a random model is built whole."
             ),
             Applies(needs=("processes", "torchrun"), why=ONE_PROCESS),
             Applies(
@@ -287,35 +285,27 @@ class TextsByLengthOptions(TextOptions):
     samples: int | None = sample_option()
 
 
-StackOption = Annotated[
-    str | None,
-    Option(
-        metavar="NAME",
-        applies=OF_MODELS,
-        of_any_model=True,
-        help="Which stack of a model with several, such as decoder. [default: the first]",
-    ),
-]
+STACK_OPTION = declare_option(
+    metavar="NAME",
+    applies=OF_MODELS,
+    of_any_model=True,
+    help="Which stack of a model with several, such as decoder. [default: the first]",
+)
 
-ModelSource = Annotated[
-    str,
-    Argument(
-        metavar="MODEL",
-        help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2].",
-        complete=complete_source,
-    ),
-]
+MODEL_ARGUMENT = declare_argument(
+    metavar="MODEL",
+    help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2].",
+    complete=complete_source,
+)
 """Of the commands that only take models."""
 
-Source = Annotated[
-    str | None,
-    Argument(
-        metavar="SOURCE",
-        help=(
-            "A model: org/name[@revision] on the Hub, ./folder, random:ARCH[?layers=2]; or a network file written "
-            "by `attn generate network`. [default: a built-in synthetic network]"
-        ),
-        complete=complete_source,
+SOURCE_ARGUMENT = declare_argument(
+    default=None,
+    metavar="SOURCE",
+    help=(
+        "A model: org/name[@revision] on the Hub, ./folder, random:ARCH[?layers=2]; or a network file written "
+        "by `attn generate network`. [default: a built-in synthetic network]"
     ),
-]
+    complete=complete_source,
+)
 """Of the commands that take models and synthetic networks alike."""

@@ -1,9 +1,7 @@
 """`attn check`"""
 
-from typing import Annotated
-
 from attncli.cli.typer_options import flatten_option_groups
-from attncli.declare.options import Argument
+from attncli.declare.options import declare_argument
 from attncli.options.report_rows import RowOptions
 from attncli.options.shared import OutputOptions
 from attncli.python.baselines import BaselineOptions
@@ -19,12 +17,9 @@ attn rank-collapse --format json | attn check - --format junit -o gates.xml
 @flatten_option_groups
 def check(
     *,
-    source: Annotated[
-        str,
-        Argument(
-            metavar="REPORT", help="A saved JSON report, or its address (s3://…); - reads stdin."
-        ),
-    ],
+    source: str = declare_argument(
+        metavar="REPORT", help="A saved JSON report, or its address (s3://…); - reads stdin."
+    ),
     rows: RowOptions,
     baseline: BaselineOptions,
     output: OutputOptions,

@@ -1,10 +1,10 @@
 """`attn compare`"""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from attncli.declare.commands import MODEL_COMMANDS
-from attncli.declare.options import Argument, declare_option
+from attncli.declare.options import declare_argument, declare_option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.options.completion import complete_names
 from attncli.python.questions import RunContext, question
@@ -28,16 +28,12 @@ Reader = Callable[[str], Report]
 @question()
 def compare(
     *,
-    old: Annotated[
-        str,
-        Argument(
-            metavar="A", help="A read_saved_report JSON report, or a model.", takes_reports=True
-        ),
-    ],
-    new: Annotated[
-        str,
-        Argument(metavar="B", help="Another one; - reads a report from stdin.", takes_reports=True),
-    ],
+    old: str = declare_argument(
+        metavar="A", help="A read_saved_report JSON report, or a model.", takes_reports=True
+    ),
+    new: str = declare_argument(
+        metavar="B", help="Another one; - reads a report from stdin.", takes_reports=True
+    ),
     top: int = declare_option(
         default=20, metavar="N", help="Number of changes to show. [default: 20]"
     ),

@@ -1,7 +1,7 @@
 """`attn config`"""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -11,7 +11,7 @@ from attncli.cli.command_tree import (
     make_command_context,
 )
 from attncli.cli.typer_options import flatten_option_groups
-from attncli.declare.options import Argument
+from attncli.declare.options import declare_argument
 
 if TYPE_CHECKING:
     from attncli.cli.config.settings import OptionSetting, Settings
@@ -30,13 +30,11 @@ PASSES_OPTIONS_ON = True
 @flatten_option_groups
 def show(
     context: typer.Context,
-    words: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="[COMMAND LINE]…",
-            help="A command line, as you would type it: show which settings apply to it. Nothing is computed.",
-        ),
-    ] = None,
+    words: list[str] | None = declare_argument(
+        default=None,
+        metavar="[COMMAND LINE]…",
+        help="A command line, as you would type it: show which settings apply to it. Nothing is computed.",
+    ),
 ) -> int:
     """Which options are set by the environment or a file, and where.
 

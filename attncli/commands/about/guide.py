@@ -1,9 +1,7 @@
 """`attn guide`"""
 
-from typing import Annotated
-
 from attncli.cli.typer_options import flatten_option_groups
-from attncli.declare.options import Argument
+from attncli.declare.options import declare_argument
 from attncli.guides import find_guides, format_listing, guide_text, guide_titles
 from attncli.options.completion import complete_names
 
@@ -19,14 +17,12 @@ PIPE_WIDTH = 10_000
 @flatten_option_groups
 def guide(
     *,
-    topic: Annotated[
-        str | None,
-        Argument(
-            metavar="TOPIC",
-            complete=complete_names(lambda: list(find_guides())),
-            help="A topic that `attn guide` lists.",
-        ),
-    ] = None,
+    topic: str | None = declare_argument(
+        default=None,
+        metavar="TOPIC",
+        complete=complete_names(lambda: list(find_guides())),
+        help="A topic that `attn guide` lists.",
+    ),
 ) -> int:
     """Read how to use attn and how to read its numbers: one guide for each question."""
     from attncli.io.standard_streams import is_terminal, write_stdout

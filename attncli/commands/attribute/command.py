@@ -1,10 +1,8 @@
 """`attn attribute`"""
 
-from typing import Annotated
-
-from attncli.declare.options import Option, declare_option
+from attncli.declare.options import REQUIRED, declare_option
 from attncli.errors import UsageError
-from attncli.options.model import InputOptions, ModelOptions, ModelSource
+from attncli.options.model import MODEL_ARGUMENT, InputOptions, ModelOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -18,18 +16,16 @@ attn attribute random:llama --random-tokens 16 --token 3 --top 5
 @question(own=("tokenizer",))
 def attribute(
     *,
-    source: ModelSource,
-    token: Annotated[
-        str,
-        Option(
-            metavar="TOKEN",
-            usual=True,
-            help=(
-                "The token whose final state is attributed: a position (negative counts from the end) or a substring of "
-                "the text."
-            ),
+    source: str = MODEL_ARGUMENT,
+    token: str = declare_option(
+        default=REQUIRED,
+        metavar="TOKEN",
+        usual=True,
+        help=(
+            "The token whose final state is attributed: a position (negative counts from the end) or a substring of "
+            "the text."
         ),
-    ],
+    ),
     relevance: str | None = declare_option(
         metavar="TARGET",
         usual=True,

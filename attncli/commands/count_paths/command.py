@@ -2,7 +2,7 @@
 
 from attncli.declare.option_applicability import SYNTHETIC, Applies
 from attncli.declare.options import declare_option
-from attncli.options.model import FetchOptions, Source
+from attncli.options.model import SOURCE_ARGUMENT, FetchOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -22,7 +22,7 @@ OF_NO_SOURCE = Applies(
 @question()
 def count_paths(
     *,
-    source: Source = None,
+    source: str | None = SOURCE_ARGUMENT,
     layers: int | None = declare_option(
         metavar="N", usual=True, applies=OF_NO_SOURCE, help="Layers. [default: 12]"
     ),

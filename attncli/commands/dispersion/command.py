@@ -1,11 +1,9 @@
 """`attn dispersion`"""
 
-from typing import Annotated
-
-from attncli.declare.options import Option, declare_option
+from attncli.declare.options import REQUIRED, declare_option
 from attncli.options.completion import complete_names, list_head_metrics
 from attncli.options.heads import HeadChoice
-from attncli.options.model import ModelOptions, ModelSource, TextsByLengthOptions
+from attncli.options.model import MODEL_ARGUMENT, ModelOptions, TextsByLengthOptions
 from attncli.options.shared import split_names
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
@@ -21,15 +19,13 @@ attn dispersion random:llama --lengths 16:128 --fail-if 'largest_weight_slope < 
 @question(own=("tokenizer",))
 def dispersion(
     *,
-    source: ModelSource,
-    lengths: Annotated[
-        str,
-        Option(
-            metavar="FROM:TO",
-            usual=True,
-            help="Lengths that the texts are cut to: doubling FROM … TO, FROM:TO:STEPS, or a list 64,128,512.",
-        ),
-    ],
+    source: str = MODEL_ARGUMENT,
+    lengths: str = declare_option(
+        default=REQUIRED,
+        metavar="FROM:TO",
+        usual=True,
+        help="Lengths that the texts are cut to: doubling FROM … TO, FROM:TO:STEPS, or a list 64,128,512.",
+    ),
     metric: list[str] | None = declare_option(
         metavar="NAME,…",
         complete=complete_names(list_head_metrics),

@@ -1,10 +1,9 @@
 """`attn generate maps`"""
 
 from pathlib import Path
-from typing import Annotated
 
-from attncli.commands.generate.network import Seed, Target
-from attncli.declare.options import Option, declare_option
+from attncli.commands.generate.network import OUTPUT_OPTION, SEED_OPTION
+from attncli.declare.options import REQUIRED, declare_option
 from attncli.errors import UsageError
 from attncli.options.completion import complete_map
 from attncli.options.shared import validate_seed
@@ -18,18 +17,16 @@ attn generate maps --map sink:0.9 --map window:8 --map induction:16 --tokens 128
 @question()
 def generate_maps(
     *,
-    output: Target,
-    map: Annotated[
-        list[str],
-        Option(
-            metavar="NAME[:PARAMETERS]",
-            complete=complete_map,
-            help="Add one layer of this kind (see `attn list maps`), as in iid:sigma=2 or window:8. Repeatable.",
-        ),
-    ],
+    output: Path = OUTPUT_OPTION,
+    map: list[str] = declare_option(
+        default=REQUIRED,
+        metavar="NAME[:PARAMETERS]",
+        complete=complete_map,
+        help="Add one layer of this kind (see `attn list maps`), as in iid:sigma=2 or window:8. Repeatable.",
+    ),
     tokens: int = declare_option(default=64, help="Number of queries and keys. [default: 64]"),
     heads: int = declare_option(default=1, help="Number of draws of each map. [default: 1]"),
-    seed: Seed = 0,
+    seed: int = SEED_OPTION,
     how: RunContext,
 ) -> Path:
     """Attention maps with known answers: one layer for every --map, [head, query, key] in float64."""

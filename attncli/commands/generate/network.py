@@ -1,9 +1,8 @@
 """`attn generate network`"""
 
 from pathlib import Path
-from typing import Annotated
 
-from attncli.declare.options import WRITES, Option
+from attncli.declare.options import REQUIRED, WRITES, declare_option
 from attncli.options.network import NetworkOptions, VariantSwitchOptions
 from attncli.options.shared import validate_seed
 from attncli.python.questions import RunContext, question
@@ -14,24 +13,22 @@ attn rank-collapse net.safetensors
 """
 
 
-Seed = Annotated[int, Option(help="Random seed. [default: 0]")]
-Target = Annotated[
-    Path,
-    Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        applies=WRITES,
-        help="Safetensors file to write.",
-    ),
-]
+SEED_OPTION = declare_option(default=0, help="Random seed. [default: 0]")
+OUTPUT_OPTION = declare_option(
+    "--output",
+    "-o",
+    default=REQUIRED,
+    metavar="FILE",
+    applies=WRITES,
+    help="Safetensors file to write.",
+)
 
 
 @question()
 def generate_network(
     *,
-    output: Target,
-    seed: Seed = 0,
+    output: Path = OUTPUT_OPTION,
+    seed: int = SEED_OPTION,
     switches: VariantSwitchOptions,
     network: NetworkOptions,
     how: RunContext,

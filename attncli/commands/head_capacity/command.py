@@ -1,9 +1,7 @@
 """`attn head-capacity`"""
 
-from typing import Annotated
-
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import Argument, declare_option
+from attncli.declare.options import declare_argument, declare_option
 from attncli.errors import require_known_names
 from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.completion import complete_names, complete_source
@@ -32,14 +30,11 @@ FREE, EMBEDDINGS = "free", "embeddings"
 @question(own=("save_module",))
 def head_capacity(
     *,
-    source: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help="A saved model: org/name[@revision] or ./dir; for all heads also random:ARCH[?layers=2].",
-            complete=complete_source,
-        ),
-    ],
+    source: str = declare_argument(
+        metavar="MODEL",
+        help="A saved model: org/name[@revision] or ./dir; for all heads also random:ARCH[?layers=2].",
+        complete=complete_source,
+    ),
     head: str | None = declare_option(
         metavar="LAYER.HEAD",
         usual=True,

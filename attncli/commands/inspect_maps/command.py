@@ -1,8 +1,8 @@
 """`attn inspect-maps`"""
 
-from typing import Annotated, Any
+from typing import Any
 
-from attncli.declare.options import Argument, declare_option
+from attncli.declare.options import declare_argument, declare_option
 from attncli.options.completion import complete_names, complete_source, list_head_metrics
 from attncli.options.heads import GROUPS, HeadOptions
 from attncli.options.shared import split_names
@@ -20,17 +20,14 @@ attn inspect-maps maps.safetensors --heads 5.1 --plot maps.png
 @question()
 def inspect_maps(
     *,
-    maps: Annotated[
-        Any,
-        Argument(
-            metavar="FILE",
-            help=(
-                "Attention maps in .safetensors, .npz, .npy or .pt; in Python also arrays: [query, key] up to [layer, "
-                "batch, head, query, key], or one for each layer."
-            ),
-            complete=complete_source,
+    maps: Any = declare_argument(
+        metavar="FILE",
+        help=(
+            "Attention maps in .safetensors, .npz, .npy or .pt; in Python also arrays: [query, key] up to [layer, "
+            "batch, head, query, key], or one for each layer."
         ),
-    ],
+        complete=complete_source,
+    ),
     metric: list[str] | None = declare_option(
         metavar="NAME,…",
         complete=complete_names(lambda: [*GROUPS, *list_head_metrics()]),

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from attncli.declare.options import WRITES, Argument, declare_option
+from attncli.declare.options import WRITES, declare_argument, declare_option
 from attncli.errors import UsageError
 from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.completion import complete_names, complete_source, list_head_metrics
@@ -30,14 +30,11 @@ attn inspect-model ./checkpoint --fail-if 'mean(sink) > 0.5'
 @question(own=("tokenizer", "inputs"), any_module=True)
 def inspect_model(
     *,
-    source: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help=("A model: org/name[@revision] on the Hub, ./folder, random:ARCH[?layers=2]."),
-            complete=complete_source,
-        ),
-    ],
+    source: str = declare_argument(
+        metavar="MODEL",
+        help=("A model: org/name[@revision] on the Hub, ./folder, random:ARCH[?layers=2]."),
+        complete=complete_source,
+    ),
     metric: list[str] | None = declare_option(
         metavar="NAME,…",
         complete=complete_names(lambda: [*GROUPS, *list_head_metrics()]),

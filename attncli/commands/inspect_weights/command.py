@@ -1,8 +1,6 @@
 """`attn inspect-weights`"""
 
-from typing import Annotated
-
-from attncli.declare.options import Argument, declare_option
+from attncli.declare.options import declare_argument, declare_option
 from attncli.options.completion import complete_names, complete_source, list_weight_metrics
 from attncli.options.heads import LayerHeadOptions
 from attncli.options.model import WeightFileOptions
@@ -21,14 +19,11 @@ attn inspect-weights ./checkpoint --fail-if 'min(ov_stable_rank) < 1.5'
 @question()
 def inspect_weights(
     *,
-    source: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; files are read without torch.",
-            complete=complete_source,
-        ),
-    ],
+    source: str = declare_argument(
+        metavar="MODEL",
+        help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; files are read without torch.",
+        complete=complete_source,
+    ),
     metric: list[str] | None = declare_option(
         metavar="NAME,…",
         complete=complete_names(list_weight_metrics),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from attncli.analysis import Study
 from attncli.commands.paths.options import PathOptions
-from attncli.options.model import InputOptions, Source, WholeModelOptions
+from attncli.options.model import SOURCE_ARGUMENT, InputOptions, WholeModelOptions
 from attncli.options.network import NetworkOptions
 from attncli.options.shared import RunOptions
 from attncli.python.questions import RunContext, question
@@ -33,7 +33,7 @@ attn paths net.safetensors --fail-if 'completeness_error > 1e-12'
 @question(own=("tokenizer", "inputs"))
 def paths(
     *,
-    source: Source = None,
+    source: str | None = SOURCE_ARGUMENT,
     options: PathOptions,
     model: WholeModelOptions,
     inputs: InputOptions,

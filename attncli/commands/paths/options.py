@@ -6,7 +6,7 @@ from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, Applies
 from attncli.declare.options import declare_option, number_rows_to_texts
 from attncli.errors import UsageError, make_unknown_name_error, require_known_names
 from attncli.options.completion import complete_metric
-from attncli.options.model import OF_MODELS, StackOption
+from attncli.options.model import OF_MODELS, STACK_OPTION
 from attncli.options.shared import split_names
 
 HEAD, STEPS = "head", "steps"
@@ -79,7 +79,7 @@ class PathOptions:
         applies=(OF_MODELS, OF_LENGTHS),
         help="Loss of a next-token model when only paths up to each length are kept.",
     )
-    stack: StackOption = None
+    stack: str | None = STACK_OPTION
 
     @property
     def selects_single_paths(self) -> bool:

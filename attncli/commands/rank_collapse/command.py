@@ -9,7 +9,7 @@ from attncli.commands.rank_collapse.options import NOT_GATED, CollapseOptions
 from attncli.errors import UsageError, require_known_names
 from attncli.gates import Condition
 from attncli.networks.variants import AblationSwitches
-from attncli.options.model import InputOptions, ModelOptions, Source
+from attncli.options.model import SOURCE_ARGUMENT, InputOptions, ModelOptions
 from attncli.options.network import (
     NetworkOptions,
     NormSwitchOptions,
@@ -49,7 +49,7 @@ DEFAULT_SWEEP_METRICS = ("stable_rank", "log10_residual")
 @question(own=("tokenizer", "inputs"))
 def rank_collapse(
     *,
-    source: Source = None,
+    source: str | None = SOURCE_ARGUMENT,
     options: CollapseOptions,
     variants: VariantOptions,
     switches: VariantSwitchOptions,

@@ -1,7 +1,7 @@
 """`attn sensitivity`"""
 
 from attncli.declare.options import declare_option
-from attncli.options.model import InputOptions, ModelSource, StackOption, WholeModelOptions
+from attncli.options.model import MODEL_ARGUMENT, STACK_OPTION, InputOptions, WholeModelOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -16,7 +16,7 @@ attn sensitivity ./checkpoint --fail-if 'sensitivity[position=0] > 5'
 @question(own=("tokenizer", "inputs"))
 def sensitivity(
     *,
-    source: ModelSource,
+    source: str = MODEL_ARGUMENT,
     directions: int | None = declare_option(
         metavar="N",
         usual=True,
@@ -25,7 +25,7 @@ def sensitivity(
             "[default: all where that is cheap, else 32]"
         ),
     ),
-    stack: StackOption = None,
+    stack: str | None = STACK_OPTION,
     tokens: int | None = declare_option(
         metavar="N", usual=True, of_any_model=True, help="Longest text, or length of random ones."
     ),

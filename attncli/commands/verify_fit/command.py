@@ -1,9 +1,8 @@
 """`attn verify-fit`"""
 
 from pathlib import Path
-from typing import Annotated
 
-from attncli.declare.options import Argument, declare_option
+from attncli.declare.options import declare_argument, declare_option
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -17,13 +16,10 @@ attn verify-fit fit.safetensors --fail-if 'total_variation > 0.01'
 @question()
 def verify_fit(
     *,
-    fit: Annotated[
-        Path,
-        Argument(
-            metavar="FIT",
-            help="A fitted module: what `attn approximate -o FIT.safetensors` has written.",
-        ),
-    ],
+    fit: Path = declare_argument(
+        metavar="FIT",
+        help="A fitted module: what `attn approximate -o FIT.safetensors` has written.",
+    ),
     allow_unmet: bool = declare_option(
         default=False, help="Exit with 0 although a pattern misses its request."
     ),

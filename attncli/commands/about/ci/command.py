@@ -1,10 +1,10 @@
 """`attn ci`"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from attncli.cli.typer_options import flatten_option_groups
-from attncli.declare.options import WRITES, Argument, declare_option
+from attncli.declare.options import WRITES, declare_argument, declare_option
 from attncli.errors import AttnError, UsageError, capitalize_first_letter, require_known_names
 from attncli.io.atomic_files import require_folder, resolve_links
 from attncli.io.remote_files import is_remote_url, join_path_or_url
@@ -44,14 +44,12 @@ def check_names() -> list[str]:
 @flatten_option_groups
 def ci(
     *,
-    names: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="[CHECK]…",
-            help="Checks to run. [default: all in the file]",
-            complete=complete_names(check_names),
-        ),
-    ] = None,
+    names: list[str] | None = declare_argument(
+        default=None,
+        metavar="[CHECK]…",
+        help="Checks to run. [default: all in the file]",
+        complete=complete_names(check_names),
+    ),
     keep: str | None = declare_option(
         metavar="FOLDER",
         applies=WRITES,

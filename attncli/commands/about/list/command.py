@@ -3,7 +3,6 @@
 import re
 import textwrap
 from pathlib import Path
-from typing import Annotated
 
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.commands.about.list.catalogue import (
@@ -14,7 +13,7 @@ from attncli.commands.about.list.catalogue import (
     list_catalogue_entries,
 )
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import WRITES, Argument, declare_option
+from attncli.declare.options import WRITES, declare_argument, declare_option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.io.standard_streams import is_terminal
 from attncli.options.completion import complete_names
@@ -46,14 +45,12 @@ def read_schema() -> str:
 @flatten_option_groups
 def list_registered_names(
     *,
-    what: Annotated[
-        str | None,
-        Argument(
-            metavar="WHAT",
-            complete=complete_names(lambda: [*LISTS, SCHEMA]),
-            help=f"One of {', '.join(LISTS)}, {SCHEMA} (a JSON Schema of the report). [default: all but the last two]",
-        ),
-    ] = None,
+    what: str | None = declare_argument(
+        default=None,
+        metavar="WHAT",
+        complete=complete_names(lambda: [*LISTS, SCHEMA]),
+        help=f"One of {', '.join(LISTS)}, {SCHEMA} (a JSON Schema of the report). [default: all but the last two]",
+    ),
     format: str | None = declare_option(
         metavar="table|csv|json",
         applies=Applies(

@@ -5,12 +5,12 @@ import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.commands.about.sweep.options import EngineOptions, ItemOptions
 from attncli.declare.commands import MODEL_COMMANDS
-from attncli.declare.options import Argument, declare_option
+from attncli.declare.options import declare_argument, declare_option
 from attncli.errors import UsageError
 from attncli.io.remote_files import is_remote_url
 from attncli.options.completion import complete_names
@@ -38,17 +38,15 @@ PASSES_OPTIONS_ON = True
 @flatten_option_groups
 def sweep(
     *,
-    words: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="[COMMAND [OPTION]…]",
-            help=(
-                "Command to run on every model, with its own options (those not listed here are passed on to it). "
-                "Without a command the items are finished reports."
-            ),
-            complete=complete_names(lambda: MODEL_COMMANDS),
+    words: list[str] | None = declare_argument(
+        default=None,
+        metavar="[COMMAND [OPTION]…]",
+        help=(
+            "Command to run on every model, with its own options (those not listed here are passed on to it). "
+            "Without a command the items are finished reports."
         ),
-    ] = None,
+        complete=complete_names(lambda: MODEL_COMMANDS),
+    ),
     list_items: bool = declare_option(
         default=False,
         panel="Models",

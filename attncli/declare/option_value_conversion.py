@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import Argument, Option
+from attncli.declare.options import Argument, Option, declare_option, field_to_parameter
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.records import Report
 
@@ -66,9 +66,8 @@ def declare_python_keyword(
     name: str, kind: Any, default: Any, help: str, applies: Applies | tuple[Applies, ...] = ()
 ) -> inspect.Parameter:
     """Declare a keyword that the command line spells differently or lacks."""
-    annotations = Annotated[kind, Option(help=help, applies=applies)]
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotations
+    return field_to_parameter(
+        name, declare_option(default=default, help=help, applies=applies), kind
     )
 
 

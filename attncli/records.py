@@ -260,10 +260,5 @@ class Report:
         """The same for equal reports; mappings cannot be hashed, and are left out."""
         return hash((self.study, self.headline, self.warnings, self.command, len(self.rows)))
 
-    def with_command(self, command: Iterable[str], environment: Mapping[str, str]) -> "Report":
-        return replace(
-            self, command=tuple(command), environment={**environment, **self.environment}
-        )
-
     def with_verdicts(self, verdicts: Iterable[Verdict]) -> "Report":
         return replace(self, verdicts=tuple(verdicts))

@@ -5,8 +5,7 @@ statistics             means and standard deviations over seeds and texts, and s
 quantiles              standard errors of quantiles
 text_loop              the loop over texts, distributed over processes
 cache_key              everything that determines a run's numbers, as one digest
-source_arguments       the SOURCE of each command, and the kinds that it takes
-synthetic_networks     from SOURCE and the network options to networks
+source_arguments       the SOURCE of each command, the kinds that it takes, and what a report says of networks
 states                 states of the residual stream over layers
 weight_sources         weights of a saved or an in-memory model
 report_row_selection   part of a finished report: some of its metrics, its heads sorted by one of them

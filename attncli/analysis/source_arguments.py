@@ -1,5 +1,6 @@
-"""The SOURCE of each command: which kinds it takes, and what it refuses by name."""
+"""The SOURCE of each command: which kinds it takes, and what it refuses by name; what a report says of a network."""
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,12 +36,21 @@ def resolve_source(text: str | None, asker: str, *outputs: Path | None) -> Sourc
     require_source_kind(source, TAKES[asker], f"`{asker}`")
     for output in outputs:
         if (
-            source.is_file
-            and output is not None
+            output is not None
+            and source.is_file
             and resolve_links(output) == resolve_links(source.path)
         ):
             raise UsageError(f"{output} is what is read: name another file to write to.")
     return source
+
+
+def describe_network_source(source: Source) -> dict[str, str]:
+    """What a report says of where a network comes from."""
+    if source.kind == "synthetic":
+        return {"kind": "synthetic"}
+    with source.path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"kind": "network file", "path": source.name, "sha256": digest}
 
 
 def read_report_source(text: str, asker: str) -> "Report":

@@ -73,7 +73,11 @@ def make_command(question: Callable[..., Any], entry: CommandEntry) -> Callable[
         if getattr(output, "file", None) is not None:
             start_resume_cache(question, values, output)
         code = run(question, fill_option_groups(question, values), output)
-        if code in FINISHED and not read_launch_environment().is_distributed:
+        if (
+            PARTS.folder is not None
+            and code in FINISHED
+            and not read_launch_environment().is_distributed
+        ):
             PARTS.end()  # of several processes the last one out puts them away
         return code
 
@@ -85,7 +89,8 @@ def run_and_emit(
     function: Callable[..., Any], options: dict[str, Any], output: OutputOptions
 ) -> int:
     """Validate, run the question, decide the gates, write."""
-    from attncli.cli.writer import emit_report, resolve_format, validate_output_options
+    from attncli.cli.writer import resolve_format, validate_output_options, write_report
+    from attncli.gates import decide_conditions
     from attncli.render import FORMATS
     from attncli.reports.provenance import add_provenance
 
@@ -109,7 +114,9 @@ def run_and_emit(
         )
         with TURNS.question():  # in which libraries say nothing, as in Python
             report = function(**options, how=how)
-    return emit_report(add_provenance(report), output, conditions)
+    decided = decide_conditions(report, conditions)
+    report = add_provenance(report).with_verdicts([*report.verdicts, *decided])
+    return write_report(report, output)
 
 
 def run_in_several_processes(

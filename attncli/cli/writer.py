@@ -3,7 +3,6 @@
 import io
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -54,15 +53,6 @@ def validate_output_options(options: OutputOptions, *tensors: Path | None) -> li
         require_figure(Path(options.plot), f"--plot {options.plot}")
     options.figure_inches()
     return [gates.parse_condition(text) for text in options.fail_if]
-
-
-def emit_report(
-    report: Report, options: OutputOptions, conditions: Sequence[gates.Condition]
-) -> int:
-    """Decide the gates, write, and return the exit code of all verdicts, including the question's
-    own."""
-    decided = gates.decide_conditions(report, conditions)
-    return write_report(report.with_verdicts([*report.verdicts, *decided]), options)
 
 
 def write_report(report: Report, options: OutputOptions) -> int:

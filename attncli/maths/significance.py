@@ -3,6 +3,7 @@ library only."""
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 TINY = 1e-300
@@ -43,6 +44,7 @@ def two_sided_p_value(t: float, freedom: float) -> float:
     return incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
 
 
+@lru_cache
 def student_quantile(share: float, freedom: float) -> float:
     """The quantile of Student's t: how far from 0 it lies at most with this probability, to either side."""
     low, high = 0.0, 1.0

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from attncli.errors import require_known_names
+from attncli.networks.spec import NetworkSpec
 
 OF_MODELS = {"of": "models"}
 """Marks a switch that synthetic networks do not have."""
@@ -71,6 +72,15 @@ def require_known_switches(switches: AblationSwitches, known: Collection[str], r
     for each in fields(AblationSwitches):
         if each.name not in known and getattr(switches, each.name) != each.default:
             raise NotImplementedError(f"{reader} does not know the switch '{each.name}'")
+
+
+def is_bound_applicable(spec: NetworkSpec, switches: AblationSwitches) -> bool:
+    """Whether the theorem applies: softmax attention on content alone, unmasked, without norms or
+    attention skips."""
+    plain = (spec.norm, spec.mask, spec.positions, spec.attention)
+    return plain == ("none", "none", "none", "softmax") and not (
+        switches.skip or switches.remove_outlier
+    )
 
 
 def parse_variants(names: Iterable[str]) -> dict[str, AblationSwitches]:

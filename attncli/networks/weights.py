@@ -4,6 +4,7 @@ A network may be far larger than memory: only one layer is in memory at a time.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -47,6 +48,7 @@ class Network(Protocol):
     def layer(self, index: int) -> Layer: ...
 
 
+@dataclass(eq=False)
 class GeneratedNetwork:
     """Gaussian weights: x ~ N(0, 1); every matrix ~ N(0, init_scale² / fan-in); biases like a row of one.
 
@@ -54,9 +56,8 @@ class GeneratedNetwork:
     gates on leaves the other weights as they are.
     """
 
-    def __init__(self, spec: NetworkSpec, seed: int) -> None:
-        self.spec = spec
-        self.seed = seed
+    spec: NetworkSpec
+    seed: int
 
     def embeddings(self) -> Array:
         return self.random_stream(0).standard_normal((self.spec.tokens, self.spec.width))

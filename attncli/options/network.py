@@ -111,9 +111,11 @@ class NetworkOptions:
         help=f"Factor on the standard deviation of all weights. {format_default('init_scale')}",
     )
 
-    def collect_set_values(self) -> dict[str, int | float | str | bool]:
-        """The options that are set."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+    def build_spec(self) -> NetworkSpec:
+        """The network that the options describe; what is not set has the default of networks."""
+        return NetworkSpec(
+            **{name: value for name, value in asdict(self).items() if value is not None}
+        )
 
 
 @dataclass(frozen=True)
@@ -132,10 +134,6 @@ class VariantSwitchOptions:
         ),
         help="Run one variant: with the MLP's own skip connection, or without.",
     )
-
-    @property
-    def is_any_switch_set(self) -> bool:
-        return bool(self.list_set_options())
 
     def list_set_options(self) -> list[str]:
         """The switches that are set, as they are spelt."""
@@ -184,11 +182,9 @@ def resolve_variants(
     variants: VariantNames, switches: VariantSwitchOptions, default: str = "paper"
 ) -> dict[str, AblationSwitches]:
     """The variants by name or by single switches, which exclude each other."""
-    return (
-        switches.choose_variants()
-        if switches.is_any_switch_set
-        else parse_variants(split_names(variants.variants) or [default])
-    )
+    if switches.list_set_options():
+        return switches.choose_variants()
+    return parse_variants(split_names(variants.variants) or [default])
 
 
 model_switch = partial(variant_option, applies=OF_MODELS)

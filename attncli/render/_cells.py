@@ -1,6 +1,6 @@
 """Format numbers and views for people: shared by the table and markdown formats."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -98,14 +98,14 @@ def has_coordinate(row: Row, axis: str, value: Scalar) -> bool:
 
 
 def build_grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition]) -> TableGrid:
-    downs = unique_values(row.axis(view.down) for row in rows)
-    acrosses = (
-        view.metrics
-        if view.across is None
-        else unique_values(column_value(row, view) for row in rows)
-    )
+    across = view.across
+    downs = dict.fromkeys(row.axis(view.down) for row in rows)
+    acrosses = dict.fromkeys(row.axis(across) for row in rows) if across else view.metrics
+    ordered = rows
+    if view.last_layer_only:  # the highest layer comes last and so wins its cell
+        ordered = sorted(rows, key=lambda row: -1 if row.layer is None else row.layer)
     cells = {
-        (row.axis(view.down), column_value(row, view)): row for row in sort_by_layer(rows, view)
+        (row.axis(view.down), row.axis(across) if across else row.metric): row for row in ordered
     }
     show: Callable[[Row | None], str] = format_brief_cell if view.across == "head" else format_cell
     show = partial(format_role_and_shade, key=view.heat) if view.heat else show
@@ -127,21 +127,6 @@ def format_heading(metric: str, metrics: Mapping[str, Definition]) -> str:
     """The heading of a metric's column: its name, unless that is not specific enough."""
     known = metrics.get(metric)
     return (known.heading if known else "") or metric
-
-
-def unique_values(values: Iterable[Scalar | None]) -> list[Scalar | None]:
-    return list(dict.fromkeys(values))
-
-
-def sort_by_layer(rows: Sequence[Row], view: View) -> Sequence[Row]:
-    """With `last_layer_only`, the highest layer comes last and so wins its cell."""
-    if not view.last_layer_only:
-        return rows
-    return sorted(rows, key=lambda row: -1 if row.layer is None else row.layer)
-
-
-def column_value(row: Row, view: View) -> Scalar | None:
-    return row.axis(view.across) if view.across else row.metric
 
 
 def format_cell(row: Row | None) -> str:

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rich.console import (
     Console,
@@ -46,11 +47,11 @@ def format_warning(warning: str) -> Text:
     return Text.assemble(("warning:", "yellow"), f" {warning}")
 
 
+@dataclass(frozen=True)
 class WrappedTable:
     """A grid that never loses a column: where the terminal is too narrow it becomes several tables."""
 
-    def __init__(self, grid: TableGrid) -> None:
-        self.grid = grid
+    grid: TableGrid
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         start, end = 1, len(self.grid.header)

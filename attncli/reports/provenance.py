@@ -3,6 +3,7 @@
 import platform
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from attncli import __version__
 from attncli.records import Report
@@ -17,7 +18,8 @@ LIBRARIES = ("numpy", *OF_MODELS)
 def add_provenance(report: Report, command: Sequence[str] | None = None) -> Report:
     """Add the provenance. It is deterministic: the same command gives the same bytes."""
     words = ["attn", *sys.argv[1:]] if command is None else command
-    return report.with_command(words, describe_environment())
+    environment = {**describe_environment(), **report.environment}
+    return replace(report, command=tuple(words), environment=environment)
 
 
 def describe_environment() -> dict[str, str]:

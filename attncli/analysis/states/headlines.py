@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from attncli.analysis.states.collapse_regimes import average_curves
+from attncli.analysis.states.findings import average_curves
 from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.maths.curve_fits.collapse_regime import (
     DOUBLY,

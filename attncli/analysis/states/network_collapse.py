@@ -6,29 +6,33 @@ from dataclasses import asdict
 from typing import Any
 
 from attncli.analysis.states.collapse_bound_rows import THEOREM_METRICS, evaluate_theorem_on_network
-from attncli.analysis.states.collapse_regimes import describe_regimes, explain_variants
-from attncli.analysis.states.collapse_rows import (
-    BEYOND,
-    ORDER,
-    REGIMES,
-    build_convergence_order_rows,
-    build_measured_rows,
+from attncli.analysis.states.findings import (
+    build_depth_findings,
+    describe_regimes,
+    explain_variants,
 )
-from attncli.analysis.states.depth_findings import build_depth_findings
 from attncli.analysis.states.headlines import format_headline
 from attncli.analysis.states.network_variant_runs import refuse_work_of_many_days, run_variants
 from attncli.analysis.states.state_metrics import metric_definition
 from attncli.analysis.states.trajectories import (
+    BEYOND,
+    ORDER,
+    REGIMES,
     RESIDUAL,
     RESIDUAL_NORM,
     Ensemble,
     Trajectory,
-    is_bound_applicable,
+    build_convergence_order_rows,
+    build_measured_rows,
 )
 from attncli.analysis.statistics import NOTHING, describe_averaging, summarize_values
 from attncli.maths import rank_collapse_bound
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import AblationSwitches, network_switch_values
+from attncli.networks.variants import (
+    AblationSwitches,
+    is_bound_applicable,
+    network_switch_values,
+)
 from attncli.networks.weights import Network
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, View

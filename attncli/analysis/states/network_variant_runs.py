@@ -1,12 +1,13 @@
 """Run variants of a network side by side, and measure every state."""
 
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from attncli.analysis.states.state_metrics import PreviousStates, StateMetrics
-from attncli.analysis.states.trajectories import Trajectory, is_bound_applicable
+from attncli.analysis.states.state_metrics import StateMetrics
+from attncli.analysis.states.trajectories import Trajectory
 from attncli.errors import BelowResolution, InputError
 from attncli.maths import rank_collapse_bound
 from attncli.maths.residuals.activations import STEEPEST
@@ -15,7 +16,7 @@ from attncli.maths.residuals.logit_deviation import BLOCK_ELEMENTS
 from attncli.maths.residuals.scaled_arrays import log10_of_scaled
 from attncli.networks.block_forward import run_block
 from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import AblationSwitches
+from attncli.networks.variants import AblationSwitches, is_bound_applicable
 from attncli.networks.weights import Layer, Network
 from attncli.resource_limits import refuse_computation_of_days, require_memory
 
@@ -50,9 +51,8 @@ def run_variants(
     meters = StateMetrics(metrics)
     start = SplitState.of(network.embeddings())
     states: dict[str, SplitState | None] = dict.fromkeys(variants, start)
-    before = {name: PreviousStates[SplitState](over) for name in variants}
-    for each in before.values():
-        each.add_block_state("", 0, start)
+    earlier = {name: deque([start], maxlen=over) for name in variants}
+    """The last states of each variant: a step leads from the first of them, once there are `over`."""
     first = meters.state(start) | meters.step(None, start)
     result = {
         name: Trajectory({metric: [value] for metric, value in first.items()}, [])
@@ -65,11 +65,11 @@ def run_variants(
                 result[name].log10_logit_ranges.append(logit_range(states[name], layer))
             state = run_block_or_none(states[name], layer, spec, switches, f"{name}, layer {index}")
             states[name] = state
-            found = dict.fromkeys(meters.names, math.nan)
+            found = dict.fromkeys(result[name].values, math.nan)
             if state is not None:
-                found = meters.state(state)
-                found |= meters.step(before[name].state_before_block("", index + 1), state)
-                before[name].add_block_state("", index + 1, state)
+                before = earlier[name][0] if len(earlier[name]) == over else None
+                found = meters.state(state) | meters.step(before, state)
+                earlier[name].append(state)
             for metric, value in found.items():
                 result[name].values[metric].append(value)
             tick()

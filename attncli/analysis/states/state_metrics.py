@@ -33,11 +33,6 @@ AFTER_MLP = "mlp"
 """Name of the last sub-block: the state after it is the block's, its change is its own."""
 
 
-def state_metric_names() -> list[str]:
-    """The names of all state metrics."""
-    return [*METRICS.names(), *STEPS.names()]
-
-
 def metric_definition(name: str) -> Definition:
     return STEPS.definition(name) if name in STEPS.names() else METRICS.definition(name)
 
@@ -116,7 +111,3 @@ class PreviousStates(Generic[T]):
     def has_state_before(self, stack: str, index: int) -> bool:
         """Whether the block's last sub-block has a state of its own before it."""
         return self.inner.get(stack, (None,))[0] == index
-
-
-def select_step_metrics(metrics: Sequence[str]) -> set[str]:
-    return set(metrics) & set(STEPS.names())

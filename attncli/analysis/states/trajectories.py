@@ -1,16 +1,33 @@
-"""What a variant of a network or a model measures at each of its states."""
+"""What a variant of a network or a model measures at each of its states, and the rows of it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import AblationSwitches
+from attncli.analysis.states.state_metrics import NO_STEP, metric_definition
+from attncli.analysis.statistics import summarize_values
+from attncli.maths.curve_fits.rates import convergence_orders
+from attncli.metrics.steps import STEPS
+from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar, View
 
 RESIDUAL, RESIDUAL_NORM = "log10_residual", "log10_residual_norm"
 """The metrics that regimes and the comparison with the bound need."""
 
 EXACT = "exact"
 """The arithmetic that computes common row and residual separately."""
+
+
+ORDER = Definition(
+    "1",
+    "p_l = Δlog r_l / Δlog r_(l-1) over states l-2, l-1, l: 3 is doubly exponential, 1 a constant factor.",
+)
+
+BLOCKS = "blocks"
+"""The key of how many blocks lie between two states that a metric compares, where that is not one."""
+
+BEYOND = "zero, or beyond 10^±(10^308)"
+
+REGIMES = View(title="How each variant behaves", down="variant", metrics=(), findings="regime")
 
 
 @dataclass(frozen=True)
@@ -41,10 +58,35 @@ Ensemble = Mapping[str, Sequence[Trajectory]]
 """Per variant, one trajectory for each seed."""
 
 
-def is_bound_applicable(spec: NetworkSpec, switches: AblationSwitches) -> bool:
-    """Whether the theorem applies: softmax attention on content alone, unmasked, without norms or
-    attention skips."""
-    plain = (spec.norm, spec.mask, spec.positions, spec.attention)
-    return plain == ("none", "none", "none", "softmax") and not (
-        switches.skip or switches.remove_outlier
-    )
+def build_measured_rows(
+    variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar], over: int = 1
+) -> Iterator[Row]:
+    """Rows of the measured states; metrics of steps have none for the first states."""
+    for metric in trajectories[0].values:
+        states = zip(*(trajectory.values[metric] for trajectory in trajectories), strict=True)
+        unit, of_step = metric_definition(metric).unit, metric in STEPS.names()
+        at = {**keys, BLOCKS: over} if of_step and over > 1 else keys
+        for layer, values in enumerate(states):
+            if of_step and layer < over:
+                continue
+            row = summarize_values(metric, unit, values, BEYOND, at, variant=variant, layer=layer)
+            yield replace(row, note=NO_STEP) if of_step and row.value is None else row
+
+
+def build_convergence_order_rows(
+    variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar]
+) -> Iterator[Row]:
+    curves = [trajectory.values[RESIDUAL] for trajectory in trajectories]
+    for layer, values in enumerate(zip(*map(convergence_orders, curves), strict=True)):
+        why = NOT_APPLICABLE + explain_missing_convergence_order(layer, curves)
+        yield summarize_values("order", "1", values, why, keys, variant=variant, layer=layer)
+
+
+def explain_missing_convergence_order(layer: int, curves: Sequence[Sequence[float]]) -> str:
+    """Why the order is missing after this layer, from the curves without one."""
+    if layer < 2:
+        return "needs two layers before it"
+    three = (value for curve in curves for value in curve[layer - 2 : layer + 1])
+    if all(map(math.isfinite, three)):
+        return "the residual does not fall steadily"
+    return "needs the residuals of three layers in a row"

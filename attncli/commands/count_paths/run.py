@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from attncli.analysis import Study
-from attncli.analysis import synthetic_networks as sources
+from attncli.analysis.source_arguments import describe_network_source
 from attncli.analysis.weight_sources import build_in_memory_config
 from attncli.commands.count_paths.report import NAMES, count_paths
 from attncli.errors import UsageError, require_known_names
@@ -29,7 +29,7 @@ def prepare_count(
         heads=standard.heads if heads is None else heads,
         key_width=1,
     )
-    return partial(count_paths, sizes.layers, sizes.heads, skip, sources.SYNTHETIC)
+    return partial(count_paths, sizes.layers, sizes.heads, skip, describe_network_source(source))
 
 
 def refuse_gates_on_other_metrics(conditions: Sequence[Condition]) -> None:
@@ -42,8 +42,10 @@ def read_layer_and_head_counts(
 ) -> tuple[int, int, Mapping[str, object]]:
     """Layers and heads of a network file, or of a model's config; no weights are read."""
     if source.kind == "network":
-        spec = sources.load_network(source).spec
-        return spec.layers, spec.heads, sources.source_identity(source)
+        from attncli.networks.network_files import FileNetwork
+
+        spec = FileNetwork(source.path).spec
+        return spec.layers, spec.heads, describe_network_source(source)
     if source.kind == "random":
         return read_sizes_of_model_type(source.name, source.sizes)
     if source.kind == "live":

@@ -38,15 +38,14 @@ def generate_network(
     The file holds every part, so that all variants can be computed from it; switches such as --no-skip say which
     variant is meant, and `attn rank-collapse` then computes that one.
     """
-    from attncli.analysis.synthetic_networks import build_network_spec
     from attncli.io.tensor_file_endings import require_tensor_file
     from attncli.io.tensor_files import save_safetensors_and_report
     from attncli.networks.network_files import network_metadata, network_tensors
     from attncli.networks.weights import GeneratedNetwork
     from attncli.resource_limits import require_memory
 
-    source = GeneratedNetwork(build_network_spec(network), validate_seed(seed))
-    variant = next(iter(switches.choose_variants())) if switches.is_any_switch_set else "paper"
+    source = GeneratedNetwork(network.build_spec(), validate_seed(seed))
+    variant = next(iter(switches.choose_variants())) if switches.list_set_options() else "paper"
     require_tensor_file(output)
     spec = source.spec
     size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width

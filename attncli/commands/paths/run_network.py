@@ -1,12 +1,12 @@
 """From SOURCE and the options of `attn paths` to a study of synthetic networks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from attncli.analysis import Study
-from attncli.analysis import synthetic_networks as sources
 from attncli.analysis.paths.path_metrics import OWN_METRICS
 from attncli.analysis.paths.path_selection import parse_path
+from attncli.analysis.source_arguments import describe_network_source
 from attncli.commands.paths.options import PathOptions
 from attncli.commands.paths.synthetic.head_shares import measure_head_shares
 from attncli.commands.paths.synthetic.network_paths import measure_network_paths
@@ -14,7 +14,7 @@ from attncli.commands.paths.synthetic.single_paths import measure_named_paths, m
 from attncli.errors import require_known_names
 from attncli.gates import Condition
 from attncli.metrics import METRICS
-from attncli.networks.weights import Network
+from attncli.networks.weights import GeneratedNetwork, Network
 from attncli.options.network import NetworkOptions
 from attncli.options.shared import RunOptions, split_names
 from attncli.sources import Source
@@ -40,13 +40,16 @@ def prepare_path_lengths(
 
 def open_networks(
     source: Source, network: NetworkOptions, run: RunOptions
-) -> tuple[Sequence[Network], dict[str, object]]:
+) -> tuple[Sequence[Network], Mapping[str, object]]:
+    networks: Sequence[Network]
     if source.kind == "synthetic":
-        return sources.generate_networks(sources.build_network_spec(network), run), dict(
-            sources.SYNTHETIC
-        )
-    saved = sources.load_network(source)
-    return [saved], sources.source_identity(source)
+        spec = network.build_spec()
+        networks = [GeneratedNetwork(spec, seed) for seed in run.all_seeds()]
+    else:
+        from attncli.networks.network_files import FileNetwork
+
+        networks = [FileNetwork(source.path)]
+    return networks, describe_network_source(source)
 
 
 def collect_metrics(

@@ -124,13 +124,12 @@ def refuse_gates_on_absent_variants(
 
 def collect_metrics(requested_names: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
-    from attncli.analysis.states.state_metrics import GROUPS, state_metric_names
+    from attncli.analysis.states.state_metrics import GROUPS
+    from attncli.metrics import METRICS
+    from attncli.metrics.steps import STEPS
 
-    known = [*state_metric_names(), *GROUPS]
-    requested_names = [
-        each for name in split_names(requested_names) for each in GROUPS.get(name, (name,))
-    ]
-    names = split_names(requested_names)
+    known = [*METRICS.names(), *STEPS.names(), *GROUPS]
+    names = [each for name in split_names(requested_names) for each in GROUPS.get(name, (name,))]
     require_known_names("metric", names, known)
     return list(dict.fromkeys([*names, *collect_gated_metrics(conditions, known)]))
 
@@ -159,27 +158,32 @@ def prepare_network_curves(
     gates: bool,
 ) -> MetricStudy:
     """The study of one network over its layers, generated or from a file."""
-    from attncli.analysis import synthetic_networks as sources
-    from attncli.analysis.states.network_collapse import measure_network_collapse as curves
+    from attncli.analysis.source_arguments import describe_network_source
+    from attncli.analysis.states.network_collapse import measure_network_collapse
     from attncli.gates import refuse_gates_that_match_no_row
+    from attncli.networks.weights import GeneratedNetwork
 
+    networks: Sequence[Network]
     if source.kind == "synthetic":
-        networks: Sequence[Network] = sources.generate_networks(
-            sources.build_network_spec(network), run
-        )
-        identity, chosen = sources.SYNTHETIC, choose()
+        spec, chosen = network.build_spec(), choose()
+        networks = [GeneratedNetwork(spec, seed) for seed in run.all_seeds()]
     else:
-        saved = sources.load_network(source)
-        networks, identity, chosen = (
-            [saved],
-            sources.source_identity(source),
-            choose(default=saved.variant),
-        )
-    spec = networks[0].spec
+        from attncli.networks.network_files import FileNetwork
+
+        saved = FileNetwork(source.path)
+        spec, chosen = saved.spec, choose(default=saved.variant)
+        networks = [saved]
     refuse_gates_that_match_no_row(
         conditions, {"variant": list(chosen), "layer": range(spec.layers + 1)}
     )
-    study = partial(curves, networks, chosen, source=identity, over=over, theorem=theorem)
+    study = partial(
+        measure_network_collapse,
+        networks,
+        chosen,
+        source=describe_network_source(source),
+        over=over,
+        theorem=theorem,
+    )
     if not gates:
         return study
     if spec.attention != "gated":
@@ -202,13 +206,12 @@ def prepare_sweep(
     gradients: bool,
 ) -> MetricStudy:
     """The study over a range of one size; every point is checked before the first one runs."""
-    from attncli.analysis import synthetic_networks as sources
     from attncli.analysis.states.size_sweep import SWEPT, spec_at_point, sweep_sizes
     from attncli.gates import refuse_gates_that_match_no_row
     from attncli.options.size_ranges import parse_sweep
 
     parameter, points = parse_sweep(text, SWEPT)
-    spec = sources.build_network_spec(network)
+    spec = network.build_spec()
     specs = {point: spec_at_point(spec, parameter, point) for point in points}
     refuse_gates_that_match_no_row(conditions, {"variant": list(choose()), parameter: points})
     return partial(sweep_sizes, specs, parameter, run.all_seeds(), choose(), gradients=gradients)

@@ -7,14 +7,11 @@ from typing import Any
 
 from attncli.ablation.albert_mlp_activation import describe_published_variants
 from attncli.analysis.prepare import PreparedModel
-from attncli.analysis.states.collapse_regimes import average_curves, describe_what_prevents_collapse
-from attncli.analysis.states.collapse_rows import (
-    ORDER,
-    REGIMES,
-    build_convergence_order_rows,
-    build_measured_rows,
+from attncli.analysis.states.findings import (
+    average_curves,
+    build_depth_findings,
+    describe_what_prevents_collapse,
 )
-from attncli.analysis.states.depth_findings import build_depth_findings
 from attncli.analysis.states.headlines import (
     RANDOM_SUFFIX,
     combine_arithmetic_names,
@@ -30,7 +27,16 @@ from attncli.analysis.states.model_variant_runs import (
     run_variants,
 )
 from attncli.analysis.states.state_metrics import metric_definition
-from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
+from attncli.analysis.states.trajectories import (
+    EXACT,
+    ORDER,
+    REGIMES,
+    RESIDUAL,
+    Ensemble,
+    Trajectory,
+    build_convergence_order_rows,
+    build_measured_rows,
+)
 from attncli.analysis.statistics import describe_averaging
 from attncli.analysis.text_loop import apply_to_texts
 from attncli.capture.causality_and_positions import AttentionProperties

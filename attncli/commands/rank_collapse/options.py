@@ -133,10 +133,10 @@ class CollapseOptions:
         states."""
         if self.blocks is None:
             return 1
-        from attncli.analysis.states.state_metrics import select_step_metrics
+        from attncli.metrics.steps import STEPS
 
         if self.blocks < 1:
             raise UsageError(f"`blocks={self.blocks}`: it must be at least 1.")
-        if not select_step_metrics(metrics):
+        if not set(metrics) & set(STEPS.names()):
             raise UsageError(OF_TWO_STATES, about=["blocks"])
         return self.blocks

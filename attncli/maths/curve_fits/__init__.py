@@ -1,10 +1,9 @@
 """Laws that curves follow, from few points, and how fast they change.
 
-convergence           the order of convergence
+rates                 the order of convergence, and whether a mean rate is distinct from zero
 decay_laws            which law a curve of log10 r follows, and where
 collapse_regime       describe these laws
 depth_growth          by which law a size grows with depth
-confidence_intervals  whether the mean of a few numbers is distinct from zero
 width_growth          how a width grows with the length
 evaluate_law          such laws as numbers, for plots
 slopes                straight lines through a few measurements

@@ -7,13 +7,17 @@ from functools import cached_property
 from itertools import pairwise
 from statistics import mean, stdev
 
-from attncli.maths.curve_fits.confidence_intervals import interval_of_mean, is_clear_of_zero
-from attncli.maths.curve_fits.convergence import STEADY, estimate_late_order
 from attncli.maths.curve_fits.decay_laws import (
     COLLAPSED,
     FEWEST_POINTS,
     LawPiece,
     fit_piecewise_law,
+)
+from attncli.maths.curve_fits.rates import (
+    STEADY,
+    estimate_late_order,
+    interval_of_mean,
+    is_clear_of_zero,
 )
 from attncli.maths.number_format import format_power_of_ten
 
@@ -47,7 +51,7 @@ class CurveSegment:
     kind: str
     """`power`, `falls`, `flat` or `grows`."""
     curve: tuple[float, ...]
-    """Of its layers alone; nan where it is not known."""
+    """log10 r of its layers alone; nan where it is not known, which is never at its ends."""
     first: int
     last: int
     power: float | None = None
@@ -72,11 +76,6 @@ class CurveSegment:
     def rate(self) -> float:
         """Decades a layer, on the mean."""
         return (self.curve[-1] - self.curve[0]) / (self.last - self.first)
-
-    @property
-    def end_value(self) -> float:
-        """log10 r after the last of them."""
-        return self.curve[-1]
 
     @cached_property
     def late_rates(self) -> list[float]:
@@ -126,12 +125,6 @@ class CurveSegment:
         return (estimate_late_order(self.curve) or self.power) if self.power else 1.0
 
 
-def classify_rate(rate: float) -> str:
-    if rate <= STEADY:
-        return "falls"
-    return "grows" if rate >= CLIMB else "flat"
-
-
 def find_curve_segments(curve: Sequence[float]) -> list[CurveSegment]:
     """The pieces of the best explanation; constant factors of one kind that follow each other are one."""
     found: list[CurveSegment] = []
@@ -157,8 +150,10 @@ def join_segments_without_law(
 
 def make_curve_segment(curve: Sequence[float], piece: LawPiece) -> CurveSegment:
     """Make a stretch; growth counts only if it exceeds the scatter, as a floor also moves up and down."""
-    kind = "power" if piece.power is not None else classify_rate(piece.rate)
-    whole = slice_curve(curve, piece.first, piece.last)
+    kind = "falls" if piece.rate <= STEADY else "grows" if piece.rate >= CLIMB else "flat"
+    if piece.power is not None:
+        kind = "power"
+    whole = tuple(curve[piece.first : piece.last + 1])
     found = CurveSegment(kind, whole, piece.first, piece.last, piece.power)
     return (
         found
@@ -167,14 +162,11 @@ def make_curve_segment(curve: Sequence[float], piece: LawPiece) -> CurveSegment:
     )
 
 
-def slice_curve(curve: Sequence[float], first: int, last: int) -> tuple[float, ...]:
-    return tuple(curve[first : last + 1])
-
-
 def join_curve_segments(
     curve: Sequence[float], one: CurveSegment, other: CurveSegment
 ) -> CurveSegment:
-    return CurveSegment(one.kind, slice_curve(curve, one.first, other.last), one.first, other.last)
+    whole = tuple(curve[one.first : other.last + 1])
+    return CurveSegment(one.kind, whole, one.first, other.last)
 
 
 def have_same_law(one: CurveSegment, other: CurveSegment) -> bool:
@@ -267,7 +259,7 @@ def describe_short_segment(part: CurveSegment, end: int) -> str:
     """`r falls in the last two layers`: describe a stretch that is too short for a law."""
     verb = {"falls": "r falls", "grows": "r rises", "flat": "r is level"}[part.kind]
     return f"{verb} {name_layers(part, end)}" + (
-        f", to {format_power_of_ten(part.end_value)}" if part.falls_by_a_decade else ""
+        f", to {format_power_of_ten(part.curve[-1])}" if part.falls_by_a_decade else ""
     )
 
 
@@ -321,10 +313,10 @@ class RegimeDescription:
             "falls": self.describe_decay,
             "grows": lambda part: f"grows: {format_factor(part)}",
             "uneven": lambda part: (
-                f"r falls unevenly from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.end_value)}"
+                f"r falls unevenly from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.curve[-1])}"
             ),
             "levels off": lambda part: self.add_no_collapse(
-                part, f"r levels off near {format_power_of_ten(part.end_value)}"
+                part, f"r levels off near {format_power_of_ten(part.curve[-1])}"
             ),
             "flat": self.describe_level,
         }
@@ -332,24 +324,24 @@ class RegimeDescription:
 
     def describe_decay(self, part: CurveSegment) -> str:
         """Describe a fall by a constant factor, and the total where r has not fallen far yet."""
-        if part.falls_by_a_decade or part.end_value <= SMALL:
+        if part.falls_by_a_decade or part.curve[-1] <= SMALL:
             return f"{DECAY}: {format_factor(part)}" + (f" ({self.drag})" if self.drag else "")
         low, high = interval_of_mean(part.factor_rates)
         slow = part.slope > STEADY
         known = f"{format_factor(part)} ({format_power_of_ten(low)} to {format_power_of_ten(high)})"
-        if part.end_value > FAR:
-            return f"r falls{' slowly' * slow} from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.end_value)}, {known}"
+        if part.curve[-1] > FAR:
+            return f"r falls{' slowly' * slow} from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.curve[-1])}, {known}"
         text = f"{'slow ' * slow}{DECAY}: {known}"
         if part.last < self.known_to:
             return text
-        layer = part.last + math.ceil((SMALL - part.end_value) / part.slope)
+        layer = part.last + math.ceil((SMALL - part.curve[-1]) / part.slope)
         return f"{text}, would reach r = 1e{SMALL:.0f} at layer {layer:,}"
 
     def describe_level(self, part: CurveSegment) -> str:
         if any(one.last <= part.first and is_collapse(one) for one in self.segments):
-            return f"r levels off near {format_power_of_ten(part.end_value)}"
-        if part.end_value <= -COLLAPSED:
-            return f"r stays near {format_power_of_ten(part.end_value)}"
+            return f"r levels off near {format_power_of_ten(part.curve[-1])}"
+        if part.curve[-1] <= -COLLAPSED:
+            return f"r stays near {format_power_of_ten(part.curve[-1])}"
         uneven = " (unevenly)" if stdev(part.rates) >= -STEADY else ""
         if not self.support:
             return f"nearly flat{uneven}"
@@ -358,7 +350,7 @@ class RegimeDescription:
     def add_no_collapse(self, part: CurveSegment, text: str) -> str:
         return (
             text
-            if any(map(is_collapse, self.segments)) or part.end_value <= -COLLAPSED
+            if any(map(is_collapse, self.segments)) or part.curve[-1] <= -COLLAPSED
             else f"{NO_COLLAPSE}: {text}"
         )
 

@@ -223,9 +223,11 @@ def combine_fits(fits: Sequence[LawFit]) -> PiecewiseLaw:
 
 def fit_segment_laws(steps: CurveSteps, start: int, stop: int) -> list[LawFit]:
     """Fit a constant factor, and a power law where the points support one."""
-    found, own = [fit_constant(steps, start, stop)], steps.slice_layers(start, stop)
+    errors = compute_errors_at_one_rate(steps, np.arange(start, stop))
+    constant = LawFit(fit_law_piece(steps, start, stop, None), errors, 1)
+    own = steps.slice_layers(start, stop)
     power = fit_power(own) if is_collapse(own, FEWEST_POINTS) else None
-    return found if power is None else [*found, power]
+    return [constant] if power is None else [constant, power]
 
 
 def is_collapse(steps: CurveSteps, fewest: int) -> bool:
@@ -281,7 +283,7 @@ def is_stable_without_point(fewer: CurveSteps, order: float) -> bool:
         again is not None
         and again.piece.power is not None
         and abs(math.log(again.piece.power / order)) <= math.log(SAME_ORDER)
-        and again.errors < fit_constant(fewer, 0, len(fewer)).errors
+        and again.errors < compute_errors_at_one_rate(fewer, np.arange(len(fewer)))
     )
 
 
@@ -289,12 +291,6 @@ def fit_law_piece(steps: CurveSteps, start: int, stop: int, order: float | None)
     first, last = steps.layers[start], steps.layers[stop]
     rate = float(steps.decades[start:stop].sum()) / (last - first)
     return LawPiece(first, last, rate, order, stop - start + 1)
-
-
-def fit_constant(steps: CurveSteps, start: int, stop: int) -> LawFit:
-    """The same number of decades in every layer."""
-    errors = compute_errors_at_one_rate(steps, np.arange(start, stop))
-    return LawFit(fit_law_piece(steps, start, stop, None), errors, 1)
 
 
 def compute_errors_at_one_rate(steps: CurveSteps, which: NDArray[np.intp]) -> float:

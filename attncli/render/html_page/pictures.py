@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attncli.records import UNCERTAINTY, JsonObject, Report, Row, Scalar, View
-from attncli.render._cells import is_row_in_view, unique_values
+from attncli.render._cells import is_row_in_view
 from attncli.render.html_page.comparison import BOTH, NEW, OLD, build_comparisons, name_curves
 from attncli.render.html_page.fitted_curves import build_fitted_curves
 from attncli.render.plots.boxes import ACROSS, collect_boxes
@@ -104,7 +104,7 @@ def metrics_with_same_axes(report: Report, view: View) -> list[str]:
 def build_panel(report: Report, view: View, metric: str) -> Panel:
     own = replace(view, metrics=(metric,))
     rows = highest_layer_rows(select_rows(report, own), view)
-    several = len(unique_values(row.variant for row in rows)) > 1
+    several = len({row.variant for row in rows}) > 1
     series: dict[str, list[list[Any]]] = {}
     gaps: dict[float, str] = {}
     for row in rows:

@@ -1,8 +1,12 @@
-"""The order of convergence of a curve of log10 r over layers."""
+"""Rates at which a curve of log10 r falls over layers: the order of its convergence, and whether a mean rate differs
+from zero, by Student's t."""
 
 import itertools
 import math
 from collections.abc import Sequence
+from statistics import mean, stdev
+
+from attncli.maths.significance import CONFIDENCE, ConfidenceInterval, student_quantile
 
 STEADY = -0.1
 """Decades a layer: two steps in a row at least this steep make an order; flatter ones are noise."""
@@ -31,3 +35,17 @@ def estimate_late_order(curve: Sequence[float]) -> float | None:
     last = list(itertools.takewhile(lambda p: p is not None, reversed(late)))
     known = [p for p in last if p is not None]
     return math.exp(math.fsum(map(math.log, known)) / len(known)) if len(known) > 1 else None
+
+
+def interval_of_mean(values: Sequence[float]) -> ConfidenceInterval:
+    """The interval that contains the mean with probability `CONFIDENCE`, if the numbers have equal variance."""
+    if len(values) < 2:
+        return ConfidenceInterval(-math.inf, math.inf)
+    half = student_quantile(CONFIDENCE, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return ConfidenceInterval(mean(values) - half, mean(values) + half)
+
+
+def is_clear_of_zero(rates: Sequence[float]) -> bool:
+    """Whether their mean differs clearly from zero, also without any one of them."""
+    fewer = [[*rates[:at], *rates[at + 1 :]] for at in range(len(rates))]
+    return not any(low <= 0.0 <= high for low, high in map(interval_of_mean, (rates, *fewer)))

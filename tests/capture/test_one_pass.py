@@ -188,7 +188,7 @@ def require_equal(case: Case, library: Library | NoLibrary) -> None:
     require_near(ours.best, scores.amax(-1), allowed, "best")
     for name in ("sums", "largest", "squares", "distances", "on_first"):
         require_near(getattr(ours, name), getattr(rows, name), allowed, name)
-    for offset in EVERYTHING.listed:
+    for offset in EVERYTHING.listed_offsets:
         require_near(ours.behind(offset), rows.behind(offset), allowed, f"offset {offset}")
     for ours_sum, theirs_sum in zip(
         ours.sum_received_mass(), rows.sum_received_mass(), strict=True
@@ -560,7 +560,7 @@ def test_fused_calls_equal_float64(spans: str, monkeypatch: pytest.MonkeyPatch) 
     require_near(found.outputs, output, 1e-5, "output")
     for name in SERVED.rows:
         require_near(getattr(ours, name), getattr(rows, name), 1e-5, name)
-    for offset in SERVED.listed:
+    for offset in SERVED.listed_offsets:
         require_near(ours.behind(offset), rows.behind(offset), 1e-5, f"offset {offset}")
 
 

@@ -12,3 +12,6 @@ Kwargs = Mapping[str, Any]
 
 Function = Callable[..., Any]
 """A module's forward, a function of torch, or what is called in place of one."""
+
+Output = Any
+"""What a module's forward or a function of torch returns: a tensor, a tuple of them, a model's own class, nested too."""

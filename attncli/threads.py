@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from threadpoolctl import LibController
 
@@ -57,7 +56,7 @@ HELD = BlasThreadLimit()
 
 
 @lru_cache(maxsize=1)
-def blas_libraries(modules: int) -> list[Any]:
+def blas_libraries(modules: int) -> list[LibController]:
     """Those of this process, torch's aside: looked for again whenever another number of modules has been imported."""
     from threadpoolctl import ThreadpoolController
 

@@ -7,14 +7,13 @@ It replaces the two linear maps of the MLP by identities, so that its activation
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from torch import nn
 
 from attncli.ablation.block_structure import BlockAnatomy
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import unique_blocks
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 from attncli.networks.variants import AblationSwitches
 
 
@@ -54,6 +53,6 @@ def describe_published_variants(
         )
 
 
-def return_input(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+def return_input(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
     """Return the map's input instead of its output."""
     return args[0]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import nn
@@ -28,7 +27,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
     select_tensor_at,
 )
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 
 Done = Callable[[BlockRun, list[torch.Tensor]], None]
 """done(run, output streams), after each block."""
@@ -96,7 +95,7 @@ class BlockTracking:
         self.summands = summands
         self.tracker: Tracker | None = None
 
-    def run_model(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_model(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         """Run one forward: its blocks are counted from the first."""
         self.following.restart()
         with torch.inference_mode(False), torch.no_grad():
@@ -106,7 +105,7 @@ class BlockTracking:
 
     def run_wrapped_block(
         self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
-    ) -> Any:
+    ) -> Output:
         """Run a block once, on an alias of its stream."""
         stack, call = self.following.locate_call(module)
         run = BlockRun(stack.name, call)
@@ -155,7 +154,7 @@ class BlockTracking:
         attach_tag(stream, Tag(run).move_to(point))
         return stream
 
-    def run_norm(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_norm(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         """Run a norm module."""
         tracker, name = self.tracker, self.norms[module]
         if tracker is None or tracker.inside_norm:

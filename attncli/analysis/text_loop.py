@@ -1,8 +1,8 @@
 """The loop over texts that all studies of models have: divided over the processes, if there are several."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from torch import nn
 
@@ -11,6 +11,7 @@ from attncli.models.inputs.model_input import ModelInput
 from attncli.processes.resume_cache import build_result_cache, compute_without_cache
 from attncli.processes.work_sharing import indices_of_rank, share_work
 from attncli.progress import Progress, make_progress_counter
+from attncli.records import Facts
 
 R = TypeVar("R")
 
@@ -19,7 +20,7 @@ def apply_to_texts(
     body: nn.Module,
     texts: Sequence[ModelInput],
     work: Callable[[int, ModelInput], R],
-    identity: Mapping[str, Any],
+    identity: Facts,
     what: str,
     made_of: Sequence[type] | None,
 ) -> list[R]:

@@ -7,12 +7,12 @@ implementation the model is set to.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 
 ASKING = frozenset(
     [
@@ -62,7 +62,7 @@ def function_name(function: Function) -> str:
     return name.partition(".")[0]
 
 
-def iter_tensors(values: Any) -> Iterator[torch.Tensor]:
+def iter_tensors(values: Output) -> Iterator[torch.Tensor]:
     """Iterate over all tensors in arguments or results, in order, inside lists, tuples and mappings of any kind too."""
     waiting = [values]
     while waiting:
@@ -139,7 +139,7 @@ class AttentionTracer(TorchFunctionMode):
 
     def mark_activations(
         self,
-        values: Any,
+        values: Output,
         left: int | None = None,
         lists: frozenset[str] = frozenset(),
         sources: frozenset[int] = frozenset({INPUT}),
@@ -172,7 +172,7 @@ class AttentionTracer(TorchFunctionMode):
 
     def __torch_function__(
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
-    ) -> Any:
+    ) -> Output:
         if func in ASKING:
             return func(*args, **(kwargs or {}))
         with unseen():
@@ -192,7 +192,7 @@ class AttentionTracer(TorchFunctionMode):
         name: str,
         known: list[TensorTrace],
         inputs: list[tuple[torch.Tensor, int]],
-        result: Any,
+        result: Output,
     ) -> None:
         """Pass traces of the inputs on to the result, and to tensors that were written to."""
         passed = merge_traces(known) if known else TensorTrace(self)

@@ -14,7 +14,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     replace_argument,
 )
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import UNIFORM_ROW
 
 
@@ -80,7 +80,7 @@ def describe_properties(
 def replace_tokens_by_first(stacks: tuple[BlockStack, ...]) -> Any:
     """Replace all tokens of every stack's first input by its first token."""
 
-    def equalize_tokens(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def equalize_tokens(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         stream = find_stream_input(args, kwargs)
         if stream is not None and stream.dim() == 3:
             alike = stream[:, :1].expand_as(stream).contiguous()

@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 
 Around = Callable[[Function, nn.Module, Args, Kwargs], Any]
 """Called as around(forward, module, args, kwargs) in place of forward(*args, **kwargs)."""
@@ -79,7 +79,7 @@ def wrap_forward(module: nn.Module, around: Around) -> Function:
     forward = module.forward
 
     @wraps(forward)
-    def call_wrapper(*args: Any, **kwargs: Any) -> Any:
+    def call_wrapper(*args: Any, **kwargs: Any) -> Output:
         return around(forward, module, args, kwargs)
 
     return call_wrapper

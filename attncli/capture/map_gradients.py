@@ -10,6 +10,7 @@ from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_a
 from attncli.capture.strips.attention_interface import find_unpatched_eager
 from attncli.capture.strips.attention_sites import AttentionSite, SiteNamer
 from attncli.errors import InputError
+from attncli.forward_types import Output
 
 
 class DifferentiableMap(NamedTuple):
@@ -39,7 +40,7 @@ def retain_maps_with_gradients(
         mask: Tensor | None,
         *args: Any,
         **how: Any,
-    ) -> Any:
+    ) -> Output:
         output, weights = find_unpatched_eager(module)(
             module, query, key, value, mask, *args, **how
         )

@@ -9,7 +9,7 @@ from torch import nn
 
 from attncli.capture.reruns.float64 import run_in_native_precision
 from attncli.errors import AttnError, InputError, first_line_of_error, is_memory_error
-from attncli.forward_types import Inputs
+from attncli.forward_types import Inputs, Output
 
 FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
 """Exceptions that a model's code may raise on a tensor subclass."""
@@ -20,7 +20,7 @@ def run_model_or_refuse(
     inputs: Inputs,
     wrong: str = "with the sizes of its config",
     advice: str = ": check its config.json",
-) -> Any:
+) -> Output:
     """Run the model unchanged; if its own code fails, refuse config and weights, or what `wrong` names."""
     try:
         return model(**inputs)

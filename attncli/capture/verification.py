@@ -6,7 +6,6 @@ A wrong capture yields plausible numbers, so nothing is reported without these c
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +23,7 @@ from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import ALIVE, Strip
 from attncli.capture.strips.attention_sites import CROSS, NUMBER, AttentionSite, MapShape
 from attncli.errors import AttnError, InputError, NoAttention, NonFiniteNumbers
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import CAPTURED_OUTPUT
 
 STRIPS = 4
@@ -157,7 +156,7 @@ def gather_evidence(model: nn.Module, inputs: Inputs) -> Iterator[CaptureEvidenc
     """Within, one forward on these inputs runs under capture and shows what verification needs."""
     evidence, small = CaptureEvidence(), choose_small_strip_memory(model, inputs)
 
-    def keep(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def keep(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         output = forward(*args, **kwargs)
         evidence.output = output_tensors(output)
         return output
@@ -260,12 +259,12 @@ def max_future_weight(strip: Strip, start: int = 0, stop: int | None = None) -> 
     return float((strip.weights * later).abs().max())
 
 
-def output_tensors(output: Any) -> list[Tensor]:
+def output_tensors(output: Output) -> list[Tensor]:
     """All floating tensors of a model's output, in order, except maps, which only eager attention returns."""
     return [value for value in iter_outputs(output) if value.dtype.is_floating_point]
 
 
-def iter_outputs(output: Any) -> Iterator[Tensor]:
+def iter_outputs(output: Output) -> Iterator[Tensor]:
     if isinstance(output, Tensor):
         yield output
     elif isinstance(output, Mapping):

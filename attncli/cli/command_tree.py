@@ -4,9 +4,13 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attncli.declare.commands import COMMANDS
+
+if TYPE_CHECKING:
+    from typer import Context
+    from typer.core import TyperCommand, TyperGroup
 
 CommandPath = tuple[str, ...]
 """The words that reach a command: `("generate", "network")`."""
@@ -40,7 +44,9 @@ def find_command_at_path(command: Any, path: CommandPath) -> Any:
     return command
 
 
-def iterate_commands(command: Any, path: CommandPath) -> Iterator[tuple[CommandPath, Any]]:
+def iterate_commands(
+    command: "TyperCommand | TyperGroup", path: CommandPath
+) -> Iterator[tuple[CommandPath, Any]]:
     """Every command with the words that reach it."""
     members = getattr(command, "commands", None)
     if members is None:
@@ -85,7 +91,7 @@ def command_path(context: Any) -> CommandPath:
     return words
 
 
-def is_typed_on_command_line(context: Any, name: str) -> bool:
+def is_typed_on_command_line(context: "Context", name: str) -> bool:
     """Whether the parameter was typed on the command line itself."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"

@@ -4,7 +4,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from attncli.cli.command_tree import command_path, parse_command
 from attncli.cli.option_spelling import replace_parameters_by_options
@@ -12,6 +12,9 @@ from attncli.declare.commands import MODEL_COMMANDS
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import AttnError
 from attncli.io.standard_streams import print_to_stderr
+
+if TYPE_CHECKING:
+    from typer import Context
 
 SHARED = (*MODEL_COMMANDS, "sweep")
 """Commands with texts or models to distribute; the first process runs all others alone."""
@@ -56,7 +59,7 @@ def run_distributed(
     exit_process(ended.code)
 
 
-def explain_torchrun_exit(code: int, line: Any) -> str:
+def explain_torchrun_exit(code: int, line: "Context") -> str:
     """Explain the exit code that torchrun hides: it exits with 1 for any failure."""
     message = (
         f"this is exit code {code}; torchrun itself ends with 1, after a traceback that is not ours"
@@ -90,7 +93,7 @@ def run_rank(
     return run(arguments)
 
 
-def can_divide_work(line: Any) -> bool:
+def can_divide_work(line: "Context") -> bool:
     """Whether there are texts or models to share out; a training is one piece of work."""
     return " ".join(command_path(line)) in SHARED
 

@@ -130,7 +130,7 @@ def balance_svd_factors(
 
 
 def iter_modules(
-    pairs: list[tuple[Any, Any]], drawn: Array, target: csr_array, request: FitRequest
+    pairs: list[tuple[Array, Array]], drawn: Array, target: csr_array, request: FitRequest
 ) -> Iterator[FittedModule]:
     """The modules of one draw: every offset, or, with one factoring, the scales between its two conditions."""
     for left, right in pairs:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,11 +11,14 @@ from attncli.errors import NonFiniteNumbers
 from attncli.io.safetensors_headers import TensorOffset
 from attncli.models.files.tensor_reader import Array, TensorReader
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 class InMemoryTensors(TensorReader):
     """`state`: tensors by name, of which only methods are used."""
 
-    def __init__(self, name: str, state: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, state: "Mapping[str, Tensor]") -> None:
         self.folder = Path(name)
         self.state = state
         self.places = {

@@ -15,6 +15,7 @@ from attncli.patterns._checks import (
     make_pattern_from_dense,
     refuse_duplicates,
 )
+from attncli.records import JsonObject
 
 NAME = "matrix"
 
@@ -29,7 +30,7 @@ class UserMatrix(str):
         check_pattern_rows(self, self.weights, causal)
         return self.weights
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """The report's description, which distinguishes different matrices of the same name."""
         digest = hashlib.sha256()
         for part in (self.weights.indptr, self.weights.indices, self.weights.data):

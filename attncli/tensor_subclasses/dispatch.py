@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 Table = dict[Any, Callable[..., Any]]
@@ -44,7 +44,7 @@ class StreamTensor(torch.Tensor):
         types: Sequence[type],
         args: Args = (),
         kwargs: Kwargs | None = None,
-    ) -> Any:
+    ) -> Output:
         if func in cls.rules:
             return cls.rules[func](*args, **(kwargs or {}))
         name = getattr(func, "__name__", str(func))
@@ -56,7 +56,7 @@ class StreamTensor(torch.Tensor):
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
-    ) -> Any:
+    ) -> Output:
         if str(func) in ("aten.detach.default", "aten.alias.default"):
             return args[0]
         raise cls.refusal(str(func))

@@ -17,7 +17,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
     replace_argument,
 )
 from attncli.errors import InputError, first_line_of_error
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tensor_subclasses.residual_split.split_forward import StopAfterLastBlock
 
 
@@ -82,7 +82,9 @@ class GradientInput:
         self.start: Tensor | None = None
         self.end: Tensor | None = None
 
-    def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def wrap_forward(
+        self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         if self.start is None:
             args, kwargs = self.begin(module, args, kwargs)
         output = forward(*args, **kwargs)

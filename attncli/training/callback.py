@@ -18,6 +18,7 @@ from transformers import (
 
 from attncli.declare.option_value_conversion import suggest_unknown_keywords
 from attncli.errors import UsageError
+from attncli.records import JsonObject
 from attncli.training.monitor import PROBE, Monitor, convert_monitor_arguments, validate_request
 from attncli.training.probe_text_runs import Probe
 from attncli.training.stop_rules import ConditionTexts
@@ -55,7 +56,7 @@ class AttnCallback(TrainerCallback):
         )  # the arguments, as long as nothing else has a name here
         validate_request(settings)
         self.folder, self.tokenizer = settings.pop("folder"), tokenizer
-        self.monitor_settings: dict[str, Any] = {**settings, "probe": probe}
+        self.monitor_settings: JsonObject = {**settings, "probe": probe}
         self.trainer: Trainer | None = None
         self.monitor: Monitor | None = None
 

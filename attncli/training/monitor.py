@@ -245,7 +245,7 @@ class Monitor:
         self.close()
 
 
-def convert_monitor_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def convert_monitor_arguments(arguments: Mapping[str, Any]) -> JsonObject:
     """Convert keyword arguments of any library; `metric` is an alias of `metrics`."""
     merged = {**arguments, **({"metrics": arguments["metric"]} if arguments["metric"] else {})}
     if arguments["metric"] and arguments["metrics"]:

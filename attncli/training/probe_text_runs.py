@@ -23,7 +23,7 @@ from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.prepare import HEADS, PreparedModel, Requirement, prepare_model
 from attncli.declare.options import is_whole_number
 from attncli.errors import UsageError, format_count
-from attncli.forward_types import Kwargs
+from attncli.forward_types import Inputs, Kwargs
 from attncli.models.inputs.extra_inputs import find_extra_inputs
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import WORDS, ModelInput, label_tokens_by_ids
@@ -204,7 +204,7 @@ def read_probe_ids(probe: Any) -> list[list[int]]:
 def arguments_to_model_input(model: nn.Module, kwargs: Kwargs) -> ModelInput:
     """Arguments as they are, a batch of one; padding is no text."""
     device = next((each.device for each in model.parameters()), torch.device("cpu"))
-    placed: dict[str, Any] = {name: to_torch(each, device) for name, each in kwargs.items()}
+    placed: Inputs = {name: to_torch(each, device) for name, each in kwargs.items()}
     tensors = {name: each.to(device) for name, each in placed.items() if isinstance(each, Tensor)}
     if not tensors:
         raise UsageError(f"`probe` must be {PROBES}, not {kwargs!r:.80}.")
@@ -213,11 +213,11 @@ def arguments_to_model_input(model: nn.Module, kwargs: Kwargs) -> ModelInput:
         raise UsageError(
             f"`probe` must hold a batch of one, and {several[0]} has {format_count(len(tensors[several[0]]), 'item')}."
         )
-    placed |= tensors
+    placed = {**placed, **tensors}
     if isinstance(model, PreTrainedModel):
         placed = remove_padding(model, placed, "`probe`")
     main = placed.get(WORDS, next(iter(tensors.values())))
-    return ModelInput("probe", "arguments", placed, main.shape[1] if main.dim() > 1 else 1)
+    return ModelInput("probe", "arguments", dict(placed), main.shape[1] if main.dim() > 1 else 1)
 
 
 def identify_trained_model(trained: UnwrappedModel) -> JsonObject:

@@ -11,7 +11,7 @@ from attncli.ablation.norm_modules import is_norm
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack, name_block_modules
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 from attncli.tolerances import UNNAMED_NORM
 
 FACTOR = 4.0
@@ -26,7 +26,7 @@ def refuse_unnamed_norms(model: nn.Module, stacks: tuple[BlockStack, ...]) -> It
 
     def refuse_norm_forward(
         forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
-    ) -> Any:
+    ) -> Output:
         output = forward(*args, **kwargs)
         if len(args) == 1 and not kwargs and is_scale_invariant(forward, args[0], output):
             raise InputError(
@@ -45,7 +45,7 @@ def is_hand_written(module: nn.Module) -> bool:
     return own and not any(module.children()) and not is_norm(module)
 
 
-def is_scale_invariant(forward: Function, value: Any, output: Any) -> bool:
+def is_scale_invariant(forward: Function, value: Any, output: Output) -> bool:
     """Whether a tensor and its multiple give the same result, which is not constant."""
     if not (isinstance(value, torch.Tensor) and isinstance(output, torch.Tensor)):
         return False

@@ -7,10 +7,10 @@ by noise, then some of these by other noise: a block's input must not change as 
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attncli.ablation.model_probes.handwritten_norms import refuse_unnamed_norms
 from attncli.ablation.structure_checks import describe_block
@@ -31,7 +31,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
 )
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 
 Replace = Callable[[int, torch.Tensor], torch.Tensor]
 """replace(order of the call, its output): the output with which the model continues."""
@@ -150,7 +150,7 @@ def refuse_state_between_blocks(stack: str, call: BlockCall) -> NoReturn:
     )
 
 
-def roll_input_positions(inputs: Inputs) -> dict[str, Any]:
+def roll_input_positions(inputs: Inputs) -> dict[str, Tensor]:
     """Shift the inputs: the same shapes and numbers, in other positions."""
     return {
         name: value.roll(1, -1) if isinstance(value, torch.Tensor) and value.ndim else value
@@ -166,7 +166,9 @@ def run_with_replaced_outputs(
     found: BlockInputs = {}
     seconds: dict[str, torch.Tensor | None] = {}
 
-    def run_wrapped_block(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_wrapped_block(
+        forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         stack, call = following.locate_call(module)
         stream = find_stream_input(args, kwargs)
         if stream is None:

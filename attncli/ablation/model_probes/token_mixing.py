@@ -6,7 +6,7 @@ Each block is tested by itself: it returns what it returned before.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
 from attncli.capture.model_structure.token_layout import is_channels_first
 from attncli.capture.other_mixers.token_mixers import noise_like
 from attncli.capture.reruns.fixed_rng import fix_rng
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import TOKEN_MIXING
 
 
@@ -93,7 +93,9 @@ def record_residual_summands(
     return found
 
 
-def perturb_encoder_states(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+def perturb_encoder_states(
+    forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+) -> Output:
     """Give a block other states besides its stream: of another stack, or of the one token that changes."""
     stream = find_stream_input(args, kwargs)
     for tensor in iter_tensors((args, kwargs)):

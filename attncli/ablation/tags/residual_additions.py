@@ -7,8 +7,6 @@ both branches to one stream: they merge them first (GPT-NeoX, GPT-J, Phi, Falcon
 it read the stream from before (Cohere).
 """
 
-from typing import Any
-
 import torch
 
 from attncli.ablation.tags.ablation_policy import Keep, KeepPolicy
@@ -25,12 +23,12 @@ from attncli.ablation.tags.tags import (
     attach_tag,
     derive_tag,
 )
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 
 
 def evaluate_residual_addition(
     run: BlockRun, parts: KeepPolicy, func: Function, args: Args, kwargs: Kwargs
-) -> Any:
+) -> Output:
     """The sum that an addition returns, or the part that is kept of it."""
     terms = find_operands(args, kwargs)
     if terms is None or not all(isinstance(side, torch.Tensor) for side in terms[:2]):
@@ -104,7 +102,7 @@ def add_constant_to_stream(
     func: Function,
     args: Args,
     kwargs: Kwargs,
-) -> Any:
+) -> Output:
     """Add a number: `0 + x`, with which Python's sum begins, is still x; other numbers change it."""
     result = run_tagged(run, func, args, kwargs)
     if terms is not None:

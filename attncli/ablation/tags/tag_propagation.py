@@ -1,7 +1,5 @@
 """Propagate tags from a function's arguments to its results."""
 
-from typing import Any
-
 import torch
 
 from attncli.ablation.tags.binary_operands import SCALE, find_operands, is_number, is_per_feature
@@ -18,7 +16,7 @@ from attncli.capture.attention_calls import (
     read_tensor_version,
     unseen,
 )
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 from attncli.tolerances import UNCHANGED_NUMBERS
 
 PIECES = frozenset(
@@ -45,7 +43,7 @@ SHAPED = frozenset({"expand_as", "reshape_as", "to", "type_as", "view_as"})
 """Functions that take only the shape or dtype from their second tensor."""
 
 
-def run_tagged(run: BlockRun, func: Function, args: Args, kwargs: Kwargs) -> Any:
+def run_tagged(run: BlockRun, func: Function, args: Args, kwargs: Kwargs) -> Output:
     """Run the function and tag what it returns and what it changes in place."""
     name = function_name(func)
     with unseen():
@@ -78,7 +76,7 @@ def run_tagged(run: BlockRun, func: Function, args: Args, kwargs: Kwargs) -> Any
     return result
 
 
-def has_changed_no_number(name: str, result: Any, arguments: torch.Tensor) -> bool:
+def has_changed_no_number(name: str, result: Output, arguments: torch.Tensor) -> bool:
     """Whether a clamp or a mask has left every number unchanged."""
     if (name not in LIMITS and name not in SCALE) or not isinstance(result, torch.Tensor):
         return False
@@ -154,7 +152,7 @@ def is_learned_gain(run: BlockRun, args: Args, kwargs: Kwargs) -> bool:
     return is_stream(run, stream) and is_per_feature(gain, stream)
 
 
-def is_stream(run: BlockRun, value: Any) -> bool:
+def is_stream(run: BlockRun, value: Output) -> bool:
     return isinstance(value, torch.Tensor) and run.tag_tensor(value) is not None
 
 

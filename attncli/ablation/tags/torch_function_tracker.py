@@ -1,7 +1,6 @@
 """The torch-function mode that tracks one run of a block."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -15,7 +14,7 @@ from attncli.ablation.tags.residual_additions import evaluate_residual_addition
 from attncli.ablation.tags.tag_propagation import run_tagged
 from attncli.ablation.tags.tags import Key, Tag, UntouchedResult, attach_tag, derive_tag
 from attncli.capture.attention_calls import ASKING, function_name, iter_tensors
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 
 SILENT = ASKING | {torch.Tensor.__bool__, torch.Tensor.item}
 """Functions that read something from a tensor that is no tensor."""
@@ -33,7 +32,7 @@ class Tracker(TorchFunctionMode):
 
     def __torch_function__(
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
-    ) -> Any:
+    ) -> Output:
         kwargs = kwargs or {}
         if self.inside_norm or func in SILENT:
             return func(*args, **kwargs)
@@ -70,7 +69,7 @@ class Tracker(TorchFunctionMode):
         norm: Function,
         args: Args,
         kwargs: Kwargs,
-    ) -> Any:
+    ) -> Output:
         """A norm's result, or its input where norms are ablated."""
         tag = self.run.tag_tensor(arguments) or Tag(self.run)
         self.inside_norm = True

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attncli.errors import UsageError
 from attncli.options.model import CheckpointOptions, InputOptions
 from attncli.options.patterns import DEFAULT_LENGTH, PatternOptions
+from attncli.records import Facts, JsonObject
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -22,7 +23,7 @@ class ChosenPatterns:
     options: PatternOptions
     maps: "Mapping[str, csr_array]" = field(default_factory=dict)
     """Of the patterns that are heads of models, by their words."""
-    models: Mapping[str, Any] = field(default_factory=dict)
+    models: Facts = field(default_factory=dict)
     """Those models' identities and inputs, for the report."""
     warnings: tuple[str, ...] = ()
 
@@ -83,7 +84,7 @@ def choose_patterns(
         if head is not None
     ]
     maps: dict[str, csr_array] = {}
-    models: dict[str, Any] = {}
+    models: JsonObject = {}
     warnings: list[str] = []
     for model in dict.fromkeys(head.model for head in heads):
         own = [head for head in heads if head.model == model]

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from attncli.analysis.states.collapse_bound_rows import THEOREM_METRICS, evaluate_theorem_on_network
 from attncli.analysis.states.findings import (
@@ -35,7 +34,7 @@ from attncli.networks.variants import (
 )
 from attncli.networks.weights import Network
 from attncli.progress import Progress, ignore_progress, make_progress_counter
-from attncli.records import NOT_APPLICABLE, Definition, Report, Row, Scalar, View
+from attncli.records import NOT_APPLICABLE, Definition, Facts, JsonObject, Report, Row, Scalar, View
 
 OWN_METRICS: Mapping[str, Definition] = {
     "order": ORDER,
@@ -61,7 +60,7 @@ def measure_network_collapse(
     networks: Sequence[Network],
     variants: Mapping[str, AblationSwitches],
     metrics: Sequence[str],
-    source: Mapping[str, Any],
+    source: Facts,
     progress: Progress = ignore_progress,
     over: int = 1,
     theorem: bool = False,
@@ -118,8 +117,8 @@ def metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
 
 
 def describe_source(
-    source: Mapping[str, Any], spec: NetworkSpec, variants: Mapping[str, AblationSwitches]
-) -> dict[str, Any]:
+    source: Facts, spec: NetworkSpec, variants: Mapping[str, AblationSwitches]
+) -> JsonObject:
     """Everything that defines the run: the network's kinds, and the parts of each variant."""
     network = asdict(spec) | {"key_width": spec.d, "mlp_width": spec.mlp_hidden_size}
     return {
@@ -149,7 +148,7 @@ def build_bound_rows(
 ) -> Iterator[Row]:
     """The start, the radius, and the bound at every state."""
     starts = [trajectory.values[RESIDUAL_NORM][0] for trajectory in trajectories]
-    at: dict[str, Any] = {"keys": keys, "variant": variant}
+    at: JsonObject = {"keys": keys, "variant": variant}
     yield summarize_values(
         "residual_start", "norm", [power_of_ten_or_inf(start) for start in starts], BEYOND, **at
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 from attncli.analysis.states.network_collapse import build_rows, metric_definitions, run_networks
 from attncli.analysis.states.network_variant_runs import refuse_work_of_many_days
@@ -66,7 +65,7 @@ def sweep_sizes(
 
 
 def spec_at_point(spec: NetworkSpec, parameter: str, point: float) -> NetworkSpec:
-    change: dict[str, Any] = {parameter.replace("-", "_"): point}
+    change: JsonObject = {parameter.replace("-", "_"): point}
     return replace(spec, **change)
 
 

@@ -16,7 +16,7 @@ from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.strips.attention_interface import to_float32
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 
 BASES = {"torch", "builtins"}
 """Packages whose classes contain no scans of a model's own."""
@@ -79,7 +79,7 @@ class KernelCall:
         found = self.run_call(key, instead)
         return next(value for value in iter_tensors(found) if value.is_floating_point())
 
-    def run_call(self, key: Key, instead: Tensor) -> Any:
+    def run_call(self, key: Key, instead: Tensor) -> Output:
         """Run the call; return its whole result."""
         arguments = self.with_arguments(lambda place, value: instead if place == key else value)
         return self.function(*arguments.args, **arguments.kwargs)
@@ -98,7 +98,7 @@ class CallRecorder:
 
     def run_wrapped_mixer(
         self, forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs
-    ) -> Any:
+    ) -> Output:
         self.current.append(mixer)
         self.counts = Counter({k: n for k, n in self.counts.items() if k[0] != id(mixer)})
         try:
@@ -113,7 +113,7 @@ class CallRecorder:
         args: Args,
         kwargs: Kwargs,
         is_method: bool = False,
-    ) -> Any:
+    ) -> Output:
         found = function(*args, **kwargs)
         if self.current and not self.silent:
             mixer = self.current[-1]
@@ -136,7 +136,7 @@ def record_kernel_calls(
     calls = CallRecorder(take)
     names = {part: path for mixer in mixers for path, part in iter_submodules(mixer)}
 
-    def run_wrapped_part(forward: Function, part: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_wrapped_part(forward: Function, part: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         return calls.record_call(names[part], forward, args, kwargs)
 
     with ExitStack() as stack:
@@ -159,7 +159,7 @@ def replace_function(place: dict[str, Any], name: str, calls: CallRecorder) -> I
     own = place[name]
 
     @wraps(own)
-    def record_call(*args: Any, **kwargs: Any) -> Any:
+    def record_call(*args: Any, **kwargs: Any) -> Output:
         return calls.record_call(name, own, args, kwargs)
 
     place[name] = record_call
@@ -175,7 +175,7 @@ def replace_method(part: nn.Module, name: str, path: str, calls: CallRecorder) -
     own = getattr(part, name)
 
     @wraps(own)
-    def record_call(*args: Any, **kwargs: Any) -> Any:
+    def record_call(*args: Any, **kwargs: Any) -> Output:
         return calls.record_call(path, own, args, kwargs, is_method=True)
 
     vars(part)[name] = record_call

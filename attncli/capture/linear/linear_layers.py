@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from itertools import product
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +36,7 @@ from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.strips.attention_interface import Strip, observe_in_rounds, rows_per_strip
 from attncli.capture.strips.attention_sites import LINEAR, AttentionSite
 from attncli.errors import InputError, NonFiniteNumbers
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import LINEAR_MAP
 
 WHOLE = 4
@@ -211,7 +211,7 @@ def capture_linear_attention(
 
     stepped = {modules[layer.site.name]: layer.step for layer in layers if layer.step is not None}
 
-    def capture_mixer(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def capture_mixer(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         seen, step = RecordedSteps(forward, args, kwargs, find_forward_code(mixer)), stepped[mixer]
         with StepRecorder(seen, (step.value_place, step.output_place)):
             found = forward(*args, **kwargs)

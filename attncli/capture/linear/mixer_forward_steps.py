@@ -23,7 +23,7 @@ from attncli.capture.linear.kernel_calls import KernelCall
 from attncli.capture.linear.linear_maps import is_weighing_values
 from attncli.capture.linear.value_arguments import ValueArgument, find_value_argument
 from attncli.capture.strips.attention_interface import to_float32
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 
 ASSIGNED = re.compile(r"\s*(\w+)\s*=[^=]")
 
@@ -118,7 +118,7 @@ class StepRecorder(CodeTracer):
 
     def __torch_function__(
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
-    ) -> Any:
+    ) -> Output:
         found = func(*args, **(kwargs or {}))
         place = self.place()
         if place is not None and (self.places is None or place in self.places):
@@ -135,7 +135,7 @@ class StepReplayer(CodeTracer):
 
     def __torch_function__(
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
-    ) -> Any:
+    ) -> Output:
         found = func(*args, **(kwargs or {}))
         place = self.place()
         if place == self.step.value_place:
@@ -156,7 +156,7 @@ def record_mixer_runs(
     """Run each of these mixers once, recorded."""
     runs: dict[nn.Module, RecordedSteps] = {}
 
-    def record_steps(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def record_steps(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         seen = runs[mixer] = RecordedSteps(forward, args, kwargs, find_forward_code(mixer))
         with StepRecorder(seen):
             return forward(*args, **kwargs)

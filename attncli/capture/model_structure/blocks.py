@@ -25,7 +25,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
 from attncli.capture.model_structure.stack_names import unique_names
 from attncli.capture.model_structure.token_layout import batch_size, to_token_layout
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 
 Observe = Callable[[str, int, torch.Tensor], None]
 """observe(stack name, state, hidden [batch, token, feature]): state 0 is the first block's input, l + 1 block l's output."""
@@ -339,7 +339,9 @@ def observe_states(
     following = BlockFollower(stacks)
     batch = 1
 
-    def run_wrapped_block(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_wrapped_block(
+        forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         stack, call = following.locate_call(module)
         if call.layer == 0:
             hand_over(stack, 0, find_stream_input(args, kwargs), module)

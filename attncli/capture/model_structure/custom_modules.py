@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attncli.capture.model_structure.probe_forward import ModuleCall, ProbeResult, probe_forward
-from attncli.forward_types import Inputs
+from attncli.forward_types import Inputs, Output
 
 
 class ForeignModule(nn.Module):
@@ -27,7 +27,7 @@ class ForeignModule(nn.Module):
         """Keep which parts attended in a recorded forward."""
         self.attending = frozenset(map(find_attention_module, seen.attention))
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Output:
         return self.model(*args, **kwargs)
 
     @property

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -15,7 +15,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     find_stream_output,
 )
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 
 LISTS = (nn.ModuleList, nn.Sequential)
 
@@ -105,7 +105,7 @@ class ForwardProber:
         module: nn.Module,
         args: Args,
         kwargs: Kwargs,
-    ) -> Any:
+    ) -> Output:
         """Wrap one call of any module."""
         self.result.ran.add(module)
         container = self.containers.get(module)

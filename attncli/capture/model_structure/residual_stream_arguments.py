@@ -5,12 +5,11 @@ A two-stream block (XLNet's, with a query stream and a content stream) takes and
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
 
 import torch
 
 from attncli.capture.attention_calls import iter_tensors
-from attncli.forward_types import Args, Kwargs
+from attncli.forward_types import Args, Kwargs, Output
 
 
 def find_stream_input(args: Args, kwargs: Kwargs) -> torch.Tensor | None:
@@ -42,7 +41,7 @@ def replace_argument(
     )
 
 
-def find_stream_output(output: Any) -> torch.Tensor | None:
+def find_stream_output(output: Output) -> torch.Tensor | None:
     """The tensor that a block returns as its residual stream: its whole output, or the first tensor of it."""
     if isinstance(output, Mapping):
         output = tuple(output.values())
@@ -51,7 +50,7 @@ def find_stream_output(output: Any) -> torch.Tensor | None:
     return output if is_stream(output) else None
 
 
-def replace_output(output: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
+def replace_output(output: Output, old: torch.Tensor, new: torch.Tensor) -> Output:
     """Replace one tensor in a block's output."""
     if isinstance(output, Mapping):
         changed = {name: replace_output(value, old, new) for name, value in output.items()}

@@ -5,7 +5,7 @@ streams; what these very streams are multiplied by next, [batch, token, stream, 
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.residual_stream_arguments import find_stream_input
 from attncli.capture.other_mixers.uncapturable_attention import UncapturableAttention
 from attncli.capture.strips.post_softmax_mixing import PRODUCTS
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 
 
 class StreamMixing(NamedTuple):
@@ -56,7 +56,9 @@ class StreamMixingProducts(TorchFunctionMode):
         self.streams: Tensor | None = None
         """The input of the latest module, until it is multiplied."""
 
-    def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def wrap_forward(
+        self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         output = forward(*args, **kwargs)
         stream = find_stream_input(args, kwargs)
         if stream is not None and stream.ndim == 4:
@@ -66,7 +68,7 @@ class StreamMixingProducts(TorchFunctionMode):
 
     def __torch_function__(
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
-    ) -> Any:
+    ) -> Output:
         if func in PRODUCTS and self.streams is not None and is_stream_mixing(args, self.streams):
             matrix = args[0].detach().double().cpu().flatten(0, 1)
             self.mixings[-1] = self.mixings[-1]._replace(matrix=matrix)
@@ -98,7 +100,9 @@ class BlockStreamMixing(TorchFunctionMode):
         """The blocks that do."""
         self.block: nn.Module | None = None
 
-    def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def wrap_forward(
+        self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         self.mixing_input, self.block = find_stream_input(args, kwargs), module
         try:
             return forward(*args, **kwargs)
@@ -107,7 +111,7 @@ class BlockStreamMixing(TorchFunctionMode):
 
     def __torch_function__(
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
-    ) -> Any:
+    ) -> Output:
         streams = self.mixing_input
         if (
             func in PRODUCTS

@@ -23,7 +23,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
 )
 from attncli.capture.strips.attention_sites import AttentionSite, MapShape
 from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import TOKEN_MIXING
 
 WORD = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+(?:\d+[dD]?(?![a-z]))?")
@@ -129,7 +129,7 @@ def record_module_inputs(
     """Record the inputs of these modules in a forward of the model."""
     inputs_by_module: dict[nn.Module, ModuleInputs] = {}
 
-    def record_inputs(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def record_inputs(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         inputs_by_module[module] = ModuleInputs(args, kwargs)
         return forward(*args, **kwargs)
 

@@ -11,13 +11,12 @@ is float64.
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 
 SHORTER = frozenset({torch.float32, torch.float16, torch.bfloat16})
 CASTS = frozenset({torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16})
@@ -46,7 +45,7 @@ class Float64Mode(TorchFunctionMode):
 
     def __torch_function__(
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
-    ) -> Any:
+    ) -> Output:
         kwargs = kwargs or {}
         if func in CASTS:
             func = torch.Tensor.double
@@ -56,6 +55,6 @@ class Float64Mode(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def to_float64(value: Any) -> Any:
+def to_float64(value: Output) -> Output:
     """float64 instead of a shorter float dtype; everything else unchanged."""
     return torch.float64 if type(value) is torch.dtype and value in SHORTER else value

@@ -33,7 +33,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     replace_argument,
 )
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 
 MOVING = frozenset(
     {
@@ -60,7 +60,7 @@ class RoundingPerturbation(TorchFunctionMode):
 
     def __torch_function__(
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
-    ) -> Any:
+    ) -> Output:
         result = func(*args, **(kwargs or {}))
         if func in ASKING:
             return result
@@ -75,7 +75,7 @@ class RoundingPerturbation(TorchFunctionMode):
             return tuple(self.perturb_result(name, part, (args, kwargs)) for part in result)
         return self.perturb_result(name, result, (args, kwargs))
 
-    def perturb_result(self, name: str, result: Any, value: Any) -> Any:
+    def perturb_result(self, name: str, result: Output, value: Any) -> Output:
         """Perturb what a function returns, if it computed it."""
         with unseen():
             if type(result) is not Tensor or not result.is_floating_point() or is_mask_like(result):
@@ -103,7 +103,7 @@ def is_of_whole_numbers(numbers: Tensor) -> bool:
     return version is not None and bool(version == read_tensor_version(numbers))
 
 
-def mark_whole_numbers(result: Any) -> None:
+def mark_whole_numbers(result: Output) -> None:
     for part in iter_tensors(result):
         if part.is_floating_point():
             setattr(part, COUNTED, read_tensor_version(part))
@@ -127,7 +127,7 @@ def perturb_rounding(stacks: tuple[BlockStack, ...]) -> Iterator[None]:
     """Within, every block computes with perturbed last bits; enter it last, so that observers see perturbed results."""
     disturbance = RoundingPerturbation()
 
-    def perturb_forward(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def perturb_forward(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         stream = find_stream_input(args, kwargs)
         if stream is not None:
             args, kwargs = replace_argument(args, kwargs, stream, disturbance.of(stream))

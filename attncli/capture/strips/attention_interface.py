@@ -8,7 +8,7 @@ costs no more than its width.
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from attncli.capture.strips.masks import RowwiseMask, visible_keys, visible_span
 from attncli.capture.strips.softmax_inputs import LastSoftmax
 from attncli.errors import InputError
-from attncli.forward_types import Kwargs
+from attncli.forward_types import Kwargs, Output
 
 if TYPE_CHECKING:
     from attncli.capture.strips.map_statistics import MapStatistics
@@ -232,13 +232,13 @@ class EagerCall(NamedTuple):
         rows: Tensor = self.cut_rows(self.mask, start, stop)
         return rows
 
-    def cut_rows(self, value: Any, start: int, stop: int) -> Any:
+    def cut_rows(self, value: Output, start: int, stop: int) -> Output:
         """Cut the rows of anything that has one row per query, such as a position bias [1, head, query, key]."""
         rowwise = isinstance(value, Tensor) and value.dim() == 4 and value.shape[2] == self.queries
         return value[:, :, start:stop] if rowwise and self.queries > 1 else value
 
 
-def to_float32(value: Any) -> Any:
+def to_float32(value: Output) -> Output:
     """Half-precision tensors as float32: maps of bfloat16 have rows that are off by 2e-3."""
     half = isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16)
     return value.float() if half else value

@@ -7,7 +7,6 @@ input of a linear layer.
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +19,7 @@ from attncli.capture.strips.attention_interface import Strip
 from attncli.capture.strips.attention_sites import AttentionSite
 from attncli.capture.strips.output_projections import OutputProjections, split_weights_by_head
 from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 
 SIGMOIDS = {
     torch.sigmoid,
@@ -87,7 +86,7 @@ class SigmoidTracker(TorchFunctionMode):
         types: Sequence[type],
         args: Args = (),
         kwargs: Kwargs | None = None,
-    ) -> Any:
+    ) -> Output:
         result = func(*args, **(kwargs or {}))
         if func in SIGMOIDS:
             self.sigmoids.append(result)

@@ -5,14 +5,14 @@ again, and is multiplied by something that the pass has made; an output of atten
 """
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attncli.capture.attention_calls import UNCHANGED, function_name, iter_tensors
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function
+from attncli.forward_types import Args, Function, Output
 
 MARK = "_attncli_product"
 """Attribute of products of a map that still have axes of queries and keys."""
@@ -39,7 +39,7 @@ class MixedMapTracker:
             setattr(result, MARK, Product(module, keys))
             self.there = True
 
-    def follow_function(self, func: Function, args: Args, result: Any) -> None:
+    def follow_function(self, func: Function, args: Args, result: Output) -> None:
         """Follow views and copies; refuse a product with anything but a weight of the model."""
         tensors = list(iter_tensors(args))
         product: Product | None = next(

@@ -30,7 +30,7 @@ from attncli.capture.strips.attention_sites import ATTENDS
 from attncli.capture.strips.post_softmax_mixing import PRODUCTS, MixedMapTracker
 from attncli.capture.strips.softmax_inputs import SOFTMAX
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 
 MASKING = {torch.masked_fill, Tensor.masked_fill}
 
@@ -127,7 +127,7 @@ class SoftmaxCapture(TorchFunctionMode):
         types: Sequence[type],
         args: Args = (),
         kwargs: Kwargs | None = None,
-    ) -> Any:
+    ) -> Output:
         kwargs = kwargs or {}
         if self.silent or not self.running:
             return func(*args, **kwargs)
@@ -170,7 +170,7 @@ class SoftmaxCapture(TorchFunctionMode):
         setattr(tensor, MARK, number)
         self.pending[number].references.append(ref(tensor))
 
-    def follow_function(self, func: Function, args: Args, kwargs: Kwargs, result: Any) -> None:
+    def follow_function(self, func: Function, args: Args, kwargs: Kwargs, result: Output) -> None:
         """Follow pending maps: views and copies keep the mark, a product with values claims the map.
 
         A map that is scaled or mixed before it weighs values is no longer the one that was seen, so it is lost here; one
@@ -211,7 +211,7 @@ class SoftmaxCapture(TorchFunctionMode):
         """Emit a map in one piece, as often as the observer requests it."""
         observe_in_rounds(lambda _: [strip], self.emit_strip)
 
-    def run_multi_head_attention(self, func: Function, args: Args, kwargs: Kwargs) -> Any:
+    def run_multi_head_attention(self, func: Function, args: Args, kwargs: Kwargs) -> Output:
         """Run torch's own multi-head module: it merges its masks, and calls sdpa where no weights are requested."""
 
         def in_strips(*inner: Any, **named: Any) -> Tensor:
@@ -244,7 +244,7 @@ def is_referenced(pending: PendingMap) -> bool:
     return any(tensor() is not None for tensor in pending.references)
 
 
-def is_masking(func: Function, args: Args, result: Any) -> bool:
+def is_masking(func: Function, args: Args, result: Output) -> bool:
     """Whether a function returns its first argument with some entries set to zero."""
     is_applied = len(args) == 3 and isinstance(args[1], Tensor) and isinstance(result, Tensor)
     return is_applied and func in MASKING and bool(args[2] == 0)

@@ -1,7 +1,6 @@
 """The input of a softmax along with its output: an entropy from both needs no logarithm of every weight."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +8,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from attncli.capture.attention_calls import read_tensor_version
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 
 SOFTMAX = {torch.softmax, Tensor.softmax, F.softmax}
 SUBTRACTIONS = {torch.sub, Tensor.sub, Tensor.__sub__}
@@ -33,7 +32,7 @@ class LastSoftmax(TorchFunctionMode):
         types: Sequence[type],
         args: Args = (),
         kwargs: Kwargs | None = None,
-    ) -> Any:
+    ) -> Output:
         result = func(*args, **(kwargs or {}))
         if func in SOFTMAX:
             scores = self.undo_shift(args[0])

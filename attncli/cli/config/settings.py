@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer import Context
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from attncli.cli.command_tree import (
     PARSER_WORDS,
@@ -32,6 +34,7 @@ from attncli.declare.source_kinds import find_run_source
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.io.tensor_file_endings import TENSORS
+from attncli.records import Facts
 
 if TYPE_CHECKING:
     from attncli.cli.config.config_file import ConfigFile
@@ -50,7 +53,7 @@ class OptionSetting:
     """One value for one option of one command."""
 
     command: CommandPath
-    option: Any
+    option: TyperOption
     value: Any
     where: str
     of_any_model: bool = False
@@ -134,7 +137,7 @@ def format_argument(setting: OptionSetting) -> Any:
     return [str(each) for each in value] if isinstance(value, list) else str(value)
 
 
-def read_model_settings(file: "ConfigFile", root: Any) -> Iterator[OptionSetting]:
+def read_model_settings(file: "ConfigFile", root: TyperGroup) -> Iterator[OptionSetting]:
     """Read the table [model]: each key is for every command that has it."""
     table = require_table(file, file.values[MODEL], (MODEL,))
     takers = dict(iterate_model_options(root))
@@ -149,7 +152,7 @@ def read_model_settings(file: "ConfigFile", root: Any) -> Iterator[OptionSetting
                     yield OptionSetting(path, option, wrap_single_value(option, value), where, True)
 
 
-def iterate_model_options(root: Any) -> Iterator[tuple[CommandPath, list[Any]]]:
+def iterate_model_options(root: TyperGroup) -> Iterator[tuple[CommandPath, list[Any]]]:
     """The commands that run a model, each with its options that [model] may set."""
     for path in command_paths():
         command = find_command_at_path(root, path)
@@ -163,7 +166,7 @@ def iterate_model_options(root: Any) -> Iterator[tuple[CommandPath, list[Any]]]:
             yield path, fed
 
 
-def require_table(file: "ConfigFile", table: Any, path: CommandPath) -> Mapping[str, Any]:
+def require_table(file: "ConfigFile", table: Any, path: CommandPath) -> Facts:
     if not isinstance(table, Mapping):
         raise UsageError(
             f"{file.locate_key(*path)}: '{'.'.join(path)}' must be a table of options."
@@ -172,7 +175,7 @@ def require_table(file: "ConfigFile", table: Any, path: CommandPath) -> Mapping[
 
 
 def read_file_settings(
-    file: "ConfigFile", table: Any, command: Any, path: CommandPath
+    file: "ConfigFile", table: Any, command: TyperCommand | TyperGroup, path: CommandPath
 ) -> Iterator[OptionSetting]:
     """Read the tables of a file, one per command; unknown tables are refused with their line."""
     members = getattr(command, "commands", None)
@@ -214,12 +217,14 @@ def locate_error(where: str, error: UsageError) -> UsageError:
     return UsageError(f"{where}: {error}")
 
 
-def wrap_single_value(option: Any, value: Any) -> Any:
+def wrap_single_value(option: TyperOption, value: Any) -> Any:
     """Wrap a single value in a list where the option takes several."""
     return [value] if option.multiple and not isinstance(value, list) else value
 
 
-def read_environment_settings(environment: Mapping[str, str], root: Any) -> Iterator[OptionSetting]:
+def read_environment_settings(
+    environment: Mapping[str, str], root: TyperGroup
+) -> Iterator[OptionSetting]:
     """Variables of commands; one that begins like a command and names no option of it is a misprint."""
     for variable in sorted(name for name in environment if name.startswith(PREFIX)):
         for path in command_paths():
@@ -273,7 +278,7 @@ def list_set_options(context: Any) -> Iterator[SetOption]:
         yield SetOption("format", format_endings().get(ending.lower(), "table"))
 
 
-def find_setting(context: Any, name: str) -> OptionSetting | None:
+def find_setting(context: Context, name: str) -> OptionSetting | None:
     """The setting that an option's value comes from, if any."""
     source = context.get_parameter_source(name)
     if source is None or source.name != "DEFAULT_MAP":

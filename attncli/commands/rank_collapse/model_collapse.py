@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 from attncli.ablation.albert_mlp_activation import describe_published_variants
 from attncli.analysis.prepare import PreparedModel
@@ -47,7 +46,17 @@ from attncli.models.loading.loaded_model import LoadedModel
 from attncli.networks.variants import AblationSwitches
 from attncli.processes.work_sharing import indices_of_rank
 from attncli.progress import Progress, ignore_progress, make_progress_counter
-from attncli.records import ARITHMETIC, UNCERTAINTY, Finding, Report, Row, Scalar, View
+from attncli.records import (
+    ARITHMETIC,
+    UNCERTAINTY,
+    Facts,
+    Finding,
+    JsonObject,
+    Report,
+    Row,
+    Scalar,
+    View,
+)
 
 
 def measure_model_collapse(
@@ -102,7 +111,7 @@ def measure_model_collapse(
 
 def run_variants_on_texts(
     subjects: Mapping[str, CollapseModel],
-    identity: Mapping[str, Any],
+    identity: Facts,
     texts: Sequence[ModelInput],
     variants: Mapping[str, AblationSwitches],
     metrics: Sequence[str],
@@ -228,7 +237,7 @@ def describe_source(
     subjects: Mapping[str, CollapseModel],
     variants: Mapping[str, AblationSwitches],
     arithmetics: Mapping[str, str],
-) -> dict[str, Any]:
+) -> JsonObject:
     """The model's identity, the parts of each variant, and how residuals were computed."""
     ways = dict.fromkeys(arithmetics.values())
     return {

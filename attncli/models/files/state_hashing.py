@@ -1,9 +1,9 @@
 """Hash tensors in memory as if they were in a file."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from attncli.errors import InputError, add_article
 from attncli.models.files.hashing import CHUNK, WeightBytes, hash_weights
@@ -31,7 +31,7 @@ def name_stored_dtype(tensor: torch.Tensor) -> str:
     return STORED_AS.get(tensor.dtype, str(tensor.dtype))
 
 
-def hash_state_dict(where: str, state: Mapping[str, Any]) -> str:
+def hash_state_dict(where: str, state: Mapping[str, Tensor]) -> str:
     """Hash tensors in memory as if they were in a file; modules' extra state does not enter."""
     tensors = {name: value for name, value in state.items() if not name.endswith(EXTRA)}
     for name, value in tensors.items():

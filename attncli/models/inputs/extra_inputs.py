@@ -3,7 +3,6 @@
 import inspect
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,7 +42,7 @@ class ExtraInputs:
     def other_names(self) -> tuple[str, ...]:
         return tuple(name for name in self.every if name not in OF_WORDS)
 
-    def make_inputs(self, body: PreTrainedModel, tokens: int, seed: int) -> dict[str, Any]:
+    def make_inputs(self, body: PreTrainedModel, tokens: int, seed: int) -> dict[str, Tensor]:
         """Make the other inputs for a text of this many tokens."""
         if not self.other_names:
             return {}

@@ -18,7 +18,7 @@ Shapes = tuple[tuple[object, ...], ...]
 """What inputs of one batch have in common."""
 
 
-def cast_inputs(inputs: Inputs, dtype: torch.dtype) -> dict[str, Any]:
+def cast_inputs(inputs: Inputs, dtype: torch.dtype) -> dict[str, Tensor]:
     """Cast floating tensors to the model's dtype, which may differ from the user's, and copy inference tensors."""
 
     def cast_value(value: Any) -> Any:

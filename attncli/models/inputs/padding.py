@@ -32,7 +32,7 @@ IMAGES = "pixel_values"
 """Images have axes of their own, which may be as long as the text."""
 
 
-def remove_padding(model: PreTrainedModel, provided: Inputs, text: str) -> dict[str, Any]:
+def remove_padding(model: PreTrainedModel, provided: Inputs, text: str) -> Inputs:
     """Cut a batch of one to what its masks leave."""
     found = dict(provided)
     for mask, inputs in PADDING.items():

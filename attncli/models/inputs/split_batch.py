@@ -20,7 +20,7 @@ NEVER_BY_TEXT = ("cache_position",)
 ADVICE = "give a list with a batch of one for each text"
 
 
-def split_batch(model: PreTrainedModel, inputs: Inputs) -> Iterator[dict[str, Any]]:
+def split_batch(model: PreTrainedModel, inputs: Inputs) -> Iterator[Inputs]:
     """Split one set of arguments into its texts, in order."""
     inputs = add_batch_axis(inputs)
     count = count_texts(model, inputs)

@@ -33,7 +33,7 @@ class StopAtFirstMap(Exception):
         self.strip = strip
 
 
-def iter_forward_arguments(model: nn.Module, value: Any) -> Iterator[dict[str, Any]]:
+def iter_forward_arguments(model: nn.Module, value: Any) -> Iterator[Inputs]:
     """Iterate over the arguments for every text, in order; batches of transformers' models are split."""
     texts = value if isinstance(value, list) and not is_id_list(value) else [value]
     if not texts:
@@ -80,7 +80,7 @@ def to_torch(value: Any, device: torch.device) -> Any:
     return value
 
 
-def bind_arguments(module: nn.Module, text: Any, called: str = "inputs") -> dict[str, Any]:
+def bind_arguments(module: nn.Module, text: Any, called: str = "inputs") -> Inputs:
     """Bind positional arguments to the forward's names; `called`: the parameter that names the inputs."""
     args = text if isinstance(text, tuple) else () if isinstance(text, Mapping) else (text,)
     named = dict(text) if isinstance(text, Mapping) else {}

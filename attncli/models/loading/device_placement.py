@@ -1,18 +1,17 @@
 """Models on several devices: spread by accelerate, or split over processes by transformers."""
 
 import tempfile
-from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 from transformers import PreTrainedModel
 
 from attncli.errors import InputError, LimitError
+from attncli.forward_types import Kwargs
 
 
 def build_placement_arguments(
     blank: PreTrainedModel, device_map: str | None, tensor_parallel: bool
-) -> Mapping[str, Any]:
+) -> Kwargs:
     """Arguments of `from_pretrained` that place the model on devices."""
     if tensor_parallel:
         from attncli.models.loading.tensor_parallel import tensor_parallel_arguments

@@ -4,7 +4,6 @@ The tensors are handed to transformers as ever, so what is hashed is what is loa
 """
 
 from itertools import product
-from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.distributed.configuration_utils import DistributedConfig
@@ -12,6 +11,7 @@ from transformers.distributed.configuration_utils import DistributedConfig
 from attncli.capture.strips.attention_sites import ATTENDS
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError
+from attncli.forward_types import Kwargs
 from attncli.models.layer_configs import config_value, list_layer_configs, text_config
 from attncli.processes.collectives import LINE
 from attncli.processes.work_sharing import WORK
@@ -26,7 +26,7 @@ UNDERSTOOD = {
 """Styles of splitting an attention's layers that leave each process whole, consecutive heads, or all of them."""
 
 
-def tensor_parallel_arguments(blank: PreTrainedModel) -> dict[str, Any]:
+def tensor_parallel_arguments(blank: PreTrainedModel) -> Kwargs:
     """Arguments that make transformers split the model; afterwards all processes work on every text together."""
     kind, size = blank.config.model_type, read_launch_environment().size
     require_block_plan(blank, kind)

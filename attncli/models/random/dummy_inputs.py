@@ -5,10 +5,9 @@ inside a text gets the text alone, unless its forward requires more.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.capture.reruns.float64 import run_in_native_precision
@@ -73,7 +72,7 @@ OF_OTHER_PARTS = (
 
 def make_example_inputs(
     model: PreTrainedModel, tokens: int = 12, seed: int = 0, small: bool = False
-) -> dict[str, Any]:
+) -> dict[str, Tensor]:
     """Make inputs under which the model's forward runs, on its device; `tokens` is the length of texts.
 
     `small`: images of a few patches, which not every model takes.
@@ -89,7 +88,7 @@ def make_example_inputs(
 
 def make_named_inputs(
     model: PreTrainedModel, names: Sequence[str], tokens: int, seed: int, small: bool
-) -> dict[str, Any]:
+) -> dict[str, Tensor]:
     """Make one input for each of these names, the same for the same seed."""
     generator = torch.Generator().manual_seed(seed)
     drawn = InputSampler(model, tokens, generator, frozenset(names), small)

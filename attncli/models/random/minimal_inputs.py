@@ -6,10 +6,8 @@ size: a window larger than the image is another path through their code, and som
 size, the residual streams are truncated where the blocks take them in.
 """
 
-from typing import Any
-
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from attncli.capture.eager_interface import force_eager_attention
@@ -28,7 +26,7 @@ NOT_ONE_ROW = frozenset(
 """Config attributes of models that merge patches or attend in windows."""
 
 
-def make_short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Any]:
+def make_short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Tensor]:
     """Make inputs under which the model's forward runs; full-sized ones if it takes no smaller ones."""
     usual = make_example_inputs(model, tokens)
     if "pixel_values" not in usual or not can_run_batch_of_one(model):

@@ -65,7 +65,7 @@ WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 WHOLE = "a whole number"
 
 
-def resolve_sizes(arch: str, config: PreTrainedConfig, sizes: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_sizes(arch: str, config: PreTrainedConfig, sizes: Mapping[str, Any]) -> ConfigSizes:
     """Resolve words to the config's own dotted names, with values of the attributes' types that some model could have."""
     own = dict(iter_attributes(config))
     resolved: dict[str, Any] = {}

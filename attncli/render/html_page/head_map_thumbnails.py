@@ -2,9 +2,8 @@
 
 from array import array
 from collections.abc import Iterator
-from typing import Any
 
-from attncli.records import MapPicture, MapThumbnail, Report
+from attncli.records import JsonObject, MapPicture, MapThumbnail, Report
 from attncli.render.html_page.byte_store import ColumnStore
 from attncli.render.html_page.packed_columns import PackedColumn
 from attncli.render.plots.maps import colour_scale_of_panels
@@ -14,7 +13,7 @@ MOST_PICTURES = 24
 """Most plots of a study of many patterns; the page says how many are left out."""
 
 
-def pack_maps(report: Report, store: ColumnStore) -> list[dict[str, Any]]:
+def pack_maps(report: Report, store: ColumnStore) -> list[JsonObject]:
     """Pack maps: pictures of several side by side, then the maps of heads."""
     pictures = (pack_picture(each, store) for each in report.pictures[:MOST_PICTURES])
     return [*pictures, *(pack_map_of_head(each, store) for each in report.tiles)]
@@ -24,7 +23,7 @@ def count_omitted_maps(report: Report) -> int:
     return max(0, len(report.pictures) - MOST_PICTURES)
 
 
-def pack_picture(picture: MapPicture, store: ColumnStore) -> dict[str, Any]:
+def pack_picture(picture: MapPicture, store: ColumnStore) -> JsonObject:
     return {
         "head": None,
         "title": picture.title,
@@ -35,7 +34,7 @@ def pack_picture(picture: MapPicture, store: ColumnStore) -> dict[str, Any]:
     }
 
 
-def pack_panels(picture: MapPicture, store: ColumnStore) -> Iterator[dict[str, Any]]:
+def pack_panels(picture: MapPicture, store: ColumnStore) -> Iterator[JsonObject]:
     scales = colour_scale_of_panels(picture)
     for name, cells in picture.panels.items():
         full = scales[name]
@@ -44,7 +43,7 @@ def pack_panels(picture: MapPicture, store: ColumnStore) -> Iterator[dict[str, A
         yield pack_panel(name, len(cells), len(cells[0]), full, array("B", steps).tobytes(), store)
 
 
-def pack_map_of_head(tile: MapThumbnail, store: ColumnStore) -> dict[str, Any]:
+def pack_map_of_head(tile: MapThumbnail, store: ColumnStore) -> JsonObject:
     return {
         "head": tile.head,
         "title": "",
@@ -57,6 +56,6 @@ def pack_map_of_head(tile: MapThumbnail, store: ColumnStore) -> dict[str, Any]:
 
 def pack_panel(
     name: str, rows: int, columns: int, full: float, data: bytes, store: ColumnStore
-) -> dict[str, Any]:
+) -> JsonObject:
     described = {"name": name, "rows": rows, "columns": columns, "full": full}
     return store.add(PackedColumn(described, data))

@@ -6,7 +6,7 @@ needed for one block's maps only.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
     replace_argument,
 )
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tensor_subclasses.path_streams.partial_streams import (
     FullStreamOnly,
     RecordedAttention,
@@ -55,7 +55,7 @@ class RecordedRun(PathTensorRun):
         super().__init__(stack, streams)
         self.blocks: list[RecordedBlock] = []
 
-    def run(self, forward: Function, args: Args, kwargs: Kwargs, stream: PathTensor) -> Any:
+    def run(self, forward: Function, args: Args, kwargs: Kwargs, stream: PathTensor) -> Output:
         others = (*args, *kwargs.values())
         if any(isinstance(each, PathTensor) and each is not stream for each in others):
             raise InputError(

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 from attncli.tensor_subclasses.path_streams.partial_streams import make_no_rule_error
 from attncli.tensor_subclasses.path_streams.path_arithmetic import add_bias
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
@@ -90,7 +89,9 @@ def freeze_modules(model: nn.Module) -> Iterator[None]:
     """Within, the model's handwritten norms and its activations accept path tensors."""
     norms: dict[nn.Module, RecognisedNorm | None] = {}
 
-    def run_wrapped_norm(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_wrapped_norm(
+        forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         x = args[0] if args else None
         if not isinstance(x, PathTensor):
             return forward(*args, **kwargs)
@@ -105,7 +106,7 @@ def freeze_modules(model: nn.Module) -> Iterator[None]:
 
     def run_wrapped_activation(
         forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
-    ) -> Any:
+    ) -> Output:
         x = args[0] if args else None
         if not isinstance(x, PathTensor):
             return forward(*args, **kwargs)

@@ -19,7 +19,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
     replace_argument,
 )
 from attncli.errors import InputError, first_line_of_error, is_memory_error
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.models.loading.base_model import remove_model_head
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.tensor_subclasses.path_streams import path_shapes as shapes  # noqa: F401  (they enter their rules)
@@ -183,7 +183,7 @@ def check_path_steps(
         )
 
 
-def repeat_states_for_streams(value: Any, stream: PathTensor) -> Any:
+def repeat_states_for_streams(value: Output, stream: PathTensor) -> Output:
     """Repeat another stack's states [1, token, feature] once per stream: blocks read the batch size off them."""
     states = type(value) is Tensor and value.dim() == 3 and value.is_floating_point()
     return value.expand(stream.streams.number, -1, -1) if states and len(value) == 1 else value
@@ -204,7 +204,9 @@ class PathTensorRun:
         self.done = 0
         self.decomposition: PathDecomposition | None = None
 
-    def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def wrap_forward(
+        self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         stream = find_stream_input(args, kwargs)
         if stream is None:
             raise InputError(f"{type(module).__name__} is given no stream of tokens.")
@@ -231,7 +233,7 @@ class PathTensorRun:
             else rest
         )
 
-    def run(self, forward: Function, args: Args, kwargs: Kwargs, stream: PathTensor) -> Any:
+    def run(self, forward: Function, args: Args, kwargs: Kwargs, stream: PathTensor) -> Output:
         """Run the block itself."""
         args = tuple(repeat_states_for_streams(value, stream) for value in args)
         kwargs = {name: repeat_states_for_streams(value, stream) for name, value in kwargs.items()}

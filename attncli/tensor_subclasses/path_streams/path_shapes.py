@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.forward_types import Function
+from attncli.forward_types import Function, Output
 from attncli.tensor_subclasses.path_streams.partial_streams import make_no_rule_error
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, align_streams, rule
 
@@ -26,7 +26,7 @@ def register_shape_rules(*functions: Function) -> None:
         @rule(function)
         def apply_shape_rule(
             x: Tensor, *args: Any, function: Function = function, **kwargs: Any
-        ) -> Any:
+        ) -> Output:
             return apply_within_streams(function, x, *args, **kwargs)
 
 

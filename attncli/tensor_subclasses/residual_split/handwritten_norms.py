@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attncli.ablation.norm_modules import is_norm
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 from attncli.tensor_subclasses.residual_split.norms_and_activations import norm
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
 from attncli.tolerances import HANDWRITTEN_NORM, HANDWRITTEN_NORM_AT_ZERO
@@ -26,7 +26,7 @@ def replace_handwritten_norms(model: nn.Module) -> Iterator[None]:
     """Within, the model's handwritten norms accept split tensors."""
     known: dict[nn.Module, RecognisedNorm | None] = {}
 
-    def split_norm(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def split_norm(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         x = args[0] if args else None
         if not isinstance(x, SplitTensor):
             return forward(*args, **kwargs)

@@ -28,7 +28,7 @@ from attncli.errors import (
     first_line_of_error,
     is_memory_error,
 )
-from attncli.forward_types import Args, Function, Inputs, Kwargs
+from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import ScaledArray
 from attncli.maths.residuals.softmax import RESOLVED_BITS
@@ -144,7 +144,9 @@ class SplitTensorRun:
         self.begun_stacks: set[BlockStack] = set()
         self.ended: set[BlockStack] = set()
 
-    def wrap_forward(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def wrap_forward(
+        self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         stack, call = self.following.locate_call(module)
         if stack not in self.requested_stacks:
             return mark_output_unknown(forward(*args, **kwargs))
@@ -179,7 +181,7 @@ class SplitTensorRun:
         partial = len(self.requested_stacks) < len(self.stacks)
         return partial and any(map(is_marked_unknown, iter_tensors((args, kwargs))))
 
-    def end_stack(self, stack: BlockStack, output: Any, state: SplitTensor) -> Any:
+    def end_stack(self, stack: BlockStack, output: Output, state: SplitTensor) -> Output:
         """Take the output of a stack's last block; the last stack ends the forward pass."""
         self.ended.add(stack)
         if len(self.ended) == len(self.requested_stacks):
@@ -188,7 +190,7 @@ class SplitTensorRun:
         return replace_output(output, state, state.plain()) if resolved else output
 
 
-def mark_output_unknown(output: Any) -> Any:
+def mark_output_unknown(output: Output) -> Output:
     """A block's output with NaN for its state, which marks all that depends on it."""
     state = find_stream_output(output)
     return (

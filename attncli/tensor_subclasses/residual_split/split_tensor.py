@@ -7,12 +7,12 @@ the rules are in one table, and functions without a rule are refused.
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 
 from attncli.errors import BelowResolution, NoExactRule
+from attncli.forward_types import Output
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts, SplitState
 from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.residuals.softmax import RESOLVED_BITS
@@ -133,7 +133,7 @@ class SplitTensor(StreamTensor):
         varying = self.varying.view(lambda each: each.reshape(-1, width))
         return SplitState(common, varying, plain=False)
 
-    def become(self, result: Any, name: str) -> "SplitTensor":
+    def become(self, result: Output, name: str) -> "SplitTensor":
         """Take over a result's numbers, as a function that changes its argument in place does."""
         if (
             not isinstance(result, SplitTensor)
@@ -200,6 +200,6 @@ def split_states(states: torch.Tensor, axis: int) -> SplitTensor:
     return centre_varying_part(make_scaled_array(np.zeros(shape)), make_scaled_array(array), axis)
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: Output) -> Output:
     """Plain numbers of a split tensor; anything else unchanged."""
     return value.plain() if isinstance(value, SplitTensor) else value

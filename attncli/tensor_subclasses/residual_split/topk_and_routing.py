@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.forward_types import Function
+from attncli.forward_types import Function, Output
 from attncli.maths.residuals.scaled_arrays import make_scaled_array
+from attncli.tensor_subclasses.dispatch import Operand
 from attncli.tensor_subclasses.residual_split.split_shapes import getitem
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTensor, rule, to_plain
 
@@ -69,7 +70,7 @@ LOOKS = (
 """Functions whose results are no stream: comparisons, choices, and rotations, which differ between tokens."""
 
 
-def apply_to_plain_numbers(function: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_to_plain_numbers(function: Function, *args: Any, **kwargs: Any) -> Output:
     """Apply the function to plain numbers."""
     plain_kwargs = {name: to_plain(value) for name, value in kwargs.items()}
     return function(*map(to_plain, args), **plain_kwargs)
@@ -124,7 +125,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
 
 
 @rule(Tensor.scatter_)
-def scatter(x: Tensor, dim: int, index: Tensor, source: Any, **how: Any) -> Tensor:
+def scatter(x: Tensor, dim: int, index: Tensor, source: Operand, **how: Any) -> Tensor:
     """Scatter numbers into a stream; a constant written to the same features of every token is common to them."""
     made = to_plain(x).clone().scatter_(dim, index, to_plain(source), **how)
     if not isinstance(x, SplitTensor):
@@ -136,7 +137,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, source: Any, **how: Any) -> Tens
 
 
 @rule(Tensor.__setitem__)
-def setitem(x: Tensor, index: Any, source: Any) -> None:
+def setitem(x: Tensor, index: Any, source: Operand) -> None:
     """Set items; a stream that is written into plain numbers becomes plain."""
     if not isinstance(x, SplitTensor):
         x[index] = to_plain(source)

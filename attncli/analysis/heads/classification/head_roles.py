@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from attncli.analysis.heads.classification.role_rules import (
     DOUBT,
@@ -15,7 +14,7 @@ from attncli.analysis.heads.classification.role_rules import (
     classify_role_from_samples,
 )
 from attncli.capture.strips.attention_sites import DIFFERENCE
-from attncli.records import NOT_APPLICABLE, NULLS, UNIFORM, Row, Scalar
+from attncli.records import NOT_APPLICABLE, NULLS, UNIFORM, JsonObject, Row, Scalar
 
 
 @dataclass
@@ -103,7 +102,7 @@ def build_role_rows(heads: Iterable[ClassifiedHead]) -> Iterator[Row]:
         yield row if mixed else replace(row, **role_sampling_row_keys(head, played))
 
 
-def role_sampling_row_keys(head: ClassifiedHead, played: AssignedRole) -> dict[str, Any]:
+def role_sampling_row_keys(head: ClassifiedHead, played: AssignedRole) -> JsonObject:
     """The standard deviation of a role's score, and how many texts or draws it is over."""
     if played.role is LOCAL:
         source, even = head.rows["distance"], head.uniform_values["distance"]

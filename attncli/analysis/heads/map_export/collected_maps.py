@@ -4,7 +4,6 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -34,7 +33,7 @@ class CollectedMaps:
     """Whether they are saved in a file, which has one map for each head."""
     numbers: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
     """The true numbers of an attention's heads, where not all are there."""
-    maps: dict[AttentionSite, NDArray[np.floating[Any]]] = field(default_factory=dict)
+    maps: dict[AttentionSite, NDArray[np.floating]] = field(default_factory=dict)
     """[head, query, key], in float64 where the model runs in it."""
     heads: dict[AttentionSite, list[int]] = field(default_factory=dict)
     visible: dict[AttentionSite, NDArray[np.uint8]] = field(default_factory=dict)
@@ -120,7 +119,7 @@ def name_map_cells(tokens: Sequence[str], cells: int) -> tuple[str, ...]:
     return tuple(tokens) if step <= 1 else tuple(f"{token}…" for token in tokens[::step])
 
 
-def coarsen_map(weights: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+def coarsen_map(weights: NDArray[np.floating]) -> NDArray[np.float32]:
     """The map itself, or the largest weight of each square of tokens."""
     cells = weights.astype(np.float32)
     step = -(-max(cells.shape) // MOST_CELLS)

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from attncli.analysis.heads.rows.head_rows import name_stacks
 from attncli.capture import AttentionSite
 from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.other_mixers.token_mixers import TokenMixer, format_layers, pluralise
+from attncli.records import JsonObject
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class LayerCounts:
         seen += [(mixer.stack, mixer.kind, mixer.layer, False) for mixer in mixers]
         return cls(len(calls), sum(attends), sum(idle), group_layers_by_mixer(seen))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """JSON description."""
         mixers = [{**asdict(each), "layers": list(each.layers)} for each in self.mixers]
         return {**asdict(self), "mixers": mixers}

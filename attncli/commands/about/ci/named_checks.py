@@ -4,7 +4,6 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from attncli.cli.config.command_line_only import refuse_command_line_only_options
 from attncli.cli.config.config_file import ConfigFile
@@ -48,7 +47,7 @@ def parse_checks(file: ConfigFile | None) -> list[Check]:
     return [parse_check(file, name, members) for name, members in table.items()]
 
 
-def parse_check(file: ConfigFile, name: str, table: Any) -> Check:
+def parse_check(file: ConfigFile, name: str, table: object) -> Check:
     where = file.locate_key(CHECKS, name)
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: a check is a table, as in {EXAMPLE}.")

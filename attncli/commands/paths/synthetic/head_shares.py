@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import (
@@ -26,7 +26,7 @@ from attncli.networks.frozen_layers import LayerWithFrozenMaps, add_states
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.progress import Progress, ignore_progress, make_progress_counter
-from attncli.records import Definition, Finding, Report, Row, View
+from attncli.records import Definition, Facts, Finding, JsonObject, Report, Row, View
 from attncli.tolerances import COMPLETENESS
 
 OUTPUT, NORM = "head_output_share", "head_norm_share"
@@ -62,7 +62,7 @@ WHERE = {"skip": "each layer's skip carries", "past": "past each layer's attenti
 def measure_head_shares(
     networks: Sequence[Network],
     skip: bool,
-    source: Mapping[str, Any],
+    source: Facts,
     progress: Progress = ignore_progress,
 ) -> Report:
     """The share of every head of every layer, for networks that differ in their seed."""
@@ -91,7 +91,7 @@ def build_shares_report(
     metrics: Mapping[str, Definition],
     views: tuple[View, ...],
     finding: Finding,
-    about: Mapping[str, Any],
+    about: Facts,
 ) -> Report:
     """Build the report on networks or on a model, which `about` describes."""
     return Report(
@@ -196,7 +196,7 @@ def build_share_rows(
     """Rows of the share of every passage point, over seeds or texts."""
     for door in shares[0]:
         values = [one[door] for one in shares]
-        at: dict[str, Any] = {"layer": door.layer, "head": door.head, "variant": variant}
+        at: JsonObject = {"layer": door.layer, "head": door.head, "variant": variant}
         yield summarize_values(metric, "1", values, why_null, {"through": door.through}, **at)
 
 

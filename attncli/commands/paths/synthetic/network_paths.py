@@ -1,7 +1,6 @@
 """`attn paths` on synthetic networks: how much of the output travels through paths of each length?"""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from attncli.analysis.paths.path_count_rows import build_count_rows, sort_path_counts_by_length
 from attncli.analysis.paths.path_metrics import (
@@ -30,7 +29,7 @@ from attncli.maths.significance import mean
 from attncli.networks.variants import VARIANTS
 from attncli.networks.weights import Network
 from attncli.progress import Progress, ignore_progress, make_progress_counter
-from attncli.records import Finding, Report, Row, View
+from attncli.records import Facts, Finding, Report, Row, View
 from attncli.tolerances import COMPLETENESS
 
 BEYOND = "zero, or beyond float range"
@@ -42,7 +41,7 @@ def measure_network_paths(
     networks: Sequence[Network],
     skip: bool,
     metrics: Sequence[str],
-    source: Mapping[str, Any],
+    source: Facts,
     progress: Progress = ignore_progress,
 ) -> Report:
     """Networks of attention alone that differ in their seed, decomposed by path length."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -38,7 +37,7 @@ from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
 from attncli.networks.variants import network_switch_values
 from attncli.progress import Progress, ignore_progress, make_progress_counter
-from attncli.records import Definition, PointTrack, Report
+from attncli.records import Definition, JsonObject, PointTrack, Report
 from attncli.resource_limits import require_memory
 
 PUBLISHED = (
@@ -154,7 +153,7 @@ def metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
     return dict(OWN_METRICS) | {name: METRICS.definition(name) for name in metrics}
 
 
-def describe_source(designs: Designs, experiment: Experiment, published: bool) -> dict[str, Any]:
+def describe_source(designs: Designs, experiment: Experiment, published: bool) -> JsonObject:
     """Everything that defines the training, and the exact parts of each variant."""
     variants = {
         variant: {

@@ -3,7 +3,7 @@ trained network."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -37,7 +37,7 @@ from attncli.commands.reproduce.train_labeller import (
 from attncli.commands.reproduce.training import Watched, do_not_observe_training, limit_threads
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.progress import Progress, ignore_progress, make_progress_counter
-from attncli.records import Report, Row, View
+from attncli.records import JsonObject, Report, Row, View
 from attncli.resource_limits import require_memory
 
 DRAWS = 5
@@ -206,7 +206,7 @@ def build_row(metric: str, values: Sequence[float], variant: str | None, **keys:
     return summarize_values(metric, "1", values, "not finite", keys, variant=variant)
 
 
-def describe_source(request: LabellingRequest) -> dict[str, Any]:
+def describe_source(request: LabellingRequest) -> JsonObject:
     """Everything that the networks were made from."""
     plan = asdict(
         build_training_plan(

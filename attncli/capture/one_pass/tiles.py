@@ -143,8 +143,8 @@ class TiledAttention:
         """Take off each row what its learned sink gets of the softmax."""
         if self.formula.sinks is not None:
             total = scores.amax(dim=-1) - weights.amax(dim=-1).log()
-            written = torch.sigmoid(total - self.formula.sinks[heads, None])
-            weights.mul_(written[..., None])
+            share = torch.sigmoid(total - self.formula.sinks[heads, None])
+            weights.mul_(share[..., None])
 
     def write_statistics(self, scores: Tensor, weights: Tensor, tile: Tile) -> None:
         """Write what was requested of the rows; the scores are overwritten."""

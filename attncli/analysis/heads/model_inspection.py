@@ -45,6 +45,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 from attncli.analysis.heads.forward_passes.head_observer import (
     observe_forward_pass as observe_heads,
 )
+from attncli.analysis.heads.forward_passes.packed_values import PackedValues, pack_result
 from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.head_selection import HeadSelection
@@ -98,6 +99,10 @@ OWN = "own"
 PERCENT = 100
 """Steps of the progress bar, whatever the number of attention layers, so that it moves on long
 texts."""
+
+
+RESULT_TYPES = (PassResult, PackedValues, AttentionSite, ActivationPeak, HeadPairs)
+"""What the saved results of texts consist of."""
 
 
 def select_every_head(layer: int, head: int) -> bool:
@@ -297,11 +302,9 @@ def observe_model(
     def measure_text(place: int, text: ModelInput) -> PassResult:
         look = on_strip if place == 0 else None
         found = None if look else batches.take(place)
-        return found or measure_alone(text, meter.advance, look)
+        return pack_result(found or measure_alone(text, meter.advance, look))
 
-    made_of = (
-        (PassResult, AttentionSite, ActivationPeak, HeadPairs) if on_strip is None else None
-    )  # what is shown is not kept
+    made_of = RESULT_TYPES if on_strip is None else None  # what is shown is not kept
     found.texts += apply_to_texts(subject.body, texts, measure_text, identity, what, made_of)
     found.batches_differ = batches.differs
     return found

@@ -9,6 +9,7 @@ from oracles.forwards.tiny_models import TINY
 from torch import Tensor, nn
 
 import attncli as attn
+from attncli.analysis.heads import model_inspection
 from attncli.analysis.heads.forward_passes.batches import TextBatches
 from attncli.errors import InputError
 from attncli.models.random.dummy_inputs import make_example_inputs
@@ -58,6 +59,23 @@ def test_texts_have_the_numbers_of_single_texts(name: str, monkeypatch: pytest.M
         for key, value in other.keys.items():
             near = pytest.approx(value, rel=1e-4, abs=1e-5) if isinstance(value, float) else value
             assert own.keys[key] == near
+
+
+def test_the_numbers_of_a_text_are_one_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors of a few numbers each take ten times their memory, for every text."""
+    seen: list[Any] = []
+    build = model_inspection.build_rows
+    monkeypatch.setattr(
+        model_inspection,
+        "build_rows",
+        lambda runs, *more: [seen.append(runs), build(runs, *more)][1],
+    )
+    rows_of(TINY["gpt2"]()[0], metric=["attention", "sinks"])
+    for text in seen[0].own.texts:
+        numbers = [each for values in text.heads.values() for each in values.values() if isinstance(each, Tensor)]  # fmt: skip
+        memories = {each.untyped_storage().data_ptr(): each for each in numbers}
+        (memory,) = (each.untyped_storage() for each in memories.values())
+        assert memory.nbytes() == 8 * sum(each.numel() for each in numbers)
 
 
 def test_a_model_whose_texts_see_each_other_is_run_text_by_text() -> None:

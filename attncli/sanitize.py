@@ -100,7 +100,7 @@ def sanitize_mapping(mapping: Mapping[Any, Any]) -> Mapping[Any, Any]:
     return mapping if same else dict(zip(seen_names, seen, strict=True))
 
 
-def sanitize_items(items: Any) -> Any:
+def sanitize_items(items: list[object] | tuple[object, ...]) -> Any:
     """Of a tuple or a list; long ones of numbers alone are passed over quickly."""
     if NUMBERS.issuperset(map(type, items)):
         return items

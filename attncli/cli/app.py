@@ -116,7 +116,7 @@ class LazyCommands(Mapping[str, Any]):
     """The commands of a group by name, each built on first lookup."""
 
     makers: Mapping[str, Callable[[], Any]]
-    commands_by_name: dict[str, Any] = field(default_factory=dict)
+    commands_by_name: dict[str, Command | Group] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.commands_by_name:

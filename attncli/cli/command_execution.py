@@ -11,6 +11,8 @@ from attncli.cli.typer_options import set_function_signature
 from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
 from attncli.declare.option_applicability import ANY_MODEL, Applies
 from attncli.declare.options import (
+    OptionValues,
+    Question,
     declare_option,
     fill_option_groups,
     flatten_parameters,
@@ -30,7 +32,7 @@ from attncli.threads import TURNS
 FINISHED = (0, FAILED_GATE)
 """Exit codes of runs that have left their report."""
 
-Run = Callable[[Callable[..., Any], dict[str, Any], Any], int]
+Run = Callable[[Question, OptionValues, Any], int]
 """Called with the question, its options, and the output options."""
 
 
@@ -85,9 +87,7 @@ def make_command(question: Callable[..., Any], entry: CommandEntry) -> Callable[
     return set_function_signature(run_command, (*own, *shared), python_only)
 
 
-def run_and_emit(
-    function: Callable[..., Any], options: dict[str, Any], output: OutputOptions
-) -> int:
+def run_and_emit(function: Question, options: OptionValues, output: OutputOptions) -> int:
     """Validate, run the question, decide the gates, write."""
     from attncli.cli.writer import resolve_format, validate_output_options, write_report
     from attncli.gates import decide_conditions
@@ -120,7 +120,7 @@ def run_and_emit(
 
 
 def run_in_several_processes(
-    function: Callable[..., Any], options: dict[str, Any], output: ProcessOptions
+    function: Question, options: OptionValues, output: ProcessOptions
 ) -> int:
     """Start several processes if requested; each of them answers as usual."""
     if output.processes is not None and not is_started_by_attn():
@@ -133,9 +133,7 @@ def run_in_several_processes(
     return run_and_emit(function, options, output)
 
 
-def do_dry_run(
-    function: Callable[..., Any], options: dict[str, Any], output: OutputOptions
-) -> None:
+def do_dry_run(function: Question, options: OptionValues, output: OutputOptions) -> None:
     """Do a dry run before any process is started: it refuses whatever can be refused without the
     model."""
     from attncli.declare.dry_run import STAGE, DryRunReached
@@ -160,7 +158,7 @@ def refuse_useless_processes(count: int) -> None:
         )
 
 
-def start_resume_cache(function: Callable[..., Any], values: dict[str, Any], output: Any) -> None:
+def start_resume_cache(function: Question, values: OptionValues, output: Any) -> None:
     """Save the results of single texts next to the report until it is complete."""
     path, command = output.file, function.__name__.replace("_", "-")
     if command not in MODEL_COMMANDS or is_device_or_pipe(path):
@@ -180,7 +178,7 @@ def start_resume_cache(function: Callable[..., Any], values: dict[str, Any], out
 
 
 def split_module_output(
-    function: Callable[..., Any], output: OutputOptions
+    function: Question, output: OutputOptions
 ) -> tuple[OutputOptions, Path | None]:
     """Split the output: -o FILE.safetensors of a fit is for the module, and the report then goes to
     stdout."""
@@ -192,9 +190,7 @@ def split_module_output(
     return replace(output, output=None), path
 
 
-def run_and_write(
-    function: Callable[..., Any], options: dict[str, Any], output: QuietOptions
-) -> int:
+def run_and_write(function: Question, options: OptionValues, output: QuietOptions) -> int:
     function(**options, how=RunContext(say=make_printer(output.quiet)))
     return 0
 

@@ -3,10 +3,11 @@
 `app` registers its builder here, so that modules that `app` imports can read the command line too.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attncli.declare.commands import COMMANDS
+from attncli.declare.options import OptionValues
 
 if TYPE_CHECKING:
     from typer import Context
@@ -67,7 +68,7 @@ def parse_command(words: Sequence[str]) -> Any:
 
 
 def make_command_context(
-    command: Any, words: Sequence[str], defaults: Mapping[str, Any], **how: Any
+    command: Any, words: Sequence[str], defaults: OptionValues, **how: Any
 ) -> Any:
     """The context of the last command that the words reach, with the defaults that are set."""
     context = command.make_context("attn", list(words), default_map=dict(defaults), **how)

@@ -6,10 +6,10 @@ that is not run.
 """
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from attncli.declare.options import Question
 from attncli.sources import ARRAYS, MODELS, Kind
 
 NETWORKS_AND_MODELS: tuple[Kind, ...] = ("synthetic", "network", *MODELS)
@@ -195,8 +195,8 @@ MODEL_COMMANDS = tuple(name for name, entry in COMMANDS.items() if entry.runs_mo
 """Commands whose first argument is a model."""
 
 
-def import_function(command: str) -> Callable[..., Any]:
+def import_function(command: str) -> Question:
     """The command's function, with its groups of options."""
     place, _, name = COMMANDS[command].function.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(f"attncli.commands.{place}"), name)
+    found: Question = getattr(importlib.import_module(f"attncli.commands.{place}"), name)
     return found

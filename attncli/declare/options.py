@@ -17,6 +17,11 @@ from attncli.declare.option_applicability import TYPED, Applies
 
 DECLARATION = "declaration"
 """Its key in a field's metadata."""
+Question = Callable[..., Any]
+"""The function of a question, or of a command that is none: its parameters are the options."""
+OptionValues = Mapping[str, Any]
+"""Options by their parameters: texts, numbers, paths, flags, lists of them, and what Python alone can give."""
+
 REQUIRED: Any = dataclasses.MISSING
 """The default of what has none."""
 Complete = Callable[[str], list[str]]
@@ -96,7 +101,7 @@ Rules = Mapping[str, tuple[Applies, ...]]
 """The rules of every option of a command, by its name."""
 
 
-def flatten_parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+def flatten_parameters(function: Question) -> Iterator[inspect.Parameter]:
     """The function's parameters with every group replaced by its fields, annotations whole."""
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
@@ -129,7 +134,7 @@ def field_to_parameter(name: str, field: "dataclasses.Field[Any]", kind: Any) ->
     )
 
 
-def fill_option_groups(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def fill_option_groups(function: Question, values: OptionValues) -> OptionValues:
     """Flat values as the function takes them: those of a group as the filled dataclass."""
     rest = dict(values)
     found = {}

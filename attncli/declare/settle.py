@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any
 
 from attncli.declare.option_applicability import ANY_MODEL, Applies, is_reference_to
-from attncli.declare.options import Rules
+from attncli.declare.options import OptionValues, Rules
 from attncli.declare.source_kinds import RunSource
 from attncli.errors import (
     UsageError,
@@ -38,7 +38,7 @@ class SetOption:
 class Settled:
     """The values that apply to a run."""
 
-    values: Mapping[str, Any]
+    values: OptionValues
     left_out: Mapping[str, str]
     """Defaults that do not fit, each with the reason."""
 

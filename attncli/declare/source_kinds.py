@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attncli.declare.commands import COMMANDS
 from attncli.declare.option_applicability import WORDLESS
+from attncli.declare.options import OptionValues
 from attncli.sources import MODELS, Source, parse_source
 
 SENSED = ("image_size", "num_channels", "num_mel_bins", "frame_length")
@@ -33,7 +33,7 @@ class RunSource:
         )
 
 
-def find_run_source(command: str, values: Mapping[str, Any]) -> RunSource | None:
+def find_run_source(command: str, values: OptionValues) -> RunSource | None:
     """The subject of a run; None where it does not matter, or where the question refuses the
     SOURCE."""
     if "pattern" in values and "source" not in values:

@@ -1,12 +1,15 @@
 """Arrays in memory, with the interface of the tensors of a file."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError, add_article
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 DTYPES: Mapping[str, str] = {"float64": "F64", "float32": "F32", "float16": "F16"}
 """numpy dtypes by safetensors' names."""
@@ -103,7 +106,7 @@ def to_numpy(value: Any, name: str) -> NDArray[np.generic]:
     return array if array.dtype.name in DTYPES else array.astype(float)
 
 
-def require_dense_tensor_in_memory(tensor: Any, name: str) -> None:
+def require_dense_tensor_in_memory(tensor: "Tensor", name: str) -> None:
     """Refuse a torch tensor that is not dense, or not all of whose numbers are in memory, as an expanded one's."""
     dense = str(tensor.layout) == "torch.strided" and not tensor.is_quantized
     here = dense and tensor.device.type == "cpu"

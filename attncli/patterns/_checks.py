@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
 from attncli.errors import InputError, LimitError, UsageError
@@ -22,7 +23,7 @@ def require_file_fits_memory(path: Path, numbers: int) -> None:
         )
 
 
-def make_pattern_from_dense(path: Path | str, matrix: Any) -> csr_array:
+def make_pattern_from_dense(path: Path | str, matrix: ArrayLike) -> csr_array:
     """A dense array as sparse; NaN counts as nonzero and is found later."""
     array = np.asarray(matrix)
     if array.ndim != 2:

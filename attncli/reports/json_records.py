@@ -40,7 +40,7 @@ class SchemaMismatch(Exception):
         return self
 
 
-def validate_value(kind: Any, value: Any, where: str) -> Any:
+def validate_value(kind: Any, value: object, where: str) -> Any:
     """The value as this type; `where` is its path in the document, for the sentence that refuses it."""
     try:
         return make_json_reader(kind)(value)
@@ -131,15 +131,15 @@ def make_record_reader(kind: type) -> Reader:
     return read_record
 
 
-def require_json_type(kind: type, expected: str, value: Any) -> None:
+def require_json_type(kind: type, expected: str, value: object) -> None:
     if type(value) is not kind:
         raise make_schema_mismatch(expected, value)
 
 
-def make_schema_mismatch(expected: str, value: Any) -> SchemaMismatch:
+def make_schema_mismatch(expected: str, value: object) -> SchemaMismatch:
     shown = repr(value)
     return SchemaMismatch("", f" must be {expected}, not {shown if len(shown) < 40 else 'this'}")
 
 
-def make_type_mismatch_error(where: str, expected: str, value: Any) -> InputError:
+def make_type_mismatch_error(where: str, expected: str, value: object) -> InputError:
     return InputError(f"{where}{make_schema_mismatch(expected, value).after}")

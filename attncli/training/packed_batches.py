@@ -1,6 +1,6 @@
 """The texts in a batch, without padding; several texts may be packed into one row."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -88,7 +88,9 @@ def slice_attention_call(call: EagerCall, items: list[int], start: int, stop: in
     return EagerCall(call.module, query, key, value, mask, keywords)
 
 
-def slice_attention_argument(value: Any, call: EagerCall, items: list[int], here: slice) -> Any:
+def slice_attention_argument(
+    value: Tensor | None, call: EagerCall, items: list[int], here: slice
+) -> Tensor | None:
     """Slice arguments with a row for each query and a column for each key, such as a mask."""
     if not isinstance(value, Tensor) or value.dim() != 4 or value.shape[2] != call.queries:
         return value

@@ -49,7 +49,7 @@ def is_per_feature(value: Any, stream: torch.Tensor) -> bool:
     return place > 0 and stream.shape[place] == value.numel()
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether it is a number, or a tensor with one: a factor that keeps the direction of the stream."""
     return isinstance(value, int | float) or (
         isinstance(value, torch.Tensor) and value.numel() == 1

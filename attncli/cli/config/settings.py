@@ -27,7 +27,7 @@ from attncli.cli.command_tree import (
     find_command_at_path,
     root_command,
 )
-from attncli.declare.options import is_option_set
+from attncli.declare.options import OptionValues, is_option_set
 from attncli.declare.replaced_options import refuse_option_that_became_command
 from attncli.declare.settle import SetOption, Settled, settle
 from attncli.declare.source_kinds import find_run_source
@@ -298,7 +298,7 @@ def unset_option(context: Any, name: str) -> None:
     context.set_parameter_source(name, source)
 
 
-def resolve_options(words: Sequence[str]) -> dict[str, Any]:
+def resolve_options(words: Sequence[str]) -> OptionValues:
     """Every option of a command line with its value: typed, set, or the default."""
     whole = root_command()
     name, *rest = words

@@ -82,7 +82,7 @@ def prepare_maps(
     return with_maps
 
 
-def is_file(maps: Any) -> bool:
+def is_file(maps: object) -> bool:
     return isinstance(maps, str | os.PathLike)
 
 

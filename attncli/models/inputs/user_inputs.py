@@ -164,7 +164,7 @@ def make_user_inputs(checkpoint: LoadedModel) -> list[ModelInput]:
     ]
 
 
-def count_tokens_by_shapes(body: Any, texts: Sequence[Inputs]) -> dict[Shapes, int]:
+def count_tokens_by_shapes(body: nn.Module, texts: Sequence[Inputs]) -> dict[Shapes, int]:
     """Count the tokens of texts, once for all of the same shapes; run the first with each set of arguments."""
     ran: set[frozenset[str]] = set()
     counts: dict[Shapes, int] = {}

@@ -90,7 +90,7 @@ def iter_attributes(config: PreTrainedConfig, prefix: str = "") -> Iterator[tupl
             yield prefix + name, value
 
 
-def match_attributes(config: PreTrainedConfig, own: Mapping[str, Any], name: str) -> list[str]:
+def match_attributes(config: PreTrainedConfig, own: ConfigSizes, name: str) -> list[str]:
     """The dotted names of the attributes that a word or name means."""
     word = name.replace("_", "-")
     if word in WORDS:

@@ -6,13 +6,14 @@ Nested configs are shrunk by the same rules, so that widths which must agree sti
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 from attncli.models.model_classes import iter_configs
+from attncli.models.random.size_overrides import ConfigSizes
 from attncli.models.random.timm_backbones import replace_timm_backbone
 from attncli.models.random.tiny_overrides import CONVOLUTIONAL, OVERRIDES, compute_override
 from attncli.models.random.tiny_sizes import TinySizeUnits, choose_tiny_size, scale_stage_widths
@@ -35,7 +36,7 @@ COMMON = {field.name for field in dataclasses.fields(PreTrainedConfig)} | {"stag
 """Attributes that every config has: none is a size of the network."""
 
 
-def tiny_config(arch: str, units: TinySizeUnits, sizes: Mapping[str, Any]) -> PreTrainedConfig:
+def tiny_config(arch: str, units: TinySizeUnits, sizes: ConfigSizes) -> PreTrainedConfig:
     """Make a model type's config with sizes from `units`; `sizes` attributes (dotted: nested) override every rule."""
     return ConfigShrinker(units, sizes).shrink(CONFIG_MAPPING[arch](), "")
 
@@ -43,7 +44,7 @@ def tiny_config(arch: str, units: TinySizeUnits, sizes: Mapping[str, Any]) -> Pr
 class ConfigShrinker:
     """Shrinks a config and those nested in it, which share the ids of special tokens."""
 
-    def __init__(self, units: TinySizeUnits, sizes: Mapping[str, Any]) -> None:
+    def __init__(self, units: TinySizeUnits, sizes: ConfigSizes) -> None:
         self.units = units
         self.sizes = sizes
         self.ids: dict[int, int] = {}
@@ -63,7 +64,7 @@ class ConfigShrinker:
         }
         return type(config)(**values, **backbone_stages(config, len(layers)), **overrides)
 
-    def overrides_for(self, config: PreTrainedConfig, prefix: str) -> dict[str, Any]:
+    def overrides_for(self, config: PreTrainedConfig, prefix: str) -> ConfigSizes:
         """Attributes of this config that skip the rules: overridden ones and those that the user gave."""
         overridden = {
             name: compute_override(value, self.units)
@@ -76,9 +77,7 @@ class ConfigShrinker:
         }
         return overridden | counts
 
-    def select_layer_indices(
-        self, config: PreTrainedConfig, settings: Mapping[str, Any]
-    ) -> list[int]:
+    def select_layer_indices(self, config: PreTrainedConfig, settings: ConfigSizes) -> list[int]:
         """Indices of the layers that stay: as many as given, else the first of each kind and enough others."""
         count = layer_count(config)
         if count == 0:
@@ -184,7 +183,7 @@ def layer_count(config: PreTrainedConfig) -> int:
     return next((count for count in counts if isinstance(count, int)), 0)
 
 
-def backbone_stages(config: PreTrainedConfig, layers: int) -> dict[str, Any]:
+def backbone_stages(config: PreTrainedConfig, layers: int) -> ConfigSizes:
     """Keep all stages of a backbone of which several are read."""
     stages = vars(config).get("_out_indices") or []
     if len(stages) < 2:

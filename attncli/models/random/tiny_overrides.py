@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any
 
+from attncli.models.random.size_overrides import ConfigSizes
 from attncli.models.random.tiny_sizes import TinySizeUnits
 
 Overrides = Mapping[str, Any | Callable[[TinySizeUnits], Any]]
@@ -29,7 +30,7 @@ def compute_override(value: Any, units: TinySizeUnits) -> Any:
 def rotary_sections(share: float = 1.0) -> Overrides:
     """Sections of rotary angles for time, rows and columns, which the default lacks or gives for heads of width 128."""
 
-    def build_rope(units: TinySizeUnits) -> dict[str, Any]:
+    def build_rope(units: TinySizeUnits) -> ConfigSizes:
         half = int(units.head_width * share) // 2
         third = max(1, half // 3)
         angles = {

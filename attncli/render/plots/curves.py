@@ -18,6 +18,7 @@ from attncli.render.plots.labels import format_label
 from attncli.render.plots.line_styles import LineStyle, assign_styles, format_series
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -205,10 +206,10 @@ def set_scales(axes: "Axes", drawn: Chart) -> None:
 
 
 def draw_legend(
-    canvas: "Figure", panels: Sequence[Any], at_side: bool, free: Sequence[Any]
+    canvas: "Figure", panels: "Sequence[Axes]", at_side: bool, free: "Sequence[Axes]"
 ) -> None:
     """Draw a legend: what all panels share is named once, in a free space."""
-    handles: dict[str, Any] = {}
+    handles: dict[str, Artist] = {}
     for axes in panels:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)

@@ -37,7 +37,7 @@ register_shape_rules(
 
 
 @rule(torch.result_type)
-def result_type(x: Any, y: Any) -> torch.dtype:
+def result_type(x: Tensor, y: Tensor) -> torch.dtype:
     sides = (side.numbers if isinstance(side, PathTensor) else side for side in (x, y))
     return torch.result_type(*sides)
 
@@ -49,7 +49,7 @@ def dropout(x: PathTensor, *_: object, **__: object) -> PathTensor:
 
 
 @rule(Tensor.type_as, Tensor.view_as, Tensor.reshape_as)
-def return_same_streams(x: Any, y: Any) -> Any:
+def return_same_streams(x: Tensor, y: Tensor) -> Any:
     """Return the same streams: these functions use only the second argument's shape and dtype."""
     other = y.numbers if isinstance(y, PathTensor) else y
     if not isinstance(x, PathTensor):

@@ -303,7 +303,7 @@ for harmless in UNCHANGED:
 
 
 @weight_rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
-def weigh_values(weights: Any, values: Any) -> Tensor:
+def weigh_values(weights: Tensor, values: Tensor) -> Tensor:
     """P (1c^T + V)."""
     if not isinstance(weights, LazyWeights) or isinstance(values, DeferredTensor):
         return torch.matmul(materialise(weights), materialise(values))

@@ -187,18 +187,22 @@ def erf(x: SplitTensor) -> SplitTensor:
 
 
 @rule(torch.mean, Tensor.mean)
-def mean(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: object) -> Tensor:
+def mean(
+    x: SplitTensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, **_: object
+) -> Tensor:
     """Mean over features, of c and V alike; over tokens, on plain numbers."""
     return reduce_features(np.mean, torch.mean, x, dim, keepdim)
 
 
 @rule(torch.sum, Tensor.sum)
-def sum_features(x: SplitTensor, dim: Any = None, keepdim: bool = False, **_: object) -> Tensor:
+def sum_features(
+    x: SplitTensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, **_: object
+) -> Tensor:
     return reduce_features(np.sum, torch.sum, x, dim, keepdim)
 
 
 def reduce_features(
-    linear: Any, on_numbers: Any, x: SplitTensor, dim: Any, keepdim: bool
+    linear: Any, on_numbers: Any, x: SplitTensor, dim: int | Sequence[int] | None, keepdim: bool
 ) -> Tensor:
     """A linear function of every token's features."""
     dims = (dim,) if isinstance(dim, int) else tuple(range(x.dim()) if dim is None else dim)
@@ -229,7 +233,9 @@ def variance(
 
 
 @rule(torch.std, Tensor.std)
-def standard_deviation(x: SplitTensor, dim: Any = None, **how: Any) -> Tensor:
+def standard_deviation(
+    x: SplitTensor, dim: int | Sequence[int] | None = None, **how: Any
+) -> Tensor:
     return torch.sqrt(variance(x, dim, **how))
 
 

@@ -32,12 +32,12 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
 
 
 @rule(F.linear)
-def linear(x: Any, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(x: SplitTensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return apply_affine(x, to_float64_array(weight).T, bias)
 
 
 @rule(torch.addmm, Tensor.addmm)
-def addmm(bias: Tensor, x: Any, weight: Tensor) -> Tensor:
+def addmm(bias: Tensor, x: SplitTensor, weight: Tensor) -> Tensor:
     """addmm, as GPT-2's Conv1D calls it."""
     return apply_affine(x, to_float64_array(weight), bias)
 

@@ -117,7 +117,7 @@ def unflatten_maps(common: ScaledArray, varying: ScaledArray, lead: tuple[int, .
     return centre_varying_part(inner, outer, axis=len(lead))
 
 
-def mix_values(weights: Tensor, values: Any, missing: Tensor) -> SplitTensor:
+def mix_values(weights: Tensor, values: Tensor, missing: Tensor) -> SplitTensor:
     """P (1c^T + V) for plain weights; `missing` [..., query, 1] is what their rows lack of 1."""
     if not isinstance(values, SplitTensor):
         return split_states(torch.matmul(weights, values), axis=-2)

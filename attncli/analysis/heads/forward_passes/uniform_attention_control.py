@@ -1,7 +1,6 @@
 """The metrics of uniform attention over the visible keys: the control of every head's number."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,7 +34,7 @@ class UniformAttentionControl:
     """Uniform maps are measured once for all attentions that see the same keys."""
 
     def __init__(self) -> None:
-        self.values_by_shape: dict[Any, Values] = {}
+        self.values_by_shape: dict[tuple[object, ...], Values] = {}
 
     def of(
         self,

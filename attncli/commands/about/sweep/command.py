@@ -26,7 +26,12 @@ from attncli.declare.option_value_conversion import (
     list_other_names,
     split_annotation,
 )
-from attncli.declare.options import flatten_parameters, list_flags, list_group_parameters
+from attncli.declare.options import (
+    OptionValues,
+    flatten_parameters,
+    list_flags,
+    list_group_parameters,
+)
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError, add_article, require_known_names
 from attncli.gates import Condition
@@ -148,9 +153,7 @@ def resolve_command(command: Any) -> Any:
     return dashed if dashed in MODEL_COMMANDS else name
 
 
-def split_keywords(
-    command: str, keywords: Mapping[str, Any]
-) -> tuple[tuple[str, ...], dict[str, Any]]:
+def split_keywords(command: str, keywords: OptionValues) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The command's options as words for those who run it, and all of their values."""
     require_command(command)
     function = import_function(command)

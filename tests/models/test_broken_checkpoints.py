@@ -452,12 +452,12 @@ def test_the_largest_numbers_are_numbers(whole: Path, tmp_path: Path) -> None:
 def test_a_number_behind_the_first_chunk_is_found(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attncli.models.files.hashing.CHUNK", 64)
+    monkeypatch.setattr("attncli.models.files.weight_files.CHUNK", 64)
     folder = copied(whole, tmp_path / "chunks")
     before = load_model(str(whole)).identity["weight_sha256"]
     monkeypatch.undo()
     assert load_model(str(whole)).identity["weight_sha256"] == before
-    monkeypatch.setattr("attncli.models.files.hashing.CHUNK", 64)
+    monkeypatch.setattr("attncli.models.files.weight_files.CHUNK", 64)
     held = load_file(whole / WEIGHTS)
     held[NAME][15, 14] = float("nan")
     save_file(held, folder / WEIGHTS)

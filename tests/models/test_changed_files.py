@@ -18,11 +18,11 @@ from small_checkpoints import saved
 import attncli as attn
 from attncli.errors import InputError
 from attncli.io import safetensors_arrays
-from attncli.models.files import hashing, lazy_tensors
+from attncli.models.files import lazy_tensors, weight_files
 from attncli.models.loading.load import load_model
 
 WEIGHTS = "model.safetensors"
-READERS = (hashing, lazy_tensors, safetensors_arrays)
+READERS = (weight_files, lazy_tensors, safetensors_arrays)
 
 MAPPED = """
 import os, sys

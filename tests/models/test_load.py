@@ -17,7 +17,7 @@ from small_checkpoints import change_config, saved
 from transformers.utils import logging as transformers_logging
 
 from attncli.errors import AttnError, InputError, LimitError, UsageError
-from attncli.models.files import hashing
+from attncli.models.files import weight_files
 from attncli.models.loading import checkpoints
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
@@ -494,7 +494,7 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
     monkeypatch.setattr("attncli.resource_limits.available_memory", lambda: 1000)
     load_model(str(tmp_path))
     monkeypatch.setattr(checkpoints, "assign_tensors", lambda *_: pytest.fail("loaded"))
-    monkeypatch.setattr(hashing, "read_bytes", lambda *_: pytest.fail("read"))
+    monkeypatch.setattr(weight_files, "read_bytes", lambda *_: pytest.fail("read"))
     with pytest.raises(LimitError, match="`dtype`"):
         load_model(str(tmp_path), LoadOptions(dtype="float64"))
 

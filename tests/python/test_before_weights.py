@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 import attncli as attn
 from attncli.errors import AttnError
-from attncli.models.files import hashing, lazy_tensors
+from attncli.models.files import lazy_tensors, weight_files
 
 ASKED: dict[str, Callable[..., Any]] = {
     "inspect_model": attn.inspect_model,
@@ -32,7 +32,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     words = Tokenizer(models.WordLevel({word: i for i, word in enumerate("?abcdefghijk")}, "?"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     words.save(str(tmp_path / "tokenizer.json"))
-    for module in (hashing, lazy_tensors):
+    for module in (weight_files, lazy_tensors):
         monkeypatch.setattr(module, "read_bytes", lambda *_: pytest.fail("weights are read"))
     return str(tmp_path)
 

@@ -32,7 +32,7 @@ from attncli.capture.model_structure.blocks import (
 )
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.model_structure.probe_forward import ProbeResult, probe_forward
-from attncli.capture.model_structure.unused_towers import find_idle_towers
+from attncli.capture.model_structure.unused_towers import iter_idle_towers
 from attncli.capture.other_mixers.token_mixers import TokenMixer, find_mixers
 from attncli.capture.other_mixers.uncapturable_attention import (
     UncapturableAttention,
@@ -194,7 +194,7 @@ def prepare_model(
             else ()
         )
         mixers, linear = find_other_mixers(body, stacks, inputs, proof, needs)
-        idle = () if unseen else find_idle_towers(body, seen.ran)
+        idle = () if unseen else tuple(iter_idle_towers(body, set(seen.ran)))
         return PreparedModel(
             body,
             stacks,
@@ -273,7 +273,7 @@ def prepare_anatomy(body: "PreTrainedModel", short: ShortInput, seen: ProbeResul
     from attncli.analysis.states.blocks_for_ablation import examine_blocks
 
     proof, examined = examine_blocks(body, short.kwargs, seen)
-    idle = find_idle_towers(body, seen.ran)
+    idle = tuple(iter_idle_towers(body, set(seen.ran)))
     return PreparedModel(
         body,
         examined.anatomy.stacks,

@@ -30,10 +30,6 @@ class SharedWork:
         """Whether all ranks work on every item, each with its part of one model; else each has its
         own items."""
 
-    @property
-    def is_divided(self) -> bool:
-        return read_launch_environment().is_distributed and not self.together
-
 
 WORK = SharedWork()
 """Of this process."""
@@ -41,9 +37,9 @@ WORK = SharedWork()
 
 def indices_of_rank(items: Sequence[T]) -> range:
     """The indices of this rank's items: every n-th."""
-    if not WORK.is_divided:
-        return range(len(items))
     here = read_launch_environment()
+    if WORK.together or not here.is_distributed:
+        return range(len(items))
     return range(here.rank, len(items), here.size)
 
 

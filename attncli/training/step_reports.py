@@ -80,7 +80,7 @@ class StepReports:
         rows = list(build_head_rows(metrics.heads, own, {}, keys, select_every_head))
         units = {name: metrics.definitions()[name].unit for name in metrics.states}
         roles = build_role_rows(classify_heads(rows)) if metrics.roles else []
-        return [*roles, *rows, *build_state_rows(metrics.states, units, own, {})]
+        return [*roles, *rows, *build_state_rows(units, own, {})]
 
     def build_failed_report(self, step: int, error: AttnError, where: str) -> Report:
         """The report of a failed observation: every row is null, with the reason."""

@@ -70,13 +70,12 @@ class MetricSelection:
 
     def definitions(self) -> dict[str, Definition]:
         found = {name: ATTENTION.definition(name) for name in self.heads}
-        found |= {name: find_state_metric_definition(name) for name in self.states}
+        found |= {
+            name: (ACTIVATIONS if name in ACTIVATIONS.names() else METRICS).definition(name)
+            for name in self.states
+        }
         found |= {ROLE: DEFINITION} if self.roles else {}
         return found | ({PAIR: DEFINITIONS[PAIR]} if self.pairs else {})
-
-
-def find_state_metric_definition(name: str) -> Definition:
-    return ACTIVATIONS.definition(name) if name in ACTIVATIONS.names() else METRICS.definition(name)
 
 
 def list_state_metrics() -> list[str]:

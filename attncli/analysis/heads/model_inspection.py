@@ -14,17 +14,8 @@ from attncli.analysis.heads.classification.head_roles import (
     describe_roles,
 )
 from attncli.analysis.heads.classification.linear_heads import (
-    build_completeness_error_rows,
-    describe_linear_layers,
-    is_linear,
-    linear_metric_definitions,
-    warn_about_sampled_channels,
-)
-from attncli.analysis.heads.classification.linear_heads import (
-    build_linear_findings as linear_findings,
-)
-from attncli.analysis.heads.classification.linear_heads import (
-    format_linear_headline as linear_headline,
+    LinearAttentionReport,
+    report_linear_attention,
 )
 from attncli.analysis.heads.classification.role_rules import MIXED, ROLE
 from attncli.analysis.heads.forward_passes.batches import (
@@ -72,7 +63,6 @@ from attncli.analysis.text_loop import apply_to_texts
 from attncli.capture import STRIP_MEMORY, AttentionSite
 from attncli.capture.linear.linear_heads import LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
-from attncli.capture.other_mixers.token_mixers import pluralise
 from attncli.capture.strips.attention_sites import LINEAR
 from attncli.errors import AttnError, format_count
 from attncli.metrics.activations._state import ActivationPeak
@@ -174,49 +164,62 @@ def inspect_model(
     runs = observe_with_controls(
         subject, control, checkpoint.identity, texts, plan, on_strip, progress
     )
-    rows, heads = build_rows(runs, subject, plan, list(map(TokenNames.of_text, texts)))
-    roles = plan.metrics.roles
+    keys = site_keys(runs.own.sites, subject.stacks)
+    rows, heads = build_rows(runs, plan, keys, texts)
+    linear = LinearAttentionReport()
+    if subject.linear.layers or subject.linear.refusals:
+        chosen = select_linear_heads(subject, plan)
+        linear = report_linear_attention(subject.linear, chosen, runs.own, heads, keys)
+    definitions, roles = plan.metrics.definitions(), plan.metrics.roles
+    units = {name: definitions[name].unit for name in plan.metrics.states}
+    rows += linear.rows
+    rows += build_state_rows(units, runs.own, runs.nulls)
     streams = measure_stream_gains(subject, texts) if roles else None
     rows += streams.rows(len(texts)) if streams else ()
     layers = LayerCounts.of(subject.stacks, subject.shapes, subject.mixers)
     if take_metadata is not None:
-        keys = site_keys(runs.own.sites, subject.stacks)
         take_metadata(collect_map_metadata(rows, layers, subject, plan, keys, len(texts)), keys)
-    labels = [text.labels for text in texts]
-    findings = list_findings(rows, heads, labels, layers, subject, runs.own) if roles else ()
-    findings += (streams.build_finding(),) if streams else ()
+    softmax = [head for head in heads if head.keys.get("span") != LINEAR]
+    findings: list[Finding] = []
+    if roles:
+        own = [row for row in rows if row.keys.get("span") != LINEAR]
+        unseen = layers.describe_unmeasured(subject.linear.kinds)
+        shortest = min(seen.tokens for seen in runs.own.texts)
+        labels = [text.labels for text in texts]
+        findings += build_findings(own, softmax, labels, unseen, shortest)
+        findings += linear.findings
+    findings += [streams.build_finding()] if streams else []
+    remarks = (*subject.idle_towers, linear.headline, describe_maps(rows, heads))
     return Report(
         study="inspect-model",
         headline=format_headline(
             checkpoint.identity,
             runs.own,
-            [head for head in heads if not is_linear(head)],
+            softmax,
             [f.about for f in findings],
             select_heads(subject, plan),
             layers,
-            "; ".join(list_headline_remarks(subject, rows, heads)),
+            "; ".join(filter(None, remarks)),
         ),
         rows=tuple(rank_rows(rows, plan.ranking)),
-        metrics=plan.metrics.definitions()
-        | linear_metric_definitions(rows)
-        | (streams.definitions if streams else {}),
+        metrics=definitions | dict(linear.metrics) | (streams.definitions if streams else {}),
         source={
             **checkpoint.identity,
             "attention": describe_layers(runs.own),
             "layers": layers.describe(),
-            **describe_linear_layers(subject.linear),
+            **linear.source,
         },
         input=describe_source(texts, runs.own, plan.metrics),
         environment=describe_paths(runs.own.texts),
         seeds=(plan.seed,),
         views=tuple(build_views(rows, plan.metrics, plan.ranking, len(texts))),
-        findings=findings,
+        findings=tuple(findings),
         warnings=(
             *checkpoint.warnings,
             *(each.describe() for each in subject.left_out),
             *describe_extra_inputs(texts),
             *collect_warnings(runs, plan),
-            *warn_about_sampled_channels(select_linear_heads(subject, plan)),
+            *linear.warnings,
         ),
     )
 
@@ -425,40 +428,21 @@ def describe_input_for_roles(observed: HeadObservations) -> str:
 
 
 def build_rows(
-    runs: ModelAndControls, subject: PreparedModel, plan: HeadPlan, names: Sequence[TokenNames]
+    runs: ModelAndControls,
+    plan: HeadPlan,
+    keys: Mapping[AttentionSite, dict[str, Scalar]],
+    texts: Sequence[ModelInput],
 ) -> tuple[list[Row], list[ClassifiedHead]]:
-    """All rows, and the heads as they are gathered from them."""
+    """All rows of heads, and the heads as they are gathered from them."""
     metrics = plan.metrics
-    keys = site_keys(runs.own.sites, subject.stacks)
     rows = list(build_head_rows(metrics.heads, runs.own, runs.nulls, keys, plan.selects))
     drawn = metrics.repeated_token_metrics if runs.own.repeated_token_passes else ()
     heads = classify_heads(rows, drawn) if metrics.roles else []
-    pairs = build_pair_rows(runs.own, names, keys, plan.selects, metrics.pairs)
-    rows = [*build_role_rows(heads), *rows, *pairs]
-    units = {name: metrics.definitions()[name].unit for name in metrics.states}
-    states = build_state_rows(metrics.states, units, runs.own, runs.nulls)
-    return [*rows, *build_completeness_error_rows(runs.own, keys), *states], heads
-
-
-def list_findings(
-    rows: Sequence[Row],
-    heads: Sequence[ClassifiedHead],
-    labels: Sequence[Sequence[str]],
-    layers: LayerCounts,
-    subject: PreparedModel,
-    observed: HeadObservations,
-) -> tuple[Finding, ...]:
-    """Of softmax heads and states as ever; then of linear heads, by their kind."""
-    softmax = [head for head in heads if not is_linear(head)]
-    own = [row for row in rows if row.keys.get("span") != LINEAR]
-    shortest = min(seen.tokens for seen in observed.texts)
-    unseen = layers.describe_unmeasured(subject.linear.kinds)
-    refused = subject.linear.refusals.items()
-    return (
-        *build_findings(own, softmax, labels, unseen, shortest),
-        *linear_findings(heads, subject.linear),
-        *(Finding("not looked at", f"{pluralise(kind)}: {why}") for kind, why in refused),
-    )
+    rows = [*build_role_rows(heads), *rows]
+    if metrics.pairs:
+        names = [TokenNames(text.labels, text.decoder_labels) for text in texts]
+        rows += build_pair_rows(runs.own, names, keys, plan.selects, metrics.pairs)
+    return rows, heads
 
 
 def measure_stream_gains(
@@ -475,14 +459,6 @@ def measure_stream_gains(
     with translate_model_errors(subject.body, inputs), run_in_model_precision(subject.body):
         found = [find_stream_mixings(subject.body, subject.left_out, text.kwargs) for text in texts]
     return compute_stream_gains(found, subject.stacks)
-
-
-def list_headline_remarks(
-    subject: PreparedModel, rows: Sequence[Row], heads: Sequence[ClassifiedHead]
-) -> Iterator[str]:
-    """Towers that did not run, linear layers, and what maps show where there are no roles."""
-    notes = (*subject.idle_towers, linear_headline(heads), describe_maps(rows, heads))
-    return filter(None, notes)
 
 
 def select_linear_heads(subject: PreparedModel, plan: HeadPlan) -> LinearAttentionHeads:

@@ -27,20 +27,30 @@ def role_legend(rows: Sequence[Row]) -> str:
 def build_views(
     rows: Sequence[Row], metrics: MetricSelection, ranking: HeadRanking | None, texts: int
 ) -> Iterator[View]:
+    if metrics.pairs:
+        yield from build_pair_views(rows, list_locations(rows, PAIR))
+    if ranking is None and metrics.roles:
+        for index, where in enumerate(list_locations(rows, ROLE)):
+            kind = ", ".join(map(str, where.values()))
+            title = kind if index else ": ".join(filter(None, (kind, role_legend(rows))))
+            yield View(title, "layer", (ROLE,), "head", where, heat="mark")
+        yield View("what stands out, most serious first", "about", (), findings="finding")
+    else:
+        yield from build_metric_views(rows, metrics, ranking, texts)
+
+
+def build_metric_views(
+    rows: Sequence[Row], metrics: MetricSelection, ranking: HeadRanking | None, texts: int
+) -> Iterator[View]:
+    """Heads by one metric where these are ranked; else a grid for each of few metrics, or a table of many."""
     heads = tuple(name for name in metrics.heads if any(row.metric == name for row in rows))
     over = describe_head_averaging([row for row in rows if row.metric in heads], texts)
-    yield from build_pair_views(rows, list_locations(rows, PAIR))
     if ranking is not None:
         way = "rising" if ranking.rising else "falling"
         columns = tuple(dict.fromkeys([ranking.metric, *heads]))
         yield View(f"heads by {ranking.metric}, {way}{over}", "layer.head", columns)
         return
-    if metrics.roles:
-        for index, where in enumerate(list_locations(rows, ROLE)):
-            kind = ", ".join(map(str, where.values()))
-            title = kind if index else ": ".join(filter(None, (kind, role_legend(rows))))
-            yield View(title, "layer", (ROLE,), "head", where, heat="mark")
-    elif len(heads) <= FEW:
+    if len(heads) <= FEW:
         for name in heads:
             for where in list_locations(rows, name):
                 null = describe_controls(rows, (name,), where)
@@ -51,11 +61,9 @@ def build_views(
         for where in list_locations(rows, *heads):
             null = describe_controls(rows, heads, where)
             yield View(f"{format_title(where)}heads{over}{null}", "layer.head", heads, where=where)
-    if metrics.states and not metrics.roles:
+    if metrics.states:
         over = describe_averaging(texts, "texts")
         yield View(f"states after each layer{over}", "layer", metrics.states)
-    if metrics.roles:
-        yield View("what stands out, most serious first", "about", (), findings="finding")
 
 
 def describe_head_averaging(rows: Sequence[Row], texts: int) -> str:

@@ -103,7 +103,7 @@ def read_stacks_without_attention(model: nn.Module, seen: ProbeResult) -> tuple[
     lists = {call.container for call in seen.calls if call.container is not None}
     alike = {name for name in lists if are_blocks_alike(modules[name], set())}
     outer = {name for name in alike if not any(name.startswith(f"{other}.") for other in alike)}
-    runs = split_into_block_sequences([call for call in seen.calls if call.container in outer])
+    runs = find_call_sequences(seen, outer)
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
     names = unique_names([run[0].container or "" for run in runs], prefix)
     return tuple(make_block_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
@@ -159,13 +159,6 @@ def locate_attention_outside_blocks(
     )
 
 
-def find_call_sequences(
-    seen: ProbeResult, containers: Collection[str | None]
-) -> list[list[ModuleCall]]:
-    """The sequences of calls of these lists' elements."""
-    return split_into_block_sequences([call for call in seen.calls if call.container in containers])
-
-
 def iter_calls_breaking_chain(run: list[ModuleCall], seen: ProbeResult) -> Iterator[ModuleCall]:
     """Iterate over calls of a sequence whose input is more than the output of the call before."""
     known = {call.number for call in run}
@@ -199,13 +192,18 @@ def are_blocks_alike(container: nn.Module, attending: set[nn.Module]) -> bool:
     return len({type(element) for element in elements}) == 1 or attending.issuperset(elements)
 
 
-def split_into_block_sequences(calls: list[ModuleCall]) -> list[list[ModuleCall]]:
-    """Split calls into sequences: one goes on while each call takes the previous output, or is of the same list.
+def find_call_sequences(
+    seen: ProbeResult, containers: Collection[str | None]
+) -> list[list[ModuleCall]]:
+    """The sequences of calls of these lists' elements: one goes on while each call takes the previous output, or is of the
+    same list.
 
     The same module again, on another input than the previous output, begins a new sequence.
     """
     runs: list[list[ModuleCall]] = []
-    for call in calls:
+    for call in seen.calls:
+        if call.container not in containers:
+            continue
         last = runs[-1] if runs else []
         follows = bool(last) and call.follows is not None and call.follows == last[-1].result
         again = any(earlier.module is call.module for earlier in last)

@@ -10,8 +10,7 @@ from torch import nn
 from attncli.capture.attention_calls import INPUT, AttentionTracer, iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.residual_stream_arguments import (
-    find_second_stream_input,
-    find_second_stream_output,
+    find_second_stream_tensor,
     find_stream_input,
     find_stream_output,
 )
@@ -118,7 +117,7 @@ class ForwardProber:
         finally:
             self.open.pop()
         if container is not None:
-            one, other = find_second_stream_input(args), find_second_stream_output(output)
+            one, other = find_second_stream_tensor(args), find_second_stream_tensor(output)
             call.two_streams = one is not None and other is not None and one.shape == other.shape
             self.leave(call, find_stream_output(output), iter_tensors(output))
         return output

@@ -60,18 +60,13 @@ def replace_output(output: Output, old: torch.Tensor, new: torch.Tensor) -> Outp
     return new if output is old else output
 
 
-def find_second_stream_input(args: Args) -> torch.Tensor | None:
-    """The possible second stream: the tensor argument after the first, if as wide."""
-    if len(args) < 2 or not (is_stream(args[0]) and is_stream(args[1])):
+def find_second_stream_tensor(values: Any) -> torch.Tensor | None:
+    """The possible second stream among a block's arguments or results: the tensor after the first, if as wide."""
+    if not isinstance(values, tuple) or len(values) < 2 or not all(map(is_stream, values[:2])):
         return None
-    first, second = args[:2]
+    first, second = values[:2]
     alike = first.ndim == second.ndim and first.shape[-1] == second.shape[-1]
     return second if alike else None
-
-
-def find_second_stream_output(output: object) -> torch.Tensor | None:
-    """The possible second stream among a block's results."""
-    return find_second_stream_input(output) if isinstance(output, tuple) else None
 
 
 def select_tensor_at(place: int, values: object) -> torch.Tensor | None:

@@ -1,21 +1,17 @@
 """Which towers and blocks of a model did not run in a forward: its vision tower on a text alone."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from torch import nn
 
 from attncli.capture.model_structure.probe_forward import LISTS
 
 
-def find_idle_towers(model: nn.Module, ran: Collection[nn.Module]) -> tuple[str, ...]:
+def iter_idle_towers(module: nn.Module, ran: set[nn.Module], path: str = "") -> Iterator[str]:
     """Paths of the outermost parts with blocks of which no module ran, and the blocks that a list of blocks left out.
 
     `ran`: the modules that did.
     """
-    return tuple(iter_idle_towers(model, set(ran), ""))
-
-
-def iter_idle_towers(module: nn.Module, ran: set[nn.Module], path: str) -> Iterator[str]:
     skipped = []
     for name, child in module.named_children():
         here = f"{path}.{name}".lstrip(".")

@@ -89,7 +89,7 @@ class SiteNamer:
     def __init__(self, model: nn.Module) -> None:
         self.names = {id(module): name for name, module in model.named_modules()}
         self.spans = layer_types(model)
-        self.families = group_numbered_paths(self.names.values())
+        self.own_indices = find_own_indices(self.names.values())
         self.kinds = find_attention_kinds(model)
         self.elements = {
             name: module
@@ -118,7 +118,7 @@ class SiteNamer:
     def make_site(self, module: nn.Module) -> AttentionSite:
         name = self.names.get(id(module), type(module).__name__)
         family = NUMBER.sub("*", name)
-        stack, kind = find_stack_path(family), self.kinds.get(family) or find_base_kind(family)
+        stack, kind = family.partition(".*")[0], self.kinds.get(family) or find_base_kind(family)
         run = self.runs[list_element_path(name)]
         before, layer, times = self.latest.get(name, (0, 0, 0))
         if run > 0 and run == before:
@@ -128,7 +128,7 @@ class SiteNamer:
                 self.call_counts[stack, kind],
                 self.call_counts[stack, kind] + 1,
             )
-            own = self.own_index(name, family)
+            own = self.own_indices.get(name)
             layer = running if own is None or name in self.latest else own
             times = 1
         self.latest[name] = run, layer, times
@@ -141,21 +141,11 @@ class SiteNamer:
         """The site of the map that differential attention applies; its two maps were named before."""
         return replace(self.last, kind=DIFFERENCE)
 
-    def own_index(self, name: str, family: str) -> int | None:
-        """The one index in which this module's path differs from its siblings'; None without one, or with several."""
-        changing = self.families[family]
-        numbers = [int(number) for number in NUMBER.findall(name)]
-        return numbers[changing[0]] if len(changing) == 1 else None
-
 
 def list_element_path(name: str) -> str:
     """The path of the innermost list element around a module; its own path where there is none."""
     numbers = list(NUMBER.finditer(name))
     return name[: numbers[-1].end()] if numbers else name
-
-
-def find_stack_path(family: str) -> str:
-    return family.partition(".*")[0]
 
 
 def path_within_layer(family: str) -> str:
@@ -185,7 +175,7 @@ def find_attention_kinds(model: nn.Module) -> dict[str, str]:
             family = NUMBER.sub("*", name)
             base = find_base_kind(family, (classes[inner] for inner in iter_paths_in_layer(name)))
             base = CROSSING if name in torchs_crossing else base
-            words[find_stack_path(family), base][family] = find_distinguishing_words(
+            words[family.partition(".*")[0], base][family] = find_distinguishing_words(
                 path_within_layer(family)
             )
     return {
@@ -214,18 +204,19 @@ def find_distinguishing_words(path: str) -> str:
     return " ".join(word.lower() for word in WORD.findall(path) if not SAID.fullmatch(word))
 
 
-def group_numbered_paths(names: Iterable[str]) -> dict[str, list[int]]:
-    """For each path with its numbers taken out, the positions where numbers differ between modules."""
-    numbers: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+def find_own_indices(names: Iterable[str]) -> dict[str, int]:
+    """The one number in which each path differs from its siblings'; none of paths without numbers, or with several that
+    differ."""
+    families: dict[str, list[str]] = defaultdict(list)
     for name in names:
-        numbers[NUMBER.sub("*", name)].append(tuple(NUMBER.findall(name)))
-    return {
-        family: [
-            place for place, column in enumerate(zip(*found, strict=True)) if len(set(column)) > 1
-        ]
-        or list(range(min(1, len(found[0]))))
-        for family, found in numbers.items()
-    }
+        families[NUMBER.sub("*", name)].append(name)
+    found: dict[str, int] = {}
+    for siblings in families.values():
+        columns = list(zip(*map(NUMBER.findall, siblings), strict=True))
+        changing = [column for column in columns if len(set(column)) > 1] or columns[:1]
+        if len(changing) == 1:
+            found |= dict(zip(siblings, map(int, changing[0]), strict=True))
+    return found
 
 
 def layer_types(model: nn.Module) -> list[str]:

@@ -71,7 +71,7 @@ def state(value: float, token: int = 0, over_median: float | None = None) -> Pas
 def test_states_have_the_mean_of_the_texts_and_the_place_of_the_largest() -> None:
     own = HeadObservations([state(100.0, 1), state(300.0, 4, 2000.0)])
     null = HeadObservations([state(3.0), state(5.0)])
-    (row,) = build_state_rows(["max_activation"], {"max_activation": "1"}, own, {"shuffled": null})
+    (row,) = build_state_rows({"max_activation": "1"}, own, {"shuffled": null})
     assert (row.layer, row.head, row.value) == (1, None, 200.0)
     place = {"token": 4, "feature": 7, "over_median": 2000.0, "text": 1, "largest": 300.0}
     assert row.keys == {**place, "shuffled": 4.0}

@@ -181,23 +181,19 @@ def find_oversmoothed_stacks(states: Sequence[Row]) -> Iterator[RankedFinding]:
             )
 
 
-def has_clear_role(role: Role, head: ClassifiedHead) -> bool:
-    """Whether a head's own number shows the role, regardless of its other roles."""
-    return is_role_evident(role, head, head.numbers)
-
-
 def is_role_evident(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
-    """Whether these numbers, the head's or a control's, would show the role."""
+    """Whether these numbers, the head's or a control's, would show the role, regardless of its other roles."""
     metric = role.evidence
     return metric in numbers and role.is_clear(numbers[metric], head.uniform_values.get(metric))
 
 
-def select_heads_above(
-    heads: Sequence[ClassifiedHead], metric: str, above: Callable[[ClassifiedHead], bool]
+def select_heads_with_evidence(
+    heads: Sequence[ClassifiedHead], role: Role
 ) -> tuple[list[ClassifiedHead], list[ClassifiedHead]]:
-    """The heads above, strongest first, and all that have the number."""
-    known = [head for head in heads if metric in head.numbers]
-    return sort_by_strength(filter(above, known), metric), known
+    """The heads whose own number shows the role, strongest first, and all that have the number."""
+    known = [head for head in heads if role.evidence in head.numbers]
+    shown = [head for head in known if is_role_evident(role, head, head.numbers)]
+    return sort_by_strength(shown, role.evidence), known
 
 
 def sort_by_strength(heads: Iterable[ClassifiedHead], metric: str) -> list[ClassifiedHead]:
@@ -283,7 +279,7 @@ def describe_heads_with_earlier_role(heads: Sequence[ClassifiedHead], role: Role
 def find_sinks(heads: Sequence[ClassifiedHead], shortest: int) -> Iterator[RankedFinding]:
     """Heads that rest on one token."""
     metric = SINK.evidence
-    found, known = select_heads_above(heads, metric, lambda head: has_clear_role(SINK, head))
+    found, known = select_heads_with_evidence(heads, SINK)
     if not found:
         return
     above = [head for head in known if head.numbers[metric] >= SINK.threshold]
@@ -322,7 +318,7 @@ def describe_sink_token(heads: Sequence[ClassifiedHead]) -> str:
 def find_uniform_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
     """Heads that hardly choose."""
     metric = EVEN.evidence
-    found, known = select_heads_above(heads, metric, lambda head: has_clear_role(EVEN, head))
+    found, known = select_heads_with_evidence(heads, EVEN)
     if found:
         yield RankedFinding(
             10.0 + 50.0 * len(found) / len(known),
@@ -385,7 +381,8 @@ def find_learned_sinks(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFindin
 def find_token_roles(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
     """Who plays the roles that are about tokens."""
     for role in (INDUCTION, PREVIOUS, DUPLICATE, OWN):
-        every, metric = heads_with_role(heads, role), role.evidence
+        playing = [head for head in heads if head.role and head.role.role is role]
+        every, metric = sort_by_strength(playing, role.evidence), role.evidence
         found = [head for head in every if head.role and head.role.is_same_in_all_samples]
         changing = [head for head in every if head not in found]
         clauses = [f"{len(found)}: {format_heads(found, metric)}"] if found else []
@@ -411,8 +408,3 @@ def describe_heads_with_disagreeing_samples(heads: Sequence[ClassifiedHead], met
 def control_has_role(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
     played = classify_role(numbers, head.uniform_values)
     return played is not None and played.role is role
-
-
-def heads_with_role(heads: Sequence[ClassifiedHead], role: Role) -> list[ClassifiedHead]:
-    found = [head for head in heads if head.role is not None and head.role.role is role]
-    return sort_by_strength(found, role.evidence)

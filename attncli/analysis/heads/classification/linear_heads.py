@@ -3,7 +3,8 @@ with softmax heads."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from attncli.analysis.heads.classification.head_roles import ClassifiedHead, describe_roles
 from attncli.analysis.heads.rows.extra_metric_definitions import COMPLETENESS, DEFINITIONS
@@ -33,6 +34,42 @@ def warn_about_sampled_channels(chosen: LinearAttentionHeads) -> Iterator[str]:
         )
 
 
+class LinearAttentionReport(NamedTuple):
+    """What a report says of a model's linear layers; nothing, where it has none."""
+
+    rows: Sequence[Row] = ()
+    metrics: Mapping[str, Definition] = MappingProxyType({})
+    """Definitions of the metrics that only linear layers have."""
+    source: Mapping[str, Any] = MappingProxyType({})
+    findings: Sequence[Finding] = ()
+    headline: str = ""
+    warnings: Sequence[str] = ()
+
+
+def report_linear_attention(
+    layers: LinearAttentionLayers,
+    chosen: LinearAttentionHeads,
+    observed: HeadObservations,
+    heads: Sequence[ClassifiedHead],
+    keys: Mapping[AttentionSite, dict[str, Scalar]],
+) -> LinearAttentionReport:
+    """Report the linear layers; `heads`: all heads, where roles are classified."""
+    rows = list(build_completeness_error_rows(observed, keys))
+    refused = [
+        Finding("not looked at", f"{pluralise(kind)}: {why}")
+        for kind, why in layers.refusals.items()
+    ]
+    own = [head for head in heads if is_linear(head)]
+    return LinearAttentionReport(
+        rows,
+        {COMPLETENESS: DEFINITIONS[COMPLETENESS]} if rows else {},
+        describe_linear_layers(layers),
+        [*build_linear_findings(heads, layers), *refused],
+        format_roles(own, "linear head") if own else "",  # `24 linear heads: 20 local, 4 mixed`
+        list(warn_about_sampled_channels(chosen)),
+    )
+
+
 def build_completeness_error_rows(
     observed: HeadObservations, keys: Mapping[AttentionSite, dict[str, Scalar]]
 ) -> Iterator[Row]:
@@ -45,15 +82,6 @@ def build_completeness_error_rows(
         ]
         if missed:
             yield summarize_values(COMPLETENESS, "1", missed, "", keys=keys[site], layer=site.layer)
-
-
-def linear_metric_definitions(rows: Sequence[Row]) -> dict[str, Definition]:
-    """Definitions of the metrics that only linear layers have."""
-    return (
-        {COMPLETENESS: DEFINITIONS[COMPLETENESS]}
-        if any(row.metric == COMPLETENESS for row in rows)
-        else {}
-    )
 
 
 def describe_linear_layers(layers: LinearAttentionLayers) -> JsonObject:
@@ -97,12 +125,6 @@ def build_linear_findings(
         yield Finding(pluralise(kind), sentence)
     if kinds and softmax:
         yield Finding("softmax heads", format_roles(softmax))
-
-
-def format_linear_headline(heads: Sequence[ClassifiedHead]) -> str:
-    """`24 linear heads: 20 local, 4 mixed`; empty where there are none."""
-    own = [head for head in heads if is_linear(head)]
-    return format_roles(own, "linear head") if own else ""
 
 
 def format_roles(heads: Sequence[ClassifiedHead], what: str = "head", where: str = "") -> str:

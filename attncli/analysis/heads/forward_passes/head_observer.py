@@ -346,7 +346,7 @@ def observe_forward_pass(
         torch.no_grad(),
         run_in_model_precision(body),
         capture_projections(body, observer, extra_names) as take,
-        capture_states(body, stacks, observer, bool(request.states)),
+        observe_states(body, stacks, observer.state) if request.states else nullcontext(),
         capture_attention(body, observe_strip, strip_memory, proved, apart, one_pass),
         capture_linear_heads(body, linear, observer, strip_memory) as missed,
     ):
@@ -415,14 +415,3 @@ def capture_projections(
                 each(site, strip)
 
         yield observe_strip
-
-
-@contextmanager
-def capture_states(
-    body: nn.Module, stacks: tuple[BlockStack, ...], observer: HeadObserver, requested: bool
-) -> Iterator[None]:
-    if not requested:
-        yield
-        return
-    with observe_states(body, stacks, observer.state):
-        yield

@@ -271,15 +271,14 @@ def select_head_value(value: Sequence[Any], head: int, place: int | None) -> flo
 
 
 def build_state_rows(
-    metrics: Sequence[str],
-    units: Mapping[str, str],
+    metrics: Mapping[str, str],
     observed: HeadObservations,
     nulls: Mapping[str, HeadObservations],
 ) -> Iterator[Row]:
-    """Rows of the states of every stack; the largest activation with its position."""
+    """Rows of the states of every stack; the largest activation with its position. `metrics`: with their units."""
     places = list(dict.fromkeys(place for seen in observed.texts for place in seen.states))
     several = len({stack for stack, _ in places}) > 1
-    for metric in metrics:
+    for metric, unit in metrics.items():
         for stack, layer in places:
             values = [seen.states[stack, layer][metric] for seen in observed.texts]
             keys: dict[str, Scalar] = {"stack": stack} if several else {}
@@ -290,9 +289,7 @@ def build_state_rows(
             for name, null in nulls.items():
                 others = [seen.states[stack, layer][metric] for seen in null.texts]
                 keys |= {name: math.fsum(others) / len(others)} if all_finite(others) else {}
-            yield summarize_values(
-                metric, units[metric], values, UNRESOLVED, keys=keys, layer=layer
-            )
+            yield summarize_values(metric, unit, values, UNRESOLVED, keys=keys, layer=layer)
 
 
 def locate_largest_value(

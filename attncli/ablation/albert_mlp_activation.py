@@ -22,8 +22,8 @@ def keep_albert_activation(
     anatomy: BlockAnatomy, switches: AblationSwitches
 ) -> Iterator[AblationSwitches]:
     """Reduce ALBERT's MLP to its activation where the switches request it; yield the switches that are left to apply."""
-    albert = find_albert_layers(anatomy)
-    if not has_published_activation(switches) or not albert:
+    albert = find_albert_layers(anatomy, switches)
+    if not albert:
         yield switches
         return
     maps = [getattr(block, name) for block in albert for name in ("ffn", "ffn_output")]
@@ -31,22 +31,20 @@ def keep_albert_activation(
         yield replace(switches, mlp=True, mlp_skip=True)
 
 
-def find_albert_layers(anatomy: BlockAnatomy) -> set[nn.Module]:
+def find_albert_layers(anatomy: BlockAnatomy, switches: AblationSwitches) -> set[nn.Module]:
+    """ALBERT's layers, where a variant without MLP is the published one."""
+    if switches.mlp or not switches.as_published:
+        return set()
     blocks = unique_blocks(anatomy.stacks)
     return {block for block in blocks if type(block).__name__ == "AlbertLayer"}
-
-
-def has_published_activation(switches: AblationSwitches) -> bool:
-    """Whether a variant without MLP is the published one."""
-    return switches.as_published and not switches.mlp
 
 
 def describe_published_variants(
     anatomy: BlockAnatomy, variants: Mapping[str, AblationSwitches]
 ) -> Iterator[str]:
     """Describe which variants are not quite without MLP."""
-    names = [name for name, switches in variants.items() if has_published_activation(switches)]
-    if names and find_albert_layers(anatomy):
+    names = [name for name, switches in variants.items() if find_albert_layers(anatomy, switches)]
+    if names:
         yield (
             f"{', '.join(names)}: of ALBERT's MLP LN(gelu(y) + y) stays, as in the published code; "
             "`variants='pure'` leaves it out."

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from types import FrameType
 from typing import NamedTuple
 
@@ -29,8 +28,14 @@ class CallSite(NamedTuple):
 
 
 def current_call_site() -> CallSite:
-    """The operation that the model's code is executing; frames of torch and of this package do not count."""
-    frames = list(iter_model_frames())
+    """The operation that the model's code is executing, by the frames out to the block that is running; those of torch and
+    of this package do not count."""
+    frames = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != WRAPPED_BLOCK:
+        if not frame.f_code.co_filename.startswith((OWN, LIBRARY)):
+            frames.append(frame)
+        frame = frame.f_back
     if not frames:
         return CallSite("?", 0, ())
     return CallSite(
@@ -38,12 +43,3 @@ def current_call_site() -> CallSite:
         frames[0].f_lineno,
         tuple((frame.f_code.co_name, frame.f_lasti) for frame in frames),
     )
-
-
-def iter_model_frames() -> Iterator[FrameType]:
-    """The frames of the model's code, innermost first, out to the block that is running."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_name != WRAPPED_BLOCK:
-        if not frame.f_code.co_filename.startswith((OWN, LIBRARY)):
-            yield frame
-        frame = frame.f_back

@@ -38,7 +38,7 @@ def evaluate_residual_addition(
         result = run_tagged(run, func, args, kwargs)
         attach_tag(result, shifted)
         return result
-    whole = PartialSum(func, args, kwargs, terms)
+    whole = Addition(func, args, kwargs, terms)
     for stream, branch in ((0, 1), (1, 0)):
         on, off = tags[stream], tags[branch]
         if on and on.point and off and not off.point:
@@ -68,7 +68,7 @@ def tag_learned_bias(terms: Operands, tags: tuple[Tag | None, Tag | None]) -> Ta
     return None
 
 
-class PartialSum:
+class Addition:
     """An addition of which parts can be dropped."""
 
     def __init__(self, func: Function, args: Args, kwargs: Kwargs, terms: Operands) -> None:
@@ -77,19 +77,14 @@ class PartialSum:
         self.kwargs = kwargs
         self.terms = terms
 
-    def sum_all_terms(self) -> torch.Tensor:
-        result: torch.Tensor = self.func(*self.args, **self.kwargs)
-        return result
-
-    def keep_one_term(self, position: int) -> torch.Tensor:
-        """Return one of the two terms; written in place where the code adds in place."""
-        return self.write_value(self.terms.term(position))
-
-    def write_zero(self) -> torch.Tensor:
-        return self.write_value(torch.zeros_like(self.terms.term(0)))
-
-    def write_value(self, value: torch.Tensor) -> torch.Tensor:
-        value = value.clone()  # a copy, like a sum: the code may go on to change it in place
+    def evaluate(self, keep: Keep, stream: int) -> torch.Tensor:
+        """The sum, or what is kept of it, written in place where the code adds in place; `stream`: which term that is."""
+        if keep is Keep.BOTH:
+            result: torch.Tensor = self.func(*self.args, **self.kwargs)
+            return result
+        term = self.terms.term(stream if keep is Keep.STREAM else 1 - stream)
+        # a copy, like a sum: the code may go on to change it in place
+        value = torch.zeros_like(term) if keep is Keep.NOTHING else term.clone()
         if self.func.__name__ in ("add_", "__iadd__"):
             target: torch.Tensor = self.terms.first
             return target.copy_(value)
@@ -129,7 +124,7 @@ def classify_skip_addition(stream: Tag, branch: Tag, mixes: bool) -> Kind | None
 def evaluate_skip_addition(
     run: BlockRun,
     parts: KeepPolicy,
-    whole: PartialSum,
+    whole: Addition,
     stream: int,
     kind: Kind,
     place: AdditionSite,
@@ -145,20 +140,14 @@ def evaluate_skip_addition(
         run.inseparable.add(point)
     for call in off.attention:
         run.reached[call].add(point)
-    keep = parts.choose_summands(point)
-    if keep is Keep.BOTH:
-        result = whole.sum_all_terms()
-    elif keep is Keep.NOTHING:
-        result = whole.write_zero()
-    else:
-        result = whole.keep_one_term(stream if keep is Keep.STREAM else 1 - stream)
+    result = whole.evaluate(parts.choose_summands(point), stream)
     attach_tag(result, derive_tag([on, off]).move_to(point))
     run.record_stream(point, result)
     return result
 
 
 def record_added_branch(
-    run: BlockRun, place: AdditionSite, whole: PartialSum, branch: int, stream: int | None = None
+    run: BlockRun, place: AdditionSite, whole: Addition, branch: int, stream: int | None = None
 ) -> None:
     """Record an added branch, if requested."""
     if run.summands is not None:
@@ -177,14 +166,14 @@ def are_parallel_branches(one: Tag, other: Tag) -> bool:
 
 
 def evaluate_branch_merge(
-    run: BlockRun, parts: KeepPolicy, whole: PartialSum, tags: tuple[Tag, Tag]
+    run: BlockRun, parts: KeepPolicy, whole: Addition, tags: tuple[Tag, Tag]
 ) -> torch.Tensor:
     """The sum of two parallel branches, or its attention alone."""
     site = current_call_site()
     run.merges.append(site)
     attention = 0 if tags[0].attention else 1
     record_added_branch(run, AdditionSite(site), whole, 1 - attention)
-    result = whole.sum_all_terms() if parts.keeps_merged_mlp() else whole.keep_one_term(attention)
+    result = whole.evaluate(Keep.BOTH if parts.keeps_merged_mlp() else Keep.STREAM, attention)
     bare = (*tags[0].bare, *tags[1].bare, UntouchedResult("merge", site))
     attach_tag(result, derive_tag([*tags])._replace(bare=bare))
     return result

@@ -300,16 +300,17 @@ def observe_model(
         return observer.results()
 
     judge = partial(measure_alone, tick=ignore_progress_share)
-    batches = TextBatches(subject, request, texts, measure_batch, judge)
+    several = len(texts) > 1
+    batches = TextBatches(subject, request, texts, measure_batch, judge) if several else None
 
     def measure_text(place: int, text: ModelInput) -> PassResult:
         look = on_strip if place == 0 else None
-        found = None if look else batches.take(place)
+        found = None if look or batches is None else batches.take(place)
         return pack_result(found or measure_alone(text, meter.advance, look))
 
     made_of = RESULT_TYPES if on_strip is None else None  # what is shown is not kept
     found.texts += apply_to_texts(subject.body, texts, measure_text, identity, what, made_of)
-    found.batches_differ = batches.differs
+    found.batches_differ = batches is not None and batches.differs
     return found
 
 

@@ -18,7 +18,7 @@ from attncli.analysis.states.model_variant_runs import (
     VariantRun,
     remove_advice,
 )
-from attncli.analysis.states.trajectories import RESIDUAL, Trajectory
+from attncli.analysis.states.trajectories import RESIDUAL
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.models.inputs.model_input import ModelInput
@@ -90,7 +90,8 @@ def describe_disagreement(exact: Curves, plain: Curves) -> str:
     for place, trajectory in plain.items():
         ours = exact[place].values[RESIDUAL]
         whys = exact[place].unknown.get(RESIDUAL, [""] * len(ours))
-        for layer, (known, by) in enumerate(pair_values_with_uncertainty(trajectory)):
+        plain_values = zip(trajectory.values[RESIDUAL], trajectory.uncertain[RESIDUAL], strict=True)
+        for layer, (known, by) in enumerate(plain_values):
             if math.isnan(known) or whys[layer]:  # rounding has taken it
                 continue
             near = abs(ours[layer] - known) <= by + EXACT_CURVE.of()  # not a number is not
@@ -100,8 +101,3 @@ def describe_disagreement(exact: Curves, plain: Curves) -> str:
                     f"{known:.4g} in {trajectory.arithmetic}: its code is not understood"
                 )
     return ""
-
-
-def pair_values_with_uncertainty(trajectory: Trajectory) -> list[tuple[float, float]]:
-    """The resolved values of a plain curve, each with its uncertainty."""
-    return list(zip(trajectory.values[RESIDUAL], trajectory.uncertain[RESIDUAL], strict=True))

@@ -97,7 +97,16 @@ def measure_model_collapse(
         source=describe_source(checkpoint, subjects, variants, arithmetics),
         input={"texts": [text.describe() for text in texts]},
         views=tuple(build_views(everywhere, metrics, len(texts), arithmetics)),
-        findings=(*findings, *build_stack_findings(ensembles)),
+        findings=(
+            *findings,
+            *(
+                finding
+                for stack, ensemble in ensembles.items()
+                for finding in build_depth_findings(
+                    ensemble, f"{stack} " if len(ensembles) > 1 else ""
+                )
+            ),
+        ),
         warnings=(
             *checkpoint.warnings,
             *describe_extra_inputs(texts),
@@ -158,11 +167,6 @@ def describe_regimes(
             )
             text = describe_curve(curve, support, drag, ensemble[name])
             yield Finding(format_variant(stack, name, ensembles), text)
-
-
-def build_stack_findings(ensembles: Mapping[str, Ensemble]) -> Iterator[Finding]:
-    for stack, ensemble in ensembles.items():
-        yield from build_depth_findings(ensemble, f"{stack} " if len(ensembles) > 1 else "")
 
 
 def describe_curve(

@@ -55,7 +55,8 @@ def prepare_collapse(
     refuse_single_tokens(texts)
     why_plain = explain_why_no_variant_is_exact(checkpoint.model, model, arithmetic)
     first = prepare.prepare_model(checkpoint.body, texts[0], prepare.Requirement.ANATOMY)
-    cheap = is_input_shorter_than_texts(first.short.kwargs, texts)
+    size = count_input_numbers(first.short.kwargs)  # some images and sounds have one size
+    cheap = all(size < count_input_numbers(text.kwargs) for text in texts)
     subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
     require_enough_memory(first, texts, subjects[""].runs_in_plain_numbers(variants))
     if with_random_init:
@@ -111,11 +112,6 @@ def explain_why_no_variant_is_exact(
     if model.tensor_parallel or model.device_map is not None or loaded.device.type != "cpu":
         return "exact arithmetic needs the whole model on the CPU"
     return None
-
-
-def is_input_shorter_than_texts(short: "Inputs", texts: "Sequence[ModelInput]") -> bool:
-    """Whether the short input is; some images and sounds have one size."""
-    return all(count_input_numbers(short) < count_input_numbers(text.kwargs) for text in texts)
 
 
 def count_input_numbers(inputs: "Inputs") -> int:

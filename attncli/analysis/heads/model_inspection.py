@@ -165,31 +165,16 @@ def inspect_model(
         subject, control, checkpoint.identity, texts, plan, on_strip, progress
     )
     keys = site_keys(runs.own.sites, subject.stacks)
-    rows, heads = build_rows(runs, plan, keys, texts)
-    linear = LinearAttentionReport()
-    if subject.linear.layers or subject.linear.refusals:
-        chosen = select_linear_heads(subject, plan)
-        linear = report_linear_attention(subject.linear, chosen, runs.own, heads, keys)
-    definitions, roles = plan.metrics.definitions(), plan.metrics.roles
-    units = {name: definitions[name].unit for name in plan.metrics.states}
-    rows += linear.rows
-    rows += build_state_rows(units, runs.own, runs.nulls)
+    rows, heads, linear = build_rows(subject, plan, runs, keys, texts)
+    roles = plan.metrics.roles
     streams = measure_stream_gains(subject, texts) if roles else None
     rows += streams.rows(len(texts)) if streams else ()
     layers = LayerCounts.of(subject.stacks, subject.shapes, subject.mixers)
     if take_metadata is not None:
         take_metadata(collect_map_metadata(rows, layers, subject, plan, keys, len(texts)), keys)
     softmax = [head for head in heads if head.keys.get("span") != LINEAR]
-    findings: list[Finding] = []
-    if roles:
-        own = [row for row in rows if row.keys.get("span") != LINEAR]
-        unseen = layers.describe_unmeasured(subject.linear.kinds)
-        shortest = min(seen.tokens for seen in runs.own.texts)
-        labels = [text.labels for text in texts]
-        findings += build_findings(own, softmax, labels, unseen, shortest)
-        findings += linear.findings
-    findings += [streams.build_finding()] if streams else []
-    remarks = (*subject.idle_towers, linear.headline, describe_maps(rows, heads))
+    findings = list_findings(rows, softmax, linear, layers, texts, runs.own) if roles else ()
+    findings += (streams.build_finding(),) if streams else ()
     return Report(
         study="inspect-model",
         headline=format_headline(
@@ -199,10 +184,12 @@ def inspect_model(
             [f.about for f in findings],
             select_heads(subject, plan),
             layers,
-            "; ".join(filter(None, remarks)),
+            [*subject.idle_towers, linear.headline, describe_maps(rows, heads)],
         ),
         rows=tuple(rank_rows(rows, plan.ranking)),
-        metrics=definitions | dict(linear.metrics) | (streams.definitions if streams else {}),
+        metrics=plan.metrics.definitions()
+        | dict(linear.metrics)
+        | (streams.definitions if streams else {}),
         source={
             **checkpoint.identity,
             "attention": describe_layers(runs.own),
@@ -213,7 +200,7 @@ def inspect_model(
         environment=describe_paths(runs.own.texts),
         seeds=(plan.seed,),
         views=tuple(build_views(rows, plan.metrics, plan.ranking, len(texts))),
-        findings=tuple(findings),
+        findings=findings,
         warnings=(
             *checkpoint.warnings,
             *(each.describe() for each in subject.left_out),
@@ -300,8 +287,7 @@ def observe_model(
         return observer.results()
 
     judge = partial(measure_alone, tick=ignore_progress_share)
-    several = len(texts) > 1
-    batches = TextBatches(subject, request, texts, measure_batch, judge) if several else None
+    batches = TextBatches(subject, request, texts, measure_batch, judge) if texts[1:] else None
 
     def measure_text(place: int, text: ModelInput) -> PassResult:
         look = on_strip if place == 0 else None
@@ -429,12 +415,13 @@ def describe_input_for_roles(observed: HeadObservations) -> str:
 
 
 def build_rows(
-    runs: ModelAndControls,
+    subject: PreparedModel,
     plan: HeadPlan,
+    runs: ModelAndControls,
     keys: Mapping[AttentionSite, dict[str, Scalar]],
     texts: Sequence[ModelInput],
-) -> tuple[list[Row], list[ClassifiedHead]]:
-    """All rows of heads, and the heads as they are gathered from them."""
+) -> tuple[list[Row], list[ClassifiedHead], LinearAttentionReport]:
+    """All rows, the heads as they are gathered from them, and what the report says of linear layers."""
     metrics = plan.metrics
     rows = list(build_head_rows(metrics.heads, runs.own, runs.nulls, keys, plan.selects))
     drawn = metrics.repeated_token_metrics if runs.own.repeated_token_passes else ()
@@ -443,7 +430,27 @@ def build_rows(
     if metrics.pairs:
         names = [TokenNames(text.labels, text.decoder_labels) for text in texts]
         rows += build_pair_rows(runs.own, names, keys, plan.selects, metrics.pairs)
-    return rows, heads
+    linear = LinearAttentionReport()
+    if subject.linear.layers or subject.linear.refusals:
+        chosen = select_linear_heads(subject, plan)
+        linear = report_linear_attention(subject.linear, chosen, runs.own, heads, keys)
+    units = {name: metrics.definitions()[name].unit for name in metrics.states}
+    return [*rows, *linear.rows, *build_state_rows(units, runs.own, runs.nulls)], heads, linear
+
+
+def list_findings(
+    rows: Sequence[Row],
+    softmax: Sequence[ClassifiedHead],
+    linear: LinearAttentionReport,
+    layers: LayerCounts,
+    texts: Sequence[ModelInput],
+    observed: HeadObservations,
+) -> tuple[Finding, ...]:
+    """Of softmax heads and states; then of linear heads, by their kind."""
+    own = [row for row in rows if row.keys.get("span") != LINEAR]
+    shortest = min(seen.tokens for seen in observed.texts)
+    labels, unseen = [text.labels for text in texts], layers.describe_unmeasured(linear.kinds)
+    return (*build_findings(own, softmax, labels, unseen, shortest), *linear.findings)
 
 
 def measure_stream_gains(
@@ -491,9 +498,9 @@ def format_headline(
     about: Sequence[str],
     chosen: HeadSelection,
     layers: LayerCounts | None,
-    strongest: str,
+    remarks: Sequence[str],
 ) -> str:
-    """Headline: the model, its roles, its most serious finding, and the clearest pair if requested."""
+    """Headline: the model, its roles, its most serious finding, and further remarks, such as the clearest pair."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
     hybrid = layers.headline() if layers is not None and chosen.covers_all_heads else ""
     length = format_lengths([seen.tokens for seen in observed.texts])
@@ -504,7 +511,7 @@ def format_headline(
         f"{name}: {size}"
         + chosen.describe_heads(played)
         + (f"; {', '.join(sick)}" if sick else "")
-        + (f"; {strongest}" if strongest else "")
+        + "".join(f"; {remark}" for remark in remarks if remark)
         + "."
     )
 

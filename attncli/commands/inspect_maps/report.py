@@ -89,7 +89,7 @@ def inspect_maps(
             about,
             select_heads(file, plan, metadata),
             metadata.layers,
-            describe_maps(rows, heads),
+            [describe_maps(rows, heads)],
         ),
         rows=tuple(ranked_rows),
         metrics=plan.metrics.definitions(),

@@ -37,6 +37,8 @@ def warn_about_sampled_channels(chosen: LinearAttentionHeads) -> Iterator[str]:
 class LinearAttentionReport(NamedTuple):
     """What a report says of a model's linear layers; nothing, where it has none."""
 
+    kinds: frozenset[str] = frozenset()
+    """Kinds of mixers that have maps."""
     rows: Sequence[Row] = ()
     metrics: Mapping[str, Definition] = MappingProxyType({})
     """Definitions of the metrics that only linear layers have."""
@@ -61,6 +63,7 @@ def report_linear_attention(
     ]
     own = [head for head in heads if is_linear(head)]
     return LinearAttentionReport(
+        layers.kinds,
         rows,
         {COMPLETENESS: DEFINITIONS[COMPLETENESS]} if rows else {},
         describe_linear_layers(layers),

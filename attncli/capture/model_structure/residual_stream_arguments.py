@@ -60,7 +60,7 @@ def replace_output(output: Output, old: torch.Tensor, new: torch.Tensor) -> Outp
     return new if output is old else output
 
 
-def find_second_stream_tensor(values: Any) -> torch.Tensor | None:
+def find_second_stream_tensor(values: object) -> torch.Tensor | None:
     """The possible second stream among a block's arguments or results: the tensor after the first, if as wide."""
     if not isinstance(values, tuple) or len(values) < 2 or not all(map(is_stream, values[:2])):
         return None

@@ -230,7 +230,6 @@ def attribute(
     dtype: str | None = None,
     device: str | None = None,
     device_map: str | None = None,
-    tensor_parallel: bool | None = False,
     text: str | Iterable[str] | None = (),
     text_file: str | PathLike[str] | None = None,
     token_ids: Any = (),

@@ -1,13 +1,14 @@
 """Files at an address such as s3://bucket/folder/name or memory://name, by fsspec: read, and written whole or not at all."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attncli.errors import InputError, UsageError, first_line_of_error
 
 MARK = "://"
+T = TypeVar("T")
 
 
 def is_remote_url(text: str) -> bool:
@@ -35,20 +36,19 @@ def open_file_system(address: str) -> tuple[Any, str]:
 def find_remote_file_size(address: str) -> int | None:
     """The size of the file at an address, 0 where the protocol does not tell; None where there is
     no such file."""
-    system, path = open_file_system(address)
-    try:
-        return int(system.size(path) or 0)
-    except FileNotFoundError:
-        return None
-    except Exception as error:  # every protocol has errors of its own
-        raise InputError(f"{address} cannot be read: {first_line_of_error(error)}.") from None
+    return read_from_file_system(address, lambda system, path: int(system.size(path) or 0))
 
 
 def read_remote_file(address: str) -> bytes | None:
     """Read an address; None where there is no such file."""
+    return read_from_file_system(address, lambda system, path: bytes(system.cat_file(path)))
+
+
+def read_from_file_system(address: str, read: Callable[[Any, str], T]) -> T | None:
+    """Read what the function takes from the file system and the path in it; None where there is no such file."""
     system, path = open_file_system(address)
     try:
-        return bytes(system.cat_file(path))
+        return read(system, path)
     except FileNotFoundError:
         return None
     except Exception as error:  # every protocol has errors of its own

@@ -1,7 +1,7 @@
 """Declare a question once, for keywords in Python and options on the command line: one declaration, one default.
 
     @question()
-    def rank_collapse(*, source: Source = None, run: RunOptions, how: RunContext) -> Report: …
+    def rank_collapse(*, source: str | None = SOURCE_ARGUMENT, run: RunOptions, how: RunContext) -> Report: …
 
 The command line calls the function with its groups of options; `public_functions` makes the Python function of it.
 """

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from attncli.analysis.prepare import PreparedModel
+from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.capture.model_structure.blocks import BlockStack, observe_states
 from attncli.errors import InputError, InsufficientPrecision, LimitError
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
+from attncli.progress import Progress
 from attncli.records import JsonObject
 from attncli.tolerances import COMPLETENESS
 
@@ -68,6 +70,23 @@ class DecomposableModel:
             except LimitError:
                 raise imprecise from None
         return work(wide, text.to_float64()), True
+
+    def read_texts(
+        self,
+        texts: Sequence[ModelInput],
+        work: "Callable[[DecomposableModel, ModelInput], R]",
+        what: str,
+        made_of: Sequence[type],
+        progress: Progress,
+    ) -> tuple[list[R], JsonObject]:
+        """The work on every text, and the report's description of the model."""
+
+        def read_text(place: int, text: ModelInput) -> tuple[R, bool]:
+            return self.read(text, work)
+
+        counted, identity = wrap_with_progress(read_text, texts, progress), self.checkpoint.identity
+        read = apply_to_texts(self.body, texts, counted, identity, what, made_of)
+        return [found for found, _ in read], self.describe(texts, [again for _, again in read])
 
     def measure_completeness_error(self, output: Tensor, plain: Tensor, text: ModelInput) -> float:
         """How far the frozen network is from the model itself, refused where rounding does not explain it."""

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from types import CodeType
 from typing import Any
 
@@ -143,9 +143,10 @@ def record_kernel_calls(
         stack.enter_context(wrap_forwards(mixers, calls.run_wrapped_mixer))
         stack.enter_context(wrap_forwards(names, run_wrapped_part))
         for place, name in find_called_functions(mixers):
-            stack.enter_context(replace_function(place, name, calls))
+            stack.enter_context(replace_entry(place, name, partial(calls.record_call, name)))
         for part, name, path in find_called_methods(mixers):
-            stack.enter_context(replace_method(part, name, path, calls))
+            record = partial(calls.record_call, path, is_method=True)
+            stack.enter_context(replace_entry(vars(part), name, record, getattr(part, name)))
         yield
 
 
@@ -154,35 +155,27 @@ def iter_submodules(mixer: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 @contextmanager
-def replace_function(place: dict[str, Any], name: str, calls: CallRecorder) -> Iterator[None]:
-    """Within, a function of a source file is wrapped by one that records it."""
-    own = place[name]
+def replace_entry(
+    table: dict[str, Any], name: str, record: Function, inherited: Function | None = None
+) -> Iterator[None]:
+    """Within, a function of a file or of a module's attributes is wrapped by one that records its calls.
+
+    `inherited`: the method, where the module's class has it.
+    """
+    own: Function = inherited or table[name]
 
     @wraps(own)
     def record_call(*args: Any, **kwargs: Any) -> Output:
-        return calls.record_call(name, own, args, kwargs)
+        return record(own, args, kwargs)
 
-    place[name] = record_call
+    table[name] = record_call
     try:
         yield
     finally:
-        place[name] = own
-
-
-@contextmanager
-def replace_method(part: nn.Module, name: str, path: str, calls: CallRecorder) -> Iterator[None]:
-    """Within, a method of one module is wrapped by one that records it."""
-    own = getattr(part, name)
-
-    @wraps(own)
-    def record_call(*args: Any, **kwargs: Any) -> Output:
-        return calls.record_call(path, own, args, kwargs, is_method=True)
-
-    vars(part)[name] = record_call
-    try:
-        yield
-    finally:
-        del vars(part)[name]
+        if inherited is None:
+            table[name] = own
+        else:
+            del table[name]
 
 
 def find_called_methods(mixers: Iterable[nn.Module]) -> Iterator[tuple[nn.Module, str, str]]:

@@ -1,9 +1,9 @@
 """`attn attribute`: which input tokens a token's state after the last block comes from."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
-from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.commands.attribute.relevance import RelevanceRequest, compute_relevance
 from attncli.commands.attribute.report import (
     METRICS,
@@ -41,22 +41,8 @@ def measure_attribution(
     """Attribute the state of one stack, over texts of one length. `top`: rows of the table;
     `request`: relevance as well."""
     require_same_token_position(token, texts)
-
-    def attribute_input(place: int, text: ModelInput) -> tuple[AttributedText, bool]:
-        return subject.read(
-            text, lambda model, model_input: attribute_text(model, model_input, token, request)
-        )
-
-    identity = subject.checkpoint.identity
-    read = apply_to_texts(
-        subject.body,
-        texts,
-        wrap_with_progress(attribute_input, texts, progress),
-        identity,
-        "attribution",
-        (AttributedText,),
-    )
-    found = [one for one, _ in read]
+    work = partial(attribute_text, token=token, request=request)
+    found, about = subject.read_texts(texts, work, "attribution", (AttributedText,), progress)
     chosen = choose_token(found[0], texts, is_attributed_to_decoder_tokens(subject))
     source = texts[0].labels if len(texts) == 1 else ()
     rows = (
@@ -74,7 +60,7 @@ def measure_attribution(
         metrics=METRICS if request is None else {**METRICS, **RELEVANCES},
         views=tuple(build_views(chosen, rows, len(texts))),
         findings=tuple(findings),
-        **subject.describe(texts, [again for _, again in read]),
+        **about,
     )
 
 

@@ -2,7 +2,7 @@
 
 from attncli.declare.options import REQUIRED, declare_option
 from attncli.errors import UsageError
-from attncli.options.model import MODEL_ARGUMENT, InputOptions, ModelOptions
+from attncli.options.model import MODEL_ARGUMENT, InputOptions, WholeModelOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -43,7 +43,7 @@ def attribute(
     seed: int = declare_option(
         default=0, metavar="N", help="Of random tokens and weights. [default: 0]"
     ),
-    model: ModelOptions,
+    model: WholeModelOptions,
     inputs: InputOptions,
     how: RunContext,
 ) -> Report:
@@ -57,6 +57,7 @@ def attribute(
 
     subject = resolve_source(source, "attribute", how.output)
     check_options_before_loading(subject, model, inputs, tokens, seed)
+    model.refuse_half_precision()
     if top is not None and top < 1:
         raise UsageError(f"`top={top!r}`: it must be at least 1.")
     from attncli.commands.attribute.run import prepare_attribution

@@ -19,7 +19,7 @@ from attncli.errors import InputError, format_count
 from attncli.gates import refuse_gates_on_unmeasured_metrics
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.options.model import InputOptions, ModelOptions
+from attncli.options.model import InputOptions, WholeModelOptions
 from attncli.progress import Say
 from attncli.python.questions import RunContext
 from attncli.resource_limits import require_memory
@@ -38,7 +38,7 @@ def prepare_attribution(
     relevance: str | None,
     top: int | None,
     how: RunContext,
-    model: ModelOptions,
+    model: WholeModelOptions,
     inputs: InputOptions,
     tokens: int | None,
     seed: int,

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.commands.paths.synthetic.head_shares import (
     OUTPUT,
     HeadOrSkip,
@@ -44,22 +43,10 @@ def measure_head_shares(
     progress: Progress = ignore_progress,
 ) -> Report:
     """The share of every head of a stack, over texts."""
-
-    def measure_text(
-        place: int, text: ModelInput
-    ) -> tuple[tuple[dict[HeadOrSkip, float], float], bool]:
-        return subject.read(text, compute_model_head_shares)
-
-    identity = subject.checkpoint.identity
-    read = apply_to_texts(
-        subject.body,
-        texts,
-        wrap_with_progress(measure_text, texts, progress),
-        identity,
-        "heads",
-        (HeadOrSkip,),
+    read, about = subject.read_texts(
+        texts, compute_model_head_shares, "heads", (HeadOrSkip,), progress
     )
-    found, errors = [shares for (shares, _), _ in read], [error for (_, error), _ in read]
+    found, errors = [shares for shares, _ in read], [error for _, error in read]
     rows = (
         *build_share_rows(OUTPUT, found, STEP, LOST),
         summarize_values("completeness_error", "1", errors, LOST, variant=STEP),
@@ -67,7 +54,6 @@ def measure_head_shares(
     over = describe_averaging(len(texts), "texts")
     views = build_share_views({OUTPUT: f"{OUTPUT}{over}"}, "Is the frozen network the model?")
     finding = Finding("heads", describe_largest_share(rows, PAST))
-    about = subject.describe(texts, [again for _, again in read])
     return build_shares_report(rows, OWN_METRICS, views, finding, about)
 
 

@@ -3,6 +3,7 @@ paths."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -13,7 +14,6 @@ from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmod
 from attncli.analysis.paths.path_count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import format_headline, metric_definitions
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
     PathTermMeasurements,
     measure_path_terms,
@@ -74,23 +74,10 @@ def measure_model_paths(
     progress: Progress = ignore_progress,
 ) -> Report:
     """One stack of a model, over texts."""
-
-    def decompose_input(place: int, text: ModelInput) -> tuple[DecomposedText, bool]:
-        return subject.read(
-            text, lambda model, model_input: decompose_text(model, model_input, plan)
-        )
-
     made_of = (DecomposedText, PathTermMeasurements)
-    identity = subject.checkpoint.identity
-    done = apply_to_texts(
-        subject.body,
-        texts,
-        wrap_with_progress(decompose_input, texts, progress),
-        identity,
-        "paths",
-        made_of,
+    found, about = subject.read_texts(
+        texts, partial(decompose_text, plan=plan), "paths", made_of, progress
     )
-    found = [text for text, _ in done]
     rows = [row for step in plan.steps for row in build_rows(found, step)]
     findings = tuple(
         build_path_length_finding(
@@ -105,7 +92,7 @@ def measure_model_paths(
         metrics={**metric_definitions(plan.metrics), **LOSSES},
         views=tuple(build_views(plan, len(texts))),
         findings=findings,
-        **subject.describe(texts, [again for _, again in done]),
+        **about,
     )
 
 

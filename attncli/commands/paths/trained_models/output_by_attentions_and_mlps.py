@@ -9,7 +9,6 @@ from torch import Tensor
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.commands.paths.synthetic.metrics_by_path_length import NORM_SHARE, OUTPUT_SHARE
 from attncli.errors import InsufficientPrecision
 from attncli.models.inputs.model_input import ModelInput
@@ -46,20 +45,8 @@ def measure_step_shares(
     subject: DecomposableModel, texts: Sequence[ModelInput], progress: Progress = ignore_progress
 ) -> Report:
     """The shares of every pair of lengths, over texts."""
-
-    def measure_text(place: int, text: ModelInput) -> tuple[StepShares, bool]:
-        return subject.read(text, compute_step_shares)
-
-    identity = subject.checkpoint.identity
-    read = apply_to_texts(
-        subject.body,
-        texts,
-        wrap_with_progress(measure_text, texts, progress),
-        identity,
-        "steps",
-        (StepShares,),
-    )
-    rows = tuple(build_rows([shares for shares, _ in read]))
+    shares, about = subject.read_texts(texts, compute_step_shares, "steps", (StepShares,), progress)
+    rows = tuple(build_rows(shares))
     finding = Finding(STEP, describe_largest_share(rows))
     over = describe_averaging(len(texts), "texts")
     return Report(
@@ -80,7 +67,7 @@ def measure_step_shares(
             View("Do the terms add up to the output?", "variant", (COMPLETENESS,)),
         ),
         findings=(finding,),
-        **subject.describe(texts, [again for _, again in read]),
+        **about,
     )
 
 

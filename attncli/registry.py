@@ -16,7 +16,7 @@ import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from attncli.errors import UsageError, make_unknown_name_error
@@ -37,6 +37,7 @@ class EntryDeclaration:
         return function
 
 
+@cache  # reports look names up for every row
 def list_entry_names(package: str) -> tuple[str, ...]:
     """Names of a package's public files, which are its entries; nothing is imported but the packages around it."""
     spec = importlib.util.find_spec(package)
@@ -56,17 +57,12 @@ class Registry(Generic[Entry_co]):
 
     def names(self) -> list[str]:
         """Public names, from file names alone, so that nothing heavy is imported to list or complete them."""
-        return list(self.file_names)
-
-    @cached_property
-    def file_names(self) -> tuple[str, ...]:
-        """The file names, cached: reports look them up for every row."""
-        return list_entry_names(self.package)
+        return list(list_entry_names(self.package))
 
     def __getitem__(self, name: str) -> Entry_co:
         if name not in self.entries:
             module_name = name.replace("-", "_")
-            if module_name not in self.file_names:
+            if module_name not in list_entry_names(self.package):
                 raise make_unknown_name_error(self.kind, name, self.names())
             module = importlib.import_module(f"{self.package}.{module_name}")
             self.entries[name] = getattr(module, module_name)

@@ -13,7 +13,13 @@ from source_trees import nodes_of
 import attncli
 from attncli.commands.about.list.catalogue import REGISTRIES
 from attncli.errors import UsageError
-from attncli.registry import EntryDeclaration, Registry, SpecifiedRegistry, call_entry_from_text
+from attncli.registry import (
+    EntryDeclaration,
+    Registry,
+    SpecifiedRegistry,
+    call_entry_from_text,
+    list_entry_names,
+)
 
 PACKAGE = Path(attncli.__file__).parent
 
@@ -37,6 +43,7 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
         (package / f"{name}.py").write_text(TOY.format(name=name))
     monkeypatch.syspath_prepend(tmp_path)
     yield Registry("toy", "toybox")
+    list_entry_names.cache_clear()
     for module in [name for name in sys.modules if name.partition(".")[0] == "toybox"]:
         del sys.modules[module]
 
@@ -45,6 +52,7 @@ def test_a_file_is_all_it_takes(toys: Registry, tmp_path: Path) -> None:
     assert toys.names() == ["big_ball", "car"]
     (tmp_path / "toybox" / "kite.py").write_text(TOY.format(name="kite"))
     assert toys.names() == ["big_ball", "car"], "read once in a process"
+    list_entry_names.cache_clear()
     next_time = Registry("toy", "toybox")
     assert next_time.names() == ["big_ball", "car", "kite"]
     assert next_time["kite"](tokens=1) == (1, 8, 0.5, False)

@@ -33,13 +33,11 @@ from attncli.gates.conditions import (
     decide_conditions,
     exit_code,
     parse_condition,
+    refuse_gates_on_unmeasured_metrics,
+    refuse_gates_that_match_no_row,
     worst_exit_code,
 )
 from attncli.gates.row_selection import parse_selection_and_aggregate, select_rows
-from attncli.gates.unmatched_gates import (
-    refuse_gates_on_unmeasured_metrics,
-    refuse_gates_that_match_no_row,
-)
 
 __all__ = [
     "AGGREGATES",

@@ -1,13 +1,13 @@
-"""Conditions on the numbers of one report: `--fail-if`."""
+"""Conditions on the numbers of one report: `--fail-if`; those that can match none of them are refused before the work."""
 
 import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from attncli.errors import FAILED_GATE, UsageError, format_count
+from attncli.errors import FAILED_GATE, UsageError, format_count, make_unknown_name_error
 from attncli.gates.row_selection import (
     SUBJECT,
     RowSelection,
@@ -17,7 +17,7 @@ from attncli.gates.row_selection import (
     select_rows,
 )
 from attncli.maths.significance import mean
-from attncli.records import Report, Row, Verdict
+from attncli.records import Report, Row, Scalar, Verdict
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -34,6 +34,8 @@ AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 GRAMMAR = re.compile(SUBJECT + r"(?P<op><=|>=|==|!=|<|>)\s*+(?P<number>\S++)\s*+")
 EXAMPLE = "log10_residual[variant=SAN, layer=-1] < -3"
+OWN = ("variant", "layer", "head")
+"""Axes that are fields of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,44 @@ def parse_threshold(text: str, number: str) -> float:
     if not math.isfinite(value):
         raise UsageError(f"cannot read the gate '{text}': '{number}' is not a number.")
     return value
+
+
+def refuse_gates_that_match_no_row(
+    conditions: Iterable[Condition], axes: Mapping[str, Sequence[Scalar]]
+) -> None:
+    """Selectors on these axes that match none of the values that there will be; of other axes nothing is known yet."""
+    for condition in conditions:
+        for axis, value in condition.selectors:
+            if axis in axes:
+                rows = tuple(
+                    make_row_at_coordinate(condition.metric, axis, place) for place in axes[axis]
+                )
+                select_rows(
+                    Report("", "", rows, {}, {}), replace(condition, selectors=((axis, value),))
+                )
+
+
+def make_row_at_coordinate(metric: str, axis: str, place: Scalar) -> Row:
+    """Make a row with just these coordinates."""
+    own = {axis: place} if axis in OWN else {}
+    keys = {} if axis in OWN else {axis: place}
+    return Row(metric, 0.0, "1", keys=keys, **own)  # type: ignore[arg-type]
+
+
+def refuse_gates_on_unmeasured_metrics(
+    conditions: Iterable[Condition], measured: Iterable[str], others: Iterable[str] = ()
+) -> None:
+    """Metrics that this run does not measure; `others` are those that --metric would add."""
+    measured, others = list(measured), list(others)
+    for condition in conditions:
+        if condition.metric in measured:
+            continue
+        if condition.metric in others:
+            raise UsageError(
+                f"the gate '{condition.text}' needs {condition.metric}, which is not measured here: "
+                f"add `metric={condition.metric!r}`."
+            )
+        raise make_unknown_name_error("metric in the gate", condition.metric, [*measured, *others])
 
 
 def decide_conditions(report: Report, conditions: Iterable[Condition]) -> list[Verdict]:

@@ -1,7 +1,6 @@
-from attncli.maths.matrices.norms import composite_norm
+from attncli.maths.matrices.norms import composite_norm, log10_relative_norm
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import metric
-from attncli.metrics._residual import log10_relative_residual
 
 
 @metric("log10")
@@ -10,4 +9,4 @@ def log10_residual(state: SplitState) -> float:
 
     0: tokens share no common row; -∞: all tokens are the same vector (rank 1). Dong, Cordonnier & Loukas (2021).
     """
-    return log10_relative_residual(state, composite_norm)
+    return log10_relative_norm(state.residual, state.states, composite_norm)

@@ -1,7 +1,6 @@
-from attncli.maths.matrices.norms import frobenius_norm
+from attncli.maths.matrices.norms import frobenius_norm, log10_relative_norm
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import metric
-from attncli.metrics._residual import log10_relative_residual
 
 
 @metric("log10")
@@ -10,4 +9,4 @@ def log10_residual_frobenius(state: SplitState) -> float:
 
     0: tokens share no common row; -∞: all tokens are the same vector.
     """
-    return log10_relative_residual(state, frobenius_norm)
+    return log10_relative_norm(state.residual, state.states, frobenius_norm)

@@ -1,5 +1,3 @@
-import math
-
 from attncli.maths.matrices.norms import composite_norm, log10_norm
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import metric
@@ -11,4 +9,4 @@ def log10_residual_norm(state: SplitState) -> float:
 
     -∞: all tokens are the same vector.
     """
-    return log10_norm(state.residual, composite_norm) if not state.residual.is_zero() else -math.inf
+    return log10_norm(state.residual, composite_norm)

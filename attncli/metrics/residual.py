@@ -1,9 +1,8 @@
 import math
 
-from attncli.maths.matrices.norms import composite_norm
+from attncli.maths.matrices.norms import composite_norm, log10_relative_norm
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import metric
-from attncli.metrics._residual import log10_relative_residual
 
 
 @metric("1")
@@ -12,5 +11,5 @@ def residual(state: SplitState) -> float:
 
     `log10_residual` without the logarithm, for a linear axis: 0 below the smallest float. Dong, Cordonnier & Loukas (2021).
     """
-    exponent = log10_relative_residual(state, composite_norm)
+    exponent = log10_relative_norm(state.residual, state.states, composite_norm)
     return exponent if math.isnan(exponent) else 10.0 ** max(exponent, -400.0)

@@ -139,7 +139,8 @@ def compute_split_attention(
     varying, resolved = softmax_deviation(logits, values)
     if needed and not resolved:
         raise BelowResolution("tokens that share the attention coincide to the last bit.")
-    return SplitParts(sum_weighted_values(compute_reference_offset(logits), values), varying)
+    offset = compute_reference_offset(logits).view(lambda each: each[:, None])
+    return SplitParts(offset @ values, varying)
 
 
 def merge_heads(heads: SplitParts, state: SplitState, layer: Layer) -> SplitParts:
@@ -161,30 +162,28 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
     In split form the reference is the last token's query, which sees every key whatever the mask: where all tokens
     attend alike it does too, so deviations are as small as they can be. In plain form there is no reference.
     """
-    turn = (
-        partial(rotate_by_position, tokens=state.tokens)
-        if spec.positions == "rope"
-        else keep_unrotated
-    )
     queries, keys = (
         project_per_head(state.parts, layer.w_q),
         project_per_head(state.parts, layer.w_k),
     )
-    shared, own = turn(add_head_bias(queries.common, layer.b_q)), turn(queries.varying)
+    shared, own, key_side = add_head_bias(queries.common, layer.b_q), queries.varying, keys.varying
     if spec.positions == "rope":
         # A turned common key differs from token to token, so it does not drop out of the softmax.
-        keys = keys._replace(varying=keys.varying + add_head_bias(keys.common, layer.b_k))
-    key_side, scale = turn(keys.varying), 1.0 / np.sqrt(spec.d)
-    if state.plain:
-        reference, deviating = (
-            make_scaled_array(np.zeros_like(shared.mantissa[:, :1])),
-            shared + own,
+        key_side = key_side + add_head_bias(keys.common, layer.b_k)
+        shared, own, key_side = (
+            rotate_by_position(each, tokens=state.tokens) for each in (shared, own, key_side)
         )
+    if state.plain:
+        reference = make_scaled_array(np.zeros_like(shared.mantissa[:, :1]))
+        deviating = shared + own
     else:
-        reference = select_last_token(shared) + select_last_token(own)
-        deviating = subtract_last_token(shared) + subtract_last_token(own)
+        last_shared, rest_shared = split_off_last_token(shared)
+        last_own, rest_own = split_off_last_token(own)
+        reference, deviating = last_shared + last_own, rest_shared + rest_own
+    scale = 1.0 / np.sqrt(spec.d)
+    logits_of_reference = reference @ key_side.view(lambda each: each.swapaxes(1, 2))
     return Logits(
-        reference=matmul_heads(reference, key_side) * scale,
+        reference=logits_of_reference.view(lambda each: each[:, 0]) * scale,
         queries=deviating * scale,
         keys=key_side,
         bias=layer.relative_bias if spec.positions == "relative" else None,
@@ -195,17 +194,9 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
     )
 
 
-def keep_unrotated(vectors: ScaledArray) -> ScaledArray:
-    return vectors
-
-
-def select_last_token(vectors: ScaledArray) -> ScaledArray:
-    """The last token's vector of every head [head, 1, width]."""
-    return vectors.map(lambda each: each[:, -1:])
-
-
-def subtract_last_token(vectors: ScaledArray) -> ScaledArray:
-    return vectors.map(lambda each: each - each[:, -1:])
+def split_off_last_token(vectors: ScaledArray) -> tuple[ScaledArray, ScaledArray]:
+    """The last token's vector of every head [head, 1, width], and what all vectors deviate from it."""
+    return vectors.map(lambda each: each[:, -1:]), vectors.map(lambda each: each - each[:, -1:])
 
 
 def project_per_head(parts: SplitParts, weights: Array) -> SplitParts:
@@ -217,15 +208,3 @@ def project_per_head(parts: SplitParts, weights: Array) -> SplitParts:
 def add_head_bias(common: ScaledArray, bias: Array | None) -> ScaledArray:
     """A bias [head, width] joins the common part [head, 1, width]."""
     return common if bias is None else common + make_scaled_array(bias[:, None, :])
-
-
-def matmul_heads(common: ScaledArray, keys: ScaledArray) -> ScaledArray:
-    """c_q · k_j [head, key]"""
-    product = common.mantissa @ keys.mantissa.swapaxes(1, 2)
-    return make_scaled_array(product[:, 0, :], common.exponent + keys.exponent)
-
-
-def sum_weighted_values(weights: ScaledArray, values: ScaledArray) -> ScaledArray:
-    """Σ_j w_j v_j [head, 1, value]"""
-    product = weights.mantissa[:, None, :] @ values.mantissa
-    return make_scaled_array(product, weights.exponent + values.exponent)

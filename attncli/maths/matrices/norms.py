@@ -1,5 +1,6 @@
 """Norms of a plain matrix, and their logarithms for scaled ones."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -34,6 +35,11 @@ def spectral_norm(matrix: Array) -> float:
 
 def singular_values(matrix: Array) -> Array:
     return np.linalg.svd(matrix, compute_uv=False).astype(np.float64, copy=False)
+
+
+def log10_relative_norm(part: ScaledArray, whole: ScaledArray, norm: Norm) -> float:
+    """log10 of ‖part‖ / ‖whole‖; -inf where the part is zero."""
+    return -math.inf if part.is_zero() else log10_norm(part, norm) - log10_norm(whole, norm)
 
 
 def log10_norm(matrix: ScaledArray, norm: Norm) -> float:

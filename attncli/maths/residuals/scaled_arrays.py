@@ -69,9 +69,9 @@ class ScaledArray:
             return make_scaled_array(self.mantissa * other.mantissa, self.exponent + other.exponent)
         return make_scaled_array(self.mantissa * other, self.exponent)
 
-    def __matmul__(self, other: Array) -> "ScaledArray":
-        """The product with a plain array, whose numbers may be anywhere in the float range."""
-        weights = to_float_range(other)
+    def __matmul__(self, other: "ScaledArray | Array") -> "ScaledArray":
+        """The matrix product, also with a plain array, whose numbers may be anywhere in the float range."""
+        weights = other if isinstance(other, ScaledArray) else to_float_range(other)
         return make_scaled_array(self.mantissa @ weights.mantissa, self.exponent + weights.exponent)
 
 

@@ -63,11 +63,23 @@ pytestmark = needs_library
 torch.set_num_threads(1)
 
 COVERED = tuple(name for name in ATTENTION.names() if ATTENTION.spec(name).of in WITHOUT_WEIGHTS)
-OF_ROUNDING = frozenset({"attention_stable_rank_centred", "off_diagonal_rank"})
-"""Of the nearly uniform maps of untrained models they see what rounding leaves."""
+OF_ROUNDING = frozenset({"off_diagonal_rank"})
+"""Of the nearly uniform maps of untrained models it sees what rounding leaves."""
 MORE = tuple(name for name in ATTENTION.names() if name not in OF_ROUNDING)
 """With these, maps come in strips that have their weights."""
-EVERYTHING = StatisticsRequest(columns=True, offsets=True, listed_offsets=(0, 1, 7))
+
+
+def some_vectors(keys: int) -> Tensor:
+    return torch.randn(keys, 5, generator=torch.Generator().manual_seed(keys))
+
+
+EVERYTHING = StatisticsRequest(
+    columns=True,
+    offsets=True,
+    listed_offsets=(0, 1, 7),
+    column_squares=True,
+    first_vectors=some_vectors,
+)
 
 
 class Case:
@@ -196,6 +208,13 @@ def require_equal(case: Case, library: Library | NoLibrary) -> None:
         require_near(ours_sum, theirs_sum, allowed, "columns")
     for ours_sum, theirs_sum in zip(ours.diagonals()[:2], rows.diagonals()[:2], strict=True):
         require_near(ours_sum, theirs_sum, allowed, "diagonals")
+    require_near(ours.received_squares, weights.square().sum(-2), allowed, "squares of columns")
+    maps, first = weights.flatten(0, 1), some_vectors(weights.shape[-1])
+    chosen = [*range(len(maps) - 1, -1, -2)]
+    own = first * torch.arange(1.0, 1.0 + len(chosen))[:, None, None]
+    for which, vectors in ((range(len(maps)), first.expand(len(maps), -1, -1)), (chosen, own)):
+        products = maps[which].transpose(1, 2) @ (maps[which] @ vectors.double())
+        require_near(ours.multiply_by_gram(vectors, which), products, allowed, "products")
     edge = (weights - 1e-3).abs() < 2e-3 * allowed
     assert bool(((ours.small - rows.small).abs() <= edge.sum(-1)).all())
     shown = torch.ones(weights.shape).bool() if visible is None else visible.expand(weights.shape)
@@ -258,14 +277,23 @@ def test_strips_shrink_as_keys_grow(library: Callable[[], Library | NoLibrary]) 
 
 def test_threads_give_the_same_bits() -> None:
     case = Case(100, 100, 3, 2, 16, 16, batch=2, spans="causal")
+
+    def multiply(found: Any, times: float) -> Tensor:
+        vectors = times * some_vectors(100).expand(12, -1, -1)
+        return found.statistics.sums.multiply_by_gram(vectors, range(12))  # type: ignore[no-any-return]
+
     alone = case.ours(compiled())
+    known, new = multiply(alone, 1.0), multiply(alone, 2.0)
     torch.set_num_threads(4)
     try:
         shared = case.ours(compiled())
+        assert torch.equal(new, multiply(shared, 2.0))
     finally:
         torch.set_num_threads(1)
     assert torch.equal(alone.outputs, shared.outputs)
-    assert torch.equal(alone.statistics.columns, shared.statistics.columns)
+    for one, other in zip(alone.statistics.sums[:3], shared.statistics.sums[:3], strict=True):
+        assert torch.equal(one, other)
+    assert torch.equal(known, multiply(shared, 1.0))
     assert torch.equal(alone.statistics.rows.nan_to_num(), shared.statistics.rows.nan_to_num())
 
 

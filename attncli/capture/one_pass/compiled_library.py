@@ -19,16 +19,16 @@ INSTRUCTIONS = ("plain", "avx2", "avx512")
 """Instruction sets that the library is compiled for, as its `instructions` numbers them."""
 
 POINTERS = (
-    *("query", "key", "value", "bias", "sinks", "spans", "listed"),
+    *("query", "key", "value", "bias", "sinks", "spans", "listed", "vectors", "maps"),
     *("output", "row_statistics", "columns", "offsets"),
-    *("weights", "scores", "sizes"),
+    *("weights", "scores", "column_squares", "products", "sizes"),
 )
 COUNTS = (
     *("batch", "heads", "heads_per_key", "queries", "keys", "width", "value_width"),
     *("start", "stop", "query_batch", "query_head", "query_row"),
     *("key_batch", "key_head", "key_row", "value_batch", "value_head", "value_row"),
     *("bias_batch", "bias_head", "bias_row", "span_batch", "written_from"),
-    *("written_keys", "listed_count", "what"),
+    *("written_keys", "listed_count", "what", "vector_count", "vector_map"),
 )
 NUMBERS = ("scale", "cap", "small")
 
@@ -62,7 +62,7 @@ class Library(NamedTuple):
         return int(self.functions.scratch_floats(ctypes.byref(arguments)))
 
     def attend(self, arguments: Arguments, first: int, last: int, scratch: int) -> None:
-        """Heads first … last - 1, counted over the batch, in the memory at `scratch`; other threads run meanwhile."""
+        """Maps first … last - 1 of those that are computed, in the memory at `scratch`; other threads run meanwhile."""
         self.functions.attend(ctypes.byref(arguments), first, last, scratch, self.level)
 
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,13 +23,13 @@ from attncli.capture.one_pass.fused_calls import (
     attend_in_fused_calls,
     require_served,
 )
-from attncli.capture.one_pass.results import Results, WrittenRows, empty_floats
+from attncli.capture.one_pass.results import MapVectors, Results, WrittenRows, empty_floats
 from attncli.capture.one_pass.tiles import TiledAttention
 from attncli.capture.strips.attention_interface import EagerCall, MapOperands, Strip
 from attncli.capture.strips.map_statistics import ROWS, MapStatistics, StatisticsRequest
 from attncli.capture.strips.masks import visible_keys
 from attncli.capture.strips.visible_keys import CountedKeys, KeySpans, mask_rows
-from attncli.metrics.attention._map_strip_rows import SMALL
+from attncli.metrics.attention._map_strip_rows import SMALL, MultiplyByGram
 from attncli.metrics.attention._row_statistics import VisibleKeys
 
 LARGEST_SCORE = 1e30
@@ -78,15 +79,16 @@ def compute_in_one_pass(
         causal = require_served(call, formula, request, spans)
         assert spans is not None
         results, seen = attend_in_fused_calls(call, formula, request, causal), spans.visible()
+        gram = None
     else:
         request = request_all_rows(request, library)
-        results = Results.from_call(call, request)
-        attend = choose_attend(call, formula, request, results, library, workspace, spans)
-        seen = attend_all_rows(call, formula, request, results, attend, spans)
+        reader = ScoreReader(call, formula, library, workspace, spans)
+        results, seen, gram = reader.read_first(request)
     require_small(call, formula, results.sizes)
     if request.spans and seen.spans is None:
         raise NotCovered("keys of a query that are no span")
-    statistics = MapStatistics(request, results.rows, results.columns, results.diagonals, seen)
+    sums = results.sums()._replace(multiply_by_gram=gram)
+    statistics = MapStatistics(request, results.rows, sums, seen)
     hidden = torch.full((), torch.nan).expand(*call.query.shape[:3], call.keys)
     where = (0, 0, call.queries, call.keys)
     sides = MapOperands(call.query, call.key, call.value)
@@ -115,9 +117,8 @@ class MapInStrips:
         self.results = Results.from_call(call, self.request)
         self.results.write_sizes(call)
         require_small(call, formula, self.results.sizes)
-        self.attend = choose_attend(
-            call, formula, self.request, self.results, library, workspaces[0], spans
-        )
+        reader = ScoreReader(call, formula, library, workspaces[0], spans)
+        self.attend = reader.choose_attend(self.request, self.results)
         self.map_memory = workspaces[1]
 
     def compute_strip(self, start: int, rows: int) -> Strip:
@@ -127,12 +128,8 @@ class MapInStrips:
             written = self.take_memory(stop - start, first, last)
             bias = combine_bias_and_mask(call, self.formula, self.spans, start, stop)
             self.attend(start, stop, bias, written)
-            statistics = MapStatistics(
-                self.request,
-                self.results.rows[..., start:stop],
-                self.results.columns,
-                self.results.diagonals,
-            )
+            found = self.results.rows[..., start:stop]
+            statistics = MapStatistics(self.request, found, self.results.sums())
             return Strip(
                 written.weights,
                 *(start, first, call.queries, call.keys),
@@ -170,27 +167,72 @@ def request_all_rows(request: StatisticsRequest, library: Library | NoLibrary) -
     """The same with all statistics of rows that the library finds anyway; it counts small weights with the columns."""
     if isinstance(library, NoLibrary):
         return request
-    found = tuple(name for name in ROWS if name != "small" or not request.weights)
+    apart = {"centred_squares"} | ({"small"} if request.weights else set())
+    found = tuple(name for name in ROWS if name in request.rows or name not in apart)
     return request._replace(rows=found)
 
 
-def attend_all_rows(
-    call: EagerCall,
-    formula: Formula,
-    request: StatisticsRequest,
-    results: Results,
-    attend: "AttendRows",
-    spans: KeySpans | None,
-) -> VisibleKeys:
-    """Compute all rows; masks and biases are added a strip of rows at a time."""
-    counted = CountedKeys(call.queries, call.keys)
-    for start, stop in strips_of_biases(call, formula, spans):
-        attend(start, stop, combine_bias_and_mask(call, formula, spans, start, stop), None)
-        if spans is None:
-            assert call.mask is not None
-            visible = counted.add(mask_rows(call.mask, start, stop), start, stop)
-            results.take_off_hidden(visible, request, start, stop)
-    return counted.visible() if spans is None else spans.visible()
+PRODUCTS_ALONE = StatisticsRequest(False, False, (), rows=())
+
+
+class ScoreReader(NamedTuple):
+    """Reads the scores of one attention by the library or in tiles, again for each product of its maps."""
+
+    call: EagerCall
+    formula: Formula
+    library: Library | NoLibrary
+    workspace: Workspace
+    spans: KeySpans | None
+
+    def read_first(
+        self, request: StatisticsRequest
+    ) -> tuple[Results, VisibleKeys, MultiplyByGram | None]:
+        """All that was requested, and what reads the scores once more for each product after the first."""
+        if request.first_vectors is None:
+            return *self.read(request), None
+        first = request.first_vectors(self.call.keys).float()
+        maps = range(self.call.query.shape[0] * self.call.query.shape[1])
+        results, seen = self.read(request, MapVectors(first[None].contiguous(), maps))
+
+        def multiply(vectors: Tensor, maps: Sequence[int]) -> Tensor:
+            """A^T A v; those of the first vectors are known."""
+            single = vectors.float()
+            if single.shape[1:] == first.shape and torch.equal(single, first.expand_as(single)):
+                return results.products[[*maps]].transpose(1, 2)
+            block = MapVectors(single.contiguous(), maps)
+            narrow = self._replace(call=self.call._replace(value=self.call.value[..., :1]))
+            again, _ = narrow.read(PRODUCTS_ALONE, block)
+            return again.products.transpose(1, 2)
+
+        return results, seen, multiply
+
+    def read(
+        self, request: StatisticsRequest, vectors: MapVectors | None = None
+    ) -> tuple[Results, VisibleKeys]:
+        """Compute all rows; masks and biases are added a strip of rows at a time."""
+        call, spans = self.call, self.spans
+        results = Results.from_call(call, request, vectors)
+        attend = self.choose_attend(request, results, vectors)
+        counted = CountedKeys(call.queries, call.keys)
+        for start, stop in strips_of_biases(call, self.formula, spans):
+            bias = combine_bias_and_mask(call, self.formula, spans, start, stop)
+            attend(start, stop, bias, None)
+            if spans is None:
+                assert call.mask is not None
+                visible = counted.add(mask_rows(call.mask, start, stop), start, stop)
+                results.take_off_hidden(visible, request, start, stop)
+        return results, counted.visible() if spans is None else spans.visible()
+
+    def choose_attend(
+        self, request: StatisticsRequest, results: Results, vectors: MapVectors | None = None
+    ) -> "AttendRows":
+        call, formula, spans = self.call, self.formula, self.spans
+        if isinstance(self.library, NoLibrary):
+            tiled = TiledAttention(call, formula, request, spans, results, vectors)
+            return in_tiles(tiled, self.workspace)
+        arguments = fill_arguments(call, formula, request, results, spans)
+        maps = give_vectors(arguments, vectors)
+        return by_library(self.library, arguments, maps, self.workspace)
 
 
 AttendRows = Callable[[int, int, Tensor | None, WrittenRows | None], None]
@@ -198,29 +240,15 @@ AttendRows = Callable[[int, int, Tensor | None, WrittenRows | None], None]
 weights if there is memory for them."""
 
 
-def choose_attend(
-    call: EagerCall,
-    formula: Formula,
-    request: StatisticsRequest,
-    results: Results,
-    library: Library | NoLibrary,
-    workspace: Workspace,
-    spans: KeySpans | None,
-) -> AttendRows:
-    if isinstance(library, NoLibrary):
-        return in_tiles(TiledAttention(call, formula, request, spans, results), workspace)
-    arguments = fill_arguments(call, formula, request, results, spans)
-    return by_library(library, arguments, workspace)
-
-
 def in_tiles(tiled: TiledAttention, workspace: Workspace) -> AttendRows:
     memory = workspace.of_floats(tiled.floats)
     return partial(tiled.attend, memory)
 
 
-def by_library(library: Library, arguments: Arguments, workspace: Workspace) -> AttendRows:
-    heads = arguments.batch * arguments.heads
-    threads = min(torch.get_num_threads(), heads)
+def by_library(
+    library: Library, arguments: Arguments, maps: int, workspace: Workspace
+) -> AttendRows:
+    threads = min(torch.get_num_threads(), maps)
     scratch = workspace.of_threads(threads, library.scratch_floats(arguments))
 
     def attend_rows(
@@ -237,7 +265,7 @@ def by_library(library: Library, arguments: Arguments, workspace: Workspace) -> 
                 written.first_key,
                 written.weights.shape[-1],
             )
-        run_threads(library, arguments, heads, scratch)
+        run_threads(library, arguments, maps, scratch)
 
     return attend_rows
 
@@ -266,6 +294,8 @@ def fill_arguments(
         "row_statistics": results.rows,
         "columns": results.columns,
         "offsets": results.diagonals,
+        "column_squares": results.column_squares,
+        "products": results.products,
         "sizes": results.sizes,
     }
     arguments = Arguments(scale=formula.scale, cap=formula.cap, small=SMALL, what=request.bits)
@@ -288,6 +318,18 @@ def fill_arguments(
     return arguments
 
 
+def give_vectors(arguments: Arguments, vectors: MapVectors | None) -> int:
+    """Add what maps are multiplied with; the number of maps that are computed."""
+    if vectors is None:
+        return int(arguments.batch * arguments.heads)
+    maps = torch.tensor([*vectors.maps], dtype=torch.int64, device="cpu")
+    arguments.vectors, arguments.maps = vectors.values.data_ptr(), maps.data_ptr()
+    arguments.vector_count = vectors.values.shape[-1]
+    arguments.vector_map = 0 if len(vectors.values) == 1 else vectors.values[0].numel()
+    arguments.alive.update(vectors=vectors.values, maps=maps)
+    return len(maps)
+
+
 def with_dense_rows(side: Tensor) -> Tensor:
     return side if side.stride(-1) == 1 else side.contiguous()
 
@@ -298,10 +340,10 @@ def broadcast_strides(bias: Tensor) -> tuple[int, ...]:
     return tuple(0 if size == 1 else stride for size, stride in sides)
 
 
-def run_threads(library: Library, arguments: Arguments, heads: int, scratch: Sequence[int]) -> None:
-    """Divide the heads over as many threads as there is memory for, of which this one is the first."""
+def run_threads(library: Library, arguments: Arguments, maps: int, scratch: Sequence[int]) -> None:
+    """Divide the maps over as many threads as there is memory for, of which this one is the first."""
     threads = len(scratch)
-    ends = [heads * number // threads for number in range(threads + 1)]
+    ends = [maps * number // threads for number in range(threads + 1)]
     parts = list(zip(ends, ends[1:], scratch, strict=False))
     others = [
         worker_threads(threads - 1, os.getpid()).submit(library.attend, arguments, *part)

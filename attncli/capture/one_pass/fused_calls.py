@@ -82,7 +82,8 @@ def require_served(
     call: EagerCall, formula: Formula, request: StatisticsRequest, spans: KeySpans | None
 ) -> bool:
     """Whether the attention is causal; raise NotCovered where fused calls do not give all that is needed of it."""
-    if request.weights or request.columns or request.offsets or not SERVED.issuperset(request.rows):
+    more = request.weights or request.bits or request.first_vectors
+    if more or not SERVED.issuperset(request.rows):
         raise NotCovered("fused calls do not give all statistics")
     if formula.cap or formula.sinks is not None or formula.bias is not None or spans is None:
         raise NotCovered("fused calls take no caps, sinks and biases")

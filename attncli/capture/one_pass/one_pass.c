@@ -25,8 +25,8 @@
 #define KEY_BLOCK 128 /* values that a product reads at a time: they stay in the first cache */
 #define FAR (-87.0f)  /* e to this is the least normal number; what is below has the weight 0 */
 
-enum { COLUMNS = 1, OFFSETS = 2 };
-enum { BEST, SUM, ENTROPY, LARGEST, SQUARES, DISTANCE, FIRST, SMALL, LISTED };
+enum { COLUMNS = 1, OFFSETS = 2, COLUMN_SQUARES = 4, CENTRED_SQUARES = 8 };
+enum { BEST, SUM, ENTROPY, LARGEST, SQUARES, DISTANCE, FIRST, SMALL, CENTRED, LISTED };
 
 /* Strides count floats. `row_statistics` is [LISTED + listed, batch, head, query], `spans` [batch or 1, query, 2]. */
 struct attention {
@@ -35,18 +35,23 @@ struct attention {
     const float *sinks; /* one for each head: takes part in the softmax, and is dropped; NULL: none */
     const int32_t *spans; /* the first key that a query sees and the one after the last; NULL: it sees all */
     const int64_t *listed; /* offsets whose weights A[i, i - offset] are listed */
+    const float *vectors;  /* map, key, vector: what maps A and then their transposes are multiplied with; NULL: nothing */
+    const int64_t *maps;   /* the maps that are computed, counted over the batch's heads; NULL: all */
     float *output;         /* batch, query, head, value */
     float *row_statistics;
     double *columns; /* batch, head, key: sums that grow */
     double *offsets; /* batch, head, queries + keys - 1: sums over diagonals that grow, offset -(keys - 1) first */
     float *weights; /* batch, head, stop - start, written_keys: A of these rows, from key `written_from` on; NULL: not kept */
     float *scores;  /* the same of what the softmax is given */
+    double *column_squares; /* batch, head, key: sums that grow */
+    double *products;       /* map, vector, key: sums A^T (A v) that grow, as many as there are maps */
     uint32_t *sizes; /* 3, batch, head: the largest |x| of query, key and value, which grow; as bits, so that NaN wins */
     int64_t batch, heads, heads_per_key, queries, keys, width, value_width;
     int64_t start, stop; /* the queries of this call */
     int64_t query_batch, query_head, query_row, key_batch, key_head, key_row;
     int64_t value_batch, value_head, value_row, bias_batch, bias_head, bias_row, span_batch;
     int64_t written_from, written_keys, listed_count, what;
+    int64_t vector_count, vector_map; /* vector_map 0: all maps have the same vectors */
     float scale, cap, small; /* cap 0: none; small: weights below are counted */
 };
 
@@ -133,12 +138,13 @@ EXPORT int64_t arguments_size(void) { return (int64_t)sizeof(struct attention); 
 EXPORT int64_t scratch_floats(const struct attention *a) {
     int64_t widest = 64; /* padding of rows for any instruction set */
     int64_t keys = a->keys + widest, value_width = a->value_width + widest;
+    int64_t vectors = a->vector_count + widest, beside = value_width + vectors;
     int64_t strip = larger(STRIP_FLOATS, 8 * keys) + MOST_ROWS * widest;
-    return keys * a->width + a->keys * value_width + strip + MOST_ROWS * (a->width + value_width) +
-           3 * keys + MOST_ROWS + 1024;
+    return keys * a->width + a->keys * beside + strip + MOST_ROWS * (a->width + beside + vectors) +
+           4 * keys + MOST_ROWS + 1024;
 }
 
-/* Heads `first` ... `last` - 1, counted over the batch; `level` as `instructions` has it. */
+/* Maps `first` ... `last` - 1 of those that are computed; `level` as `instructions` has it. */
 EXPORT void attend(const struct attention *a, int64_t first, int64_t last, float *scratch, int level) {
 #if defined(__x86_64__)
     if (level == 2) {
@@ -254,13 +260,14 @@ TARGET static uint32_t OWN(pack_keys)(const float *key, int64_t key_row, int64_t
     return size;
 }
 
+/* Rows of values, or of vectors, filled with zeros up to `padded`. */
 TARGET static uint32_t OWN(pack_values)(const float *value, int64_t row, int64_t keys, int64_t width, int64_t padded,
-                                        float *packed) {
+                                        float *packed, int64_t packed_row) {
     uint32_t size = 0;
     for (int64_t j = 0; j < keys; j++) {
         size = OWN(find_size)(value + j * row, width, size);
-        memcpy(packed + j * padded, value + j * row, (size_t)width * sizeof(float));
-        memset(packed + j * padded + width, 0, (size_t)(padded - width) * sizeof(float));
+        memcpy(packed + j * packed_row, value + j * row, (size_t)width * sizeof(float));
+        memset(packed + j * packed_row + width, 0, (size_t)(padded - width) * sizeof(float));
     }
     return size;
 }
@@ -328,6 +335,41 @@ TARGET static float OWN(add_columns)(const float *s, int64_t count, float invers
     return few;
 }
 
+/* Sum of the squares of a row's weights less those of uniform attention over all keys. */
+TARGET static float OWN(centred_squares)(const float *s, int64_t count, float inverse, int64_t keys) {
+    float uniform = 1.0f / (float)keys, found = (float)(keys - count) * uniform * uniform;
+#pragma omp simd reduction(+ : found)
+    for (int64_t j = 0; j < count; j++) found += (s[j] * inverse - uniform) * (s[j] * inverse - uniform);
+    return found;
+}
+
+TARGET static void OWN(add_column_squares)(const float *s, int64_t count, float inverse, float *squares) {
+#pragma omp simd
+    for (int64_t j = 0; j < count; j++) squares[j] += (s[j] * inverse) * (s[j] * inverse);
+}
+
+/* Adds A^T (A v) of a strip to the products of its head: strip [rows, keys] as e^score, whose products with the vectors
+   are in `context` [rows, vector]. */
+TARGET static void OWN(add_products)(const struct attention *a, const float *strip, int64_t strip_row,
+                                     const float *context, int64_t context_row, const float *inverse, int64_t rows,
+                                     int64_t from, int64_t high, float *turned, double *products) {
+    int64_t padded = round_up(a->vector_count, TILE_ROWS);
+    float sums[TILE_ROWS * PANEL];
+    for (int64_t v = 0; v < padded; v++)
+        for (int64_t r = 0; r < rows; r++)
+            turned[v * MOST_ROWS + r] =
+                v < a->vector_count ? context[r * context_row + v] * inverse[r] * inverse[r] : 0.0f;
+    for (int64_t key = from; key < high; key += PANEL)
+        for (int64_t v = 0; v < padded; v += TILE_ROWS) {
+            OWN(multiply)(turned + v * MOST_ROWS, MOST_ROWS, strip + (key - from), strip_row, sums, PANEL, rows,
+                          TILE_ROWS, TILE_VECTORS, 0);
+            int64_t count = smaller(PANEL, high - key), vectors = smaller(TILE_ROWS, a->vector_count - v);
+            for (int64_t n = 0; n < vectors; n++)
+                for (int64_t j = 0; j < count; j++)
+                    products[(v + n) * a->keys + key + j] += (double)sums[n * PANEL + j];
+        }
+}
+
 /* Adds a row's weights to the sums of diagonals, which are stored by rising key: diagonals[0] is that of the first one. */
 TARGET static void OWN(add_diagonals)(const float *s, int64_t count, float inverse, float *diagonals) {
 #pragma omp simd
@@ -352,7 +394,7 @@ TARGET static void OWN(write_row)(const struct attention *a, float *written, int
 /* One row of a strip whose first column is key `low`, and which ends before key `high`; the inverse of its sum. */
 TARGET static float OWN(take_row)(const struct attention *a, int64_t item, int64_t head, int64_t query, float *s,
                                   int64_t low, int64_t high, int64_t first, int64_t stop, float *columns,
-                                  float *diagonals) {
+                                  float *column_squares, float *diagonals) {
     int64_t count = stop - first, cells = a->batch * a->heads * a->queries;
     float *row = s + (first - low), sums[4];
     if (a->cap > 0.0f) OWN(cap_scores)(row, count, a->cap);
@@ -371,6 +413,7 @@ TARGET static float OWN(take_row)(const struct attention *a, int64_t item, int64
     memset(s + (stop - low), 0, (size_t)(high - stop) * sizeof(float));
     float few = 0.0f;
     if (a->what & COLUMNS) few = OWN(add_columns)(row, count, inverse, a->small, columns + first);
+    if (a->what & COLUMN_SQUARES) OWN(add_column_squares)(row, count, inverse, column_squares + first);
     if (a->what & OFFSETS) OWN(add_diagonals)(row, count, inverse, diagonals + (first - query));
     float *found = a->row_statistics + unit * a->queries + query;
     found[BEST * cells] = best;
@@ -380,6 +423,7 @@ TARGET static float OWN(take_row)(const struct attention *a, int64_t item, int64
     found[SQUARES * cells] = sums[2] * inverse * inverse;
     found[DISTANCE * cells] = sums[3] * inverse;
     found[SMALL * cells] = few;
+    if (a->what & CENTRED_SQUARES) found[CENTRED * cells] = OWN(centred_squares)(row, count, inverse, a->keys);
     found[FIRST * cells] = first == 0 ? row[0] * inverse : 0.0f;
     for (int64_t n = 0; n < a->listed_count; n++) {
         int64_t key = query - a->listed[n];
@@ -394,14 +438,17 @@ INLINE int64_t OWN(span)(const struct attention *a, int64_t item, int64_t query,
 }
 
 TARGET static void OWN(attend)(const struct attention *a, int64_t first, int64_t last, float *scratch) {
-    int64_t value_row = round_up(a->value_width, LANES), keys = round_up(a->keys, PANEL);
+    int64_t value_width = round_up(a->value_width, LANES), vectors = round_up(a->vector_count, LANES);
+    int64_t value_row = value_width + vectors, keys = round_up(a->keys, PANEL);
     int64_t most_rows = larger(8, smaller(MOST_ROWS, STRIP_FLOATS / larger(1, keys) / 8 * 8));
     float *panels = scratch, *values = panels + keys * a->width, *query = values + a->keys * value_row;
     float *context = query + MOST_ROWS * a->width, *strip = context + MOST_ROWS * value_row;
-    float *columns = strip + most_rows * keys, *diagonals = columns + keys, inverse[MOST_ROWS];
+    float *columns = strip + most_rows * keys, *column_squares = columns + keys, *diagonals = column_squares + keys;
+    float *turned = diagonals + keys + MOST_ROWS, inverse[MOST_ROWS];
     int64_t packed = -1, units = a->batch * a->heads;
     uint32_t key_size = 0, value_size = 0;
-    for (int64_t unit = first; unit < last; unit++) {
+    for (int64_t number = first; number < last; number++) {
+        int64_t unit = a->maps ? a->maps[number] : number;
         int64_t item = unit / a->heads, head = unit % a->heads, group = head / a->heads_per_key;
         int64_t source = item * a->heads + group;
         if (source != packed) {
@@ -411,9 +458,12 @@ TARGET static void OWN(attend)(const struct attention *a, int64_t first, int64_t
             const float *key = a->key + item * a->key_batch + group * a->key_head;
             key_size = OWN(pack_keys)(key, a->key_row, seen, a->width, panels);
             const float *value = a->value + item * a->value_batch + group * a->value_head;
-            value_size = OWN(pack_values)(value, a->value_row, seen, a->value_width, value_row, values);
+            value_size = OWN(pack_values)(value, a->value_row, seen, a->value_width, value_width, values, value_row);
             packed = source;
         }
+        if (a->vectors)
+            OWN(pack_values)(a->vectors + number * a->vector_map, a->vector_count, a->keys, a->vector_count, vectors,
+                             values + value_width, value_row);
         uint32_t *query_size = a->sizes + unit;
         query_size[units] = key_size, query_size[2 * units] = value_size;
         for (int64_t start = a->start; start < a->stop; start += most_rows) {
@@ -431,19 +481,27 @@ TARGET static void OWN(attend)(const struct attention *a, int64_t first, int64_t
             /* diagonal key - query = -(start + count - 1) ... is stored from index 0 on */
             int64_t shift = start + count - 1;
             if (a->what & COLUMNS) memset(columns + low, 0, (size_t)(high - low) * sizeof(float));
+            if (a->what & COLUMN_SQUARES) memset(column_squares + low, 0, (size_t)(high - low) * sizeof(float));
             if (a->what & OFFSETS) memset(diagonals + low, 0, (size_t)(high - low + count) * sizeof(float));
             for (int64_t r = 0; r < count; r++)
                 inverse[r] = OWN(take_row)(a, item, head, start + r, strip + r * strip_row, from, high,
                                            OWN(span)(a, item, start + r, 0), OWN(span)(a, item, start + r, 1), columns,
-                                           diagonals + shift);
+                                           column_squares, diagonals + shift);
             memset(strip + count * strip_row, 0, (size_t)((rows - count) * strip_row) * sizeof(float));
             OWN(weigh)(strip, strip_row, values, value_row, context, rows, from, high);
             for (int64_t r = 0; r < count; r++)
                 OWN(write_context)(context + r * value_row, a->value_width, inverse[r],
                                    a->output + ((item * a->queries + start + r) * a->heads + head) * a->value_width);
+            if (a->vectors)
+                OWN(add_products)
+            (a, strip, strip_row, context + value_width, value_row, inverse, count, from, high, turned,
+             a->products + number * a->vector_count * a->keys);
             double *received = a->columns + unit * a->keys;
             if (a->what & COLUMNS)
                 for (int64_t j = low; j < high; j++) received[j] += (double)columns[j];
+            double *squares = a->column_squares + unit * a->keys;
+            if (a->what & COLUMN_SQUARES)
+                for (int64_t j = low; j < high; j++) squares[j] += (double)column_squares[j];
             double *away = a->offsets + unit * (a->queries + a->keys - 1) + a->keys - 1;
             if (a->what & OFFSETS)
                 for (int64_t j = low; j < high + count - 1; j++) away[shift - j] += (double)diagonals[j];

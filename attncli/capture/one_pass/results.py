@@ -1,5 +1,6 @@
 """What is written of one attention while it is computed: its output, and the statistics of its maps."""
 
+from collections.abc import Sequence
 from math import nan
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
+from attncli.metrics.attention._row_statistics import MapSums
 
 
 def empty_floats(count: int) -> Tensor:
@@ -27,6 +29,15 @@ class WrittenRows(NamedTuple):
     first_key: int
 
 
+class MapVectors(NamedTuple):
+    """What A^T A of some maps is multiplied with."""
+
+    values: Tensor
+    """[map or 1, key, vector] float32"""
+    maps: Sequence[int]
+    """Which ones, counted over batch and heads."""
+
+
 class Results(NamedTuple):
     """What is written of one attention; statistics of rows are nan until they are."""
 
@@ -35,11 +46,16 @@ class Results(NamedTuple):
     rows: Tensor
     columns: Tensor
     diagonals: Tensor
+    column_squares: Tensor
+    products: Tensor
+    """[map, vector, key]: A^T A v"""
     sizes: Tensor
     """[3, batch, head]: max |x| of query, key and value; nan where one is."""
 
     @classmethod
-    def from_call(cls, call: EagerCall, request: StatisticsRequest) -> "Results":
+    def from_call(
+        cls, call: EagerCall, request: StatisticsRequest, vectors: MapVectors | None = None
+    ) -> "Results":
         batch, heads, queries, _ = call.query.shape
         width, offsets = call.value.shape[-1], queries + call.keys - 1
         lead, floats = (batch, heads), empty_floats(0)
@@ -49,8 +65,15 @@ class Results(NamedTuple):
             floats.new_full((len(ROWS) + len(request.listed_offsets), *lead, queries), nan),
             doubles.new_zeros(*lead, call.keys if request.columns else 0),
             doubles.new_zeros(*lead, offsets if request.offsets else 0),
+            doubles.new_zeros(*lead, call.keys if request.column_squares else 0),
+            doubles.new_zeros(len(vectors.maps), vectors.values.shape[-1], call.keys)
+            if vectors
+            else doubles,
             floats.new_zeros(3, *lead),
         )
+
+    def sums(self) -> MapSums:
+        return MapSums(self.columns, self.diagonals, self.column_squares)
 
     def write_sizes(self, call: EagerCall) -> None:
         for number, side in enumerate((call.query, call.key, call.value)):

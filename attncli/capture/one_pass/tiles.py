@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attncli.capture.one_pass.formula import Formula
-from attncli.capture.one_pass.results import Results, WrittenRows
+from attncli.capture.one_pass.results import MapVectors, Results, WrittenRows
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
 from attncli.capture.strips.visible_keys import KeySpans
@@ -56,9 +56,10 @@ class TiledAttention:
         request: StatisticsRequest,
         spans: KeySpans | None,
         results: Results,
+        vectors: MapVectors | None = None,
     ) -> None:
         self.call, self.formula, self.request = call, formula, request
-        self.spans, self.results = spans, results
+        self.spans, self.results, self.vectors = spans, results, vectors
         self.query = call.query * formula.scale
         self.group = call.query.shape[1] // call.key.shape[1]
         """How many heads share a key."""
@@ -174,13 +175,29 @@ class TiledAttention:
         return self.results.rows[number, tile.item : tile.item + 1, tile.heads, tile.rows]
 
     def add_sums(self, rows: MapStripRows, tile: Tile) -> None:
-        """Add up columns and diagonals, where they were requested."""
+        """Add up what was requested over columns, diagonals and all of the map."""
         if self.request.columns:
             self.results.columns[tile.item, tile.heads, tile.keys] += rows.weights[0].sum(dim=-2)
         if self.request.offsets:
             found = sum_diagonals(rows.weights[0])
             first = tile.rows.start - tile.keys.stop + self.call.keys
             self.results.diagonals[tile.item, tile.heads, first : first + found.shape[-1]] += found
+        if self.request.column_squares:
+            received = rows.received_squares[0]
+            self.results.column_squares[tile.item, tile.heads, tile.keys] += received
+        if self.vectors is not None:
+            self.add_products(rows.weights[0], tile, self.vectors)
+
+    def add_products(self, weights: Tensor, tile: Tile, vectors: MapVectors) -> None:
+        """Add A^T A v of weights [head, query, key], of those heads that it is wanted of."""
+        first = tile.item * self.query.shape[1] + tile.heads.start
+        heads = range(first, first + len(weights))
+        places = [place for place, each in enumerate(vectors.maps) if each in heads]
+        if len(places) < len(weights):
+            weights = weights[[vectors.maps[place] - first for place in places]]
+        own = vectors.values if len(vectors.values) == 1 else vectors.values[places]
+        across = (weights @ own[:, tile.keys]).transpose(-2, -1)
+        self.results.products[places, :, tile.keys] += (across @ weights).double()
 
 
 def iter_edges(keys: slice, starts: Tensor, stops: Tensor) -> Iterator[tuple[slice, Tensor]]:

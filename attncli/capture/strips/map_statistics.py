@@ -1,5 +1,6 @@
 """What an observer requests of a map in place of its weights, and the statistics of its rows, columns and diagonals."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -7,14 +8,33 @@ import torch
 from torch import Tensor
 
 from attncli.metrics.attention import ATTENTION, WITHOUT_WEIGHTS
+from attncli.metrics.attention._energy_rank import draw_first_vectors
+from attncli.metrics.attention._map_spectrum import draw_first_block
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._row_statistics import MapSums, RowStatistics, VisibleKeys
 
-ROWS = ("best", "sums", "entropy", "largest", "squares", "distances", "on_first", "small")
+ROWS = (
+    "best",
+    "sums",
+    "entropy",
+    "largest",
+    "squares",
+    "distances",
+    "on_first",
+    "small",
+    "centred_squares",
+)
 """The numbers of each row, by their names in MapStripRows, in the order of one_pass.c; listed offsets follow."""
 
-COLUMNS, OFFSETS = 1, 2
+COLUMNS, OFFSETS, COLUMN_SQUARES, CENTRED_SQUARES = 1, 2, 4, 8
 """Bits of `what` in one_pass.c."""
+
+
+SQUARES = frozenset({"offsets", "spectrum", "gram"})
+"""Kinds of metrics that need the squares of all rows."""
+
+FIRST_VECTORS = {"spectrum": draw_first_block, "gram": draw_first_vectors}
+"""What kinds of metrics multiply A^T A with first."""
 
 
 class StatisticsRequest(NamedTuple):
@@ -34,10 +54,16 @@ class StatisticsRequest(NamedTuple):
     """The weights themselves, in strips of rows with the statistics of these; all else comes from them."""
     scores: bool = False
     """With the weights, what the softmax was given."""
+    column_squares: bool = False
+    """Sums of squares over columns."""
+    first_vectors: Callable[[int], Tensor] | None = None
+    """Vectors [key, vector] by the number of keys, with which A^T A is multiplied in the first reading."""
 
     @property
     def bits(self) -> int:
-        return COLUMNS * self.columns + OFFSETS * self.offsets
+        squares = COLUMN_SQUARES * self.column_squares
+        squares += CENTRED_SQUARES * ("centred_squares" in self.rows)
+        return COLUMNS * self.columns + OFFSETS * self.offsets + squares
 
 
 @lru_cache(maxsize=32)
@@ -50,16 +76,24 @@ def request_statistics(
     for name in names:
         if ATTENTION.spec(name).of == "summaries":
             rows.record(name)
-    known = {"sums", *rows.__dict__, *(["squares"] if "offsets" in kinds else [])}
+    known = {"sums", *rows.__dict__, *(["squares"] if kinds & SQUARES else [])}
     known |= {"on_first"} if "gates" in kinds else set()
+    known |= {"centred_squares"} if "spectrum" in kinds else set()
     read = tuple(name for name in ROWS if name in known)
     if weights or not kinds <= WITHOUT_WEIGHTS:
         scores = any("logits" in ATTENTION.spec(name).needs for name in names)
         read = tuple(name for name in read if name != "small")
         return StatisticsRequest(False, False, (), read, weights=True, scores=scores)
-    columns = "columns" in kinds or "small" in known
+    columns = bool(kinds & {"columns", "spectrum"}) or "small" in known
+    vectors = [draw for kind, draw in FIRST_VECTORS.items() if kind in kinds]
     return StatisticsRequest(
-        columns, "offsets" in kinds, tuple(rows.listed), read, "sides" in kinds
+        columns,
+        "offsets" in kinds,
+        tuple(rows.listed),
+        read,
+        "sides" in kinds,
+        column_squares="energy" in kinds,
+        first_vectors=next(iter(vectors), None),
     )
 
 
@@ -88,10 +122,7 @@ class MapStatistics(NamedTuple):
     request: StatisticsRequest
     rows: Tensor
     """[statistic, batch, head, query]: those of ROWS, then of each listed offset; nan where there is no such key."""
-    columns: Tensor
-    """[batch, head, key] in float64; empty where these were not requested."""
-    diagonals: Tensor
-    """[batch, head, offset] in float64, from offset -(keys - 1) on; empty where these were not requested."""
+    sums: MapSums
     visible: VisibleKeys | None = None
     """None for a strip, which has what it shows."""
 
@@ -117,7 +148,7 @@ class MapStatistics(NamedTuple):
             self.by_name(),
             dict(zip(self.request.listed_offsets, self.rows[len(ROWS) :], strict=True)),
             self.visible,
-            MapSums(self.columns, self.diagonals),
+            self.sums,
             scored,
             period=period,
             ids=ids,

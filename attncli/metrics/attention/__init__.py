@@ -8,7 +8,7 @@ A file holds a function of its own name under `@metric(…)`. What its parameter
     columns   what each key has received in all (`_received_mass.ReceivedMass`): returns one number for each head
     offsets   what lies on each diagonal (`_offsets.Offsets`): likewise
     spectrum  the largest singular values (`_map_spectrum.SpectrumIteration`): likewise
-    gram      all singular values (`_gram.GramMatrix`): likewise
+    gram      how many singular values hold most of a map (`_energy_rank.EnergyRank`): likewise
     energy    squares of what each key has received (`_column_energy.ColumnEnergy`): likewise
     block     where late queries look at early keys (`_off_diagonal_block.PastBlock`): likewise
     sides     queries, keys and values (`_query_key_value_statistics.OperandStatistics`): likewise
@@ -34,7 +34,9 @@ ATTENTION: MetricRegistry[Callable[[Any], "Tensor"]] = MetricRegistry(
 BESIDE_MAPS = ("outputs", "sides", "gates")
 """What metrics read that is not in a map."""
 
-WITHOUT_WEIGHTS = frozenset({"summaries", "columns", "offsets", *BESIDE_MAPS})
+WITHOUT_WEIGHTS = frozenset(
+    {"summaries", "columns", "offsets", "spectrum", "gram", "energy", *BESIDE_MAPS}
+)
 """Kinds of metrics that `_row_statistics.RowStatistics` has everything for."""
 
 HEAD_GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "gates", "memory")

@@ -17,4 +17,4 @@ class ColumnEnergy:
 
     def add(self, rows: MapStripRows) -> None:
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
-        self.squares[..., part] += rows.weights.square().sum(dim=-2).double()
+        self.squares[..., part] += rows.received_squares

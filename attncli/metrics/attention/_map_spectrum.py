@@ -6,6 +6,7 @@ nothing beyond these sums. They are lower bounds; what is left of A^T A v - θ v
 that is little.
 """
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention._map_strip_rows import MapStripRows
@@ -24,6 +25,33 @@ LEAST = 2e-2
 NOISE = 1e-10
 """Of random directions, where a map of low rank has no more of its own."""
 SEED = 0
+UNIT_SUM = 1e-5
+"""How far from 1 rows may sum that sum to 1: squares of it do not show."""
+
+
+@lru_cache(maxsize=2)
+def draw_first_block(keys: int) -> "Tensor":
+    """[key, vector], orthonormal: the same for all maps."""
+    import torch
+
+    generator = torch.Generator().manual_seed(SEED)
+    shape = (keys, min(BLOCK, keys))
+    start = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
+    start[:, 0] = (
+        1.0  # for rows that sum to one this gives the column sums, which the uniform part needs
+    )
+    found: Tensor = torch.linalg.qr(start).Q
+    return found
+
+
+def orthogonalise(vectors: "Tensor", basis: "Tensor") -> "Tensor":
+    """An orthonormal basis of what vectors add to a basis, orthogonal to it to eleven digits."""
+    import torch
+
+    for _ in range(3):
+        vectors = vectors - basis @ (basis.transpose(-2, -1) @ vectors)
+        vectors = torch.linalg.qr(vectors).Q
+    return vectors
 
 
 class SpectrumIteration:
@@ -32,17 +60,16 @@ class SpectrumIteration:
     def __init__(self, rows: MapStripRows) -> None:
         import torch
 
-        self.generator = torch.Generator().manual_seed(SEED)
+        self.generator = torch.Generator().manual_seed(SEED + 1)
         self.lead, self.keys, self.queries = rows.weights.shape[:2], rows.keys, rows.queries
-        start = self.draw_noise(rows.weights, min(BLOCK, self.keys))
-        start[..., 0] = (
-            1.0  # for rows that sum to one this gives the column sums, which the uniform part needs
-        )
-        self.blocks = [torch.linalg.qr(start).Q]
+        start = draw_first_block(self.keys).to(rows.weights.device)
+        self.blocks = [start.expand(*self.lead, -1, -1)]
         self.products: list[Tensor] = []
         self.running = self.make_zeros(rows)
         self.received = rows.weights.new_zeros((*self.lead, self.keys)).double()
         self.square = rows.weights.new_zeros(self.lead).double()
+        self.centred_square = self.square.clone()
+        self.rows_sum_to_one = True
         self.values: Tensor | None = None
         self.short = torch.zeros(self.lead, dtype=torch.float64, device=start.device)
         """[batch, head]: how far below the true ones, as a part of itself, one of the two largest values may be."""
@@ -59,12 +86,19 @@ class SpectrumIteration:
     def add(self, rows: MapStripRows) -> None:
         weights = rows.weights
         part = slice(rows.first_key, rows.first_key + weights.shape[-1])
+        if not self.products:
+            self.received[..., part] += rows.sum_received_mass()[0]
+            self.square += rows.squares.double().sum(dim=-1)
+            self.centred_square += rows.centred_squares.double().sum(dim=-1)
+            self.rows_sum_to_one &= bool(((rows.sums - 1.0).abs() <= UNIT_SUM).all())
+        if rows.multiply_by_gram is not None:
+            vectors = self.blocks[-1].flatten(0, 1)
+            found = rows.multiply_by_gram(vectors, range(len(vectors)))
+            self.running += found.view_as(self.running)
+            return
         block = self.blocks[-1][..., part, :].to(weights.dtype)
         across = (weights @ block).transpose(-2, -1)
         self.running[..., part, :] += (across @ weights).transpose(-2, -1).double()
-        if not self.products:
-            self.received[..., part] += weights.sum(dim=-2).double()
-            self.square += rows.squares.double().sum(dim=-1)
 
     def needs_next_round(self) -> bool:
         """Whether all strips are needed once more."""
@@ -111,12 +145,7 @@ class SpectrumIteration:
 
         found = self.products[-1][..., :columns]
         found = found + NOISE * found.norm(dim=-2, keepdim=True) * self.draw_noise(found, columns)
-        for _ in range(3):
-            for block in self.blocks:
-                found = found - block @ (block.transpose(-2, -1) @ found)
-            found = torch.linalg.qr(found).Q
-        result: Tensor = found
-        return result
+        return orthogonalise(found, torch.cat(self.blocks, dim=-1))
 
     def project_on_blocks(self) -> "Tensor":
         """V^T A^T A V over all blocks."""
@@ -127,16 +156,24 @@ class SpectrumIteration:
         return (inner + inner.transpose(-2, -1)) / 2
 
     def centred_norms(self) -> tuple["Tensor", "Tensor"]:
-        """s1 and ‖·‖_F² of A - 11^T / n, n the number of keys."""
+        """s1 and ‖·‖_F² of A - 11^T / n, n the number of keys.
+
+        Where rows sum to one it takes the first vector of the first block to 0 and is A for all others. What float32
+        leaves of differences would drown it where attention is close to uniform.
+        """
         import torch
 
+        if self.rows_sum_to_one:
+            inner = self.project_on_blocks()[..., 1:, 1:]
+            if not inner.shape[-1]:
+                return self.square.new_zeros(self.lead), self.centred_square
+            largest = torch.linalg.eigvalsh(inner)[..., -1].clamp_min(0.0).sqrt()
+            return largest, self.centred_square
         basis = torch.cat(self.blocks, dim=-1)
         even = basis.sum(dim=-2) / self.keys
         received = (self.received[..., None, :] @ basis)[..., 0, :]
         cross = received[..., :, None] * even[..., None, :]
         inner = self.project_on_blocks() - cross - cross.transpose(-2, -1)
         inner = inner + self.queries * even[..., :, None] * even[..., None, :]
-        total = self.received.sum(dim=-1)
-        square = self.square - 2.0 * total / self.keys + self.queries / self.keys
         largest = torch.linalg.eigvalsh(inner)[..., -1].clamp_min(0.0).sqrt()
-        return largest, square.clamp_min(0.0)
+        return largest, self.centred_square

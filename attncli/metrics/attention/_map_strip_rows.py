@@ -1,5 +1,6 @@
 """A strip of rows of a layer's maps, with what several metrics need of it computed once."""
 
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import nan
 from typing import TYPE_CHECKING
@@ -24,12 +25,18 @@ LEAST = {8: 3e-308, 4: TINY}
 SMALL = 1e-3
 """Of a query: weights below count as small."""
 
+MultiplyByGram = Callable[["Tensor", Sequence[int]], "Tensor"]
+"""Vectors [map, key, vector] and which maps these are for, counted over batch and heads → A^T A v in float64."""
+
 CACHED = 2**18
 """Numbers that are processed at a time, so that they stay in the processor's cache."""
 
 
 class MapStripRows:
     """Rows `first_query` … of maps of `queries` × `keys`; columns from `first_key` on, those left out being hidden."""
+
+    multiply_by_gram: "MultiplyByGram | None" = None
+    """Products of the whole maps' A^T A where their weights are not kept."""
 
     def __init__(
         self,
@@ -152,6 +159,11 @@ class MapStripRows:
         seen = self.weights.new_full((), self.size) if visible is None else visible.sum(dim=-2)
         return self.weights.sum(dim=-2).double(), seen.double()
 
+    @property
+    def received_squares(self) -> "Tensor":
+        """Σ_i A_ij² [batch, head, key of the strip]."""
+        return self.weights.square().sum(dim=-2).double()
+
     def diagonals(self) -> tuple["Tensor", "Tensor", int]:
         """Sums of weights [batch, head, offset] and of visible pairs [batch or 1, 1, offset]; the first offset."""
         size, width = self.weights.shape[-2:]
@@ -198,6 +210,13 @@ class MapStripRows:
         """[batch, head, query]: Σ_j A_ij²."""
         norms: Tensor = self.weights.norm(dim=-1)
         return norms.square_()
+
+    @cached_property
+    def centred_squares(self) -> "Tensor":
+        """[batch, head, query]: Σ_j (A_ij - 1/n)² over all n keys of the map, also those left out."""
+        left_out = (self.keys - self.weights.shape[-1]) / self.keys**2
+        norms: Tensor = (self.weights - 1.0 / self.keys).norm(dim=-1)
+        return norms.square_() + left_out
 
     @cached_property
     def logits(self) -> "Tensor":

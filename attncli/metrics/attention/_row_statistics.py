@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import nan
 from typing import TYPE_CHECKING, NamedTuple
 
-from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._map_strip_rows import MapStripRows, MultiplyByGram
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,12 +26,15 @@ class VisibleKeys(NamedTuple):
 
 
 class MapSums(NamedTuple):
-    """Sums over the columns and diagonals of whole maps, in float64."""
+    """Sums over the columns and diagonals of whole maps, in float64; those not requested are empty."""
 
     received_mass: "Tensor"
     """[batch, head, key]"""
     diagonals: "Tensor"
     """[batch, head, offset], from offset -(keys - 1) on."""
+    received_squares: "Tensor"
+    """[batch, head, key]"""
+    multiply_by_gram: "MultiplyByGram | None" = None
 
 
 class RowStatistics(MapStripRows):
@@ -55,6 +58,7 @@ class RowStatistics(MapStripRows):
         super().__init__(unknown, period=period, scores=scores, ids=ids, sides=sides)
         self.__dict__.update(rows, keys_per_query=visible.keys_per_query)
         self.cells, self.keys_seen, self.whole = cells, visible, sums
+        self.multiply_by_gram = sums.multiply_by_gram
 
     @property
     def sees_first(self) -> "Tensor":
@@ -70,6 +74,10 @@ class RowStatistics(MapStripRows):
 
     def sum_received_mass(self) -> tuple["Tensor", "Tensor"]:
         return self.whole.received_mass, self.keys_seen.queries_per_key
+
+    @property
+    def received_squares(self) -> "Tensor":
+        return self.whole.received_squares
 
     def diagonals(self) -> tuple["Tensor", "Tensor", int]:
         return self.whole.diagonals, self.keys_seen.pairs_per_offset, 1 - self.keys

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from attncli.errors import LimitError
 from attncli.metrics.attention import ATTENTION, HEAD_GROUPS, is_map_metric
+from attncli.metrics.attention import _energy_rank as energy_rank
+from attncli.metrics.attention._energy_rank import EnergyRank
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import COLLECTED, MetricTotals, measure_maps
 from attncli.metrics.attention._outputs import HeadOutputs
@@ -168,6 +170,15 @@ def test_spectra_of_maps_that_are_not_square(queries: int, keys: int) -> None:
     found = measure_maps(weights[None, None], names, same_tokens=False)
     for name in names:
         assert float(found[name]) == pytest.approx(spectral(name, weights.numpy()), rel=1e-6), name
+
+
+def test_what_is_left_of_nearly_uniform_maps_in_float32_has_its_own_rank() -> None:
+    """‖A - 11^T/n‖² is 2e-6 of ‖A‖² here, and no difference of numbers of that size."""
+    logits = torch.randn(1, 1, 90, 90, generator=torch.Generator().manual_seed(0))
+    weights = (1.5e-3 * logits).softmax(-1)
+    found = measure_maps(weights, ["attention_stable_rank_centred"])
+    expected = spectral("attention_stable_rank_centred", weights[0, 0].double().numpy())
+    assert float(found["attention_stable_rank_centred"]) == pytest.approx(expected, rel=1e-3)
 
 
 def test_normal_logits_have_the_rank_and_entropy_of_their_variance() -> None:
@@ -337,6 +348,64 @@ def test_ranks_of_maps_that_are_not_square() -> None:
         squares = np.linalg.svd(part.numpy(), compute_uv=False) ** 2
         k = 1 + next(i for i in range(30) if squares[: i + 1].sum() >= 0.9 * squares.sum())
         assert float(found["attention_effective_rank_90"]) == k
+
+
+def test_bounds_decide_small_ranks_and_all_singular_values_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Equal singular values lie on the 90 % themselves, and bounds must not decide what rounding does."""
+    n = 400
+    place = torch.arange(n)
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(2, n, n, generator=generator, dtype=torch.float64)
+    hidden = place[:, None] < place
+    near = -0.02 * (place[:, None] - place).abs()
+    rows = torch.linalg.qr(noise[1]).Q
+    maps = torch.stack(
+        [
+            (0.1 * noise[0]).masked_fill(hidden, -math.inf).softmax(-1),
+            (noise[0] * 4.0).softmax(-1),
+            near.softmax(-1),
+            (noise[0, :1] * 3.0).expand(n, -1).softmax(-1),
+            rows[:, :6] @ torch.diag(2.0 ** -torch.arange(6.0).double()) @ rows[:6],
+            torch.eye(n, dtype=torch.float64).roll(1, 0),
+            rows[:, :10] @ rows[:10],
+        ]
+    )
+    dense: list[int] = []
+    every = EnergyRank.eigenvalues
+
+    def note(self: EnergyRank, unit: int) -> Tensor:
+        dense.append(unit)
+        return every(self, unit)
+
+    monkeypatch.setattr(EnergyRank, "eigenvalues", note)
+    found = measure_maps(maps[None], ["attention_effective_rank_90"])
+    shown = found["attention_effective_rank_90"].tolist()  # type: ignore[union-attr]
+    assert shown[:5] == [rank_90(each.numpy()) for each in maps[:5]]
+    assert shown[5:] == [360.0, 9.0]
+    assert dense == [1, 5, 6]
+
+
+def test_ritz_values_that_are_too_small_decide_no_rank() -> None:
+    """Five directions hold enough, and those of a tilted basis do not; six do by either, and five then by neither."""
+    n, generator = 300, torch.Generator().manual_seed(0)
+    squares = 1.0 / torch.arange(1.0, n + 1.0, dtype=torch.float64) ** 2
+    noise = torch.randn(2, 1, n, 32, generator=generator, dtype=torch.float64)
+    basis = torch.linalg.qr(torch.eye(n, 32, dtype=torch.float64) + 1e-3 * noise[0]).Q
+    products, probed = (squares[:, None] * each for each in (basis, noise[1]))
+    ritz = torch.linalg.eigvalsh(basis[0].T @ products[0]).flip(-1)
+    both = (squares[:5].sum(), ritz[:5].sum())
+    for reached, decides in ((sum(both) / 2, False), (squares[:6].sum() - squares[5] / 2, True)):
+        energy = (reached / (0.9 - energy_rank.ROUNDING))[None]
+        counts, decided = energy_rank.bound_counts(basis, products, noise[1], probed, energy)
+        assert counts.tolist() == [6]
+        assert decided.tolist() == [decides]
+
+
+def test_random_vectors_miss_a_large_direction_less_than_once_in_a_billion_maps() -> None:
+    missed = math.erf(energy_rank.MISSED / math.sqrt(2.0)) ** energy_rank.PROBES
+    assert energy_rank.ROUNDS * missed < 1e-9
 
 
 def test_ranks_that_memory_does_not_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,7 @@ def inspect_model(
         subject, control, checkpoint.identity, texts, plan, on_strip, progress
     )
     keys = site_keys(runs.own.sites, subject.stacks)
-    rows, heads, linear = build_rows(subject, plan, runs, keys, texts)
+    rows, heads, linear = build_rows(runs, subject, plan, keys, texts)
     roles = plan.metrics.roles
     streams = measure_stream_gains(subject, texts) if roles else None
     rows += streams.rows(len(texts)) if streams else ()
@@ -415,9 +415,9 @@ def describe_input_for_roles(observed: HeadObservations) -> str:
 
 
 def build_rows(
+    runs: ModelAndControls,
     subject: PreparedModel,
     plan: HeadPlan,
-    runs: ModelAndControls,
     keys: Mapping[AttentionSite, dict[str, Scalar]],
     texts: Sequence[ModelInput],
 ) -> tuple[list[Row], list[ClassifiedHead], LinearAttentionReport]:

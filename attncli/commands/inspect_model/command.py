@@ -1,16 +1,15 @@
 """The question of `attn inspect-model`."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.declare.options import WRITES, declare_argument, declare_option
+from attncli.commands.inspect_model.options import InspectionOptions
+from attncli.declare.options import declare_argument
 from attncli.errors import UsageError
 from attncli.io.tensor_file_endings import require_tensor_file
-from attncli.options.completion import complete_names, complete_source, list_head_metrics
-from attncli.options.heads import GROUPS, HeadOptions
+from attncli.options.completion import complete_source
+from attncli.options.heads import HeadOptions
 from attncli.options.model import InputOptions, ModelOptions
-from attncli.options.shared import split_names
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -35,45 +34,7 @@ def inspect_model(
         help=("A model: org/name[@revision] on the Hub, ./folder, random:ARCH[?layers=2]."),
         complete=complete_source,
     ),
-    metric: list[str] | None = declare_option(
-        metavar="NAME,…",
-        complete=complete_names(lambda: [*GROUPS, *list_head_metrics()]),
-        usual=True,
-        help=(
-            "Metrics, or groups: attention, spectra, roles, copying, lazy, sinks, gates, memory, states, all. "
-            "[default: those that decide the heads' roles]"
-        ),
-    ),
-    with_random_init: bool = declare_option(
-        default=False,
-        usual=True,
-        help="Also report each number for the same architecture with random weights.",
-    ),
-    with_shuffled_text: bool = declare_option(
-        default=False, help="Also report each number for the same tokens in random order."
-    ),
-    tokens: int | None = declare_option(
-        metavar="N",
-        of_any_model=True,
-        help="Maximum length of a text in tokens, or length of random ones.",
-    ),
-    save_maps: Path | None = declare_option(
-        metavar="FILE.safetensors",
-        usual=True,
-        applies=WRITES,
-        help="Save the first text's maps of the selected --layers and --heads.",
-    ),
-    pairs: int | None = declare_option(
-        metavar="N",
-        usual=True,
-        help="Each head's N strongest query ← key pairs, against uniform attention.",
-    ),
-    strip_memory: int | None = declare_option(
-        metavar="MIB", help="Memory limit for the rows of maps in work at a time. [default: 64]"
-    ),
-    seed: int = declare_option(
-        default=0, help="Seed of random tokens, weights and shuffles. [default: 0]"
-    ),
+    options: InspectionOptions,
     heads: HeadOptions,
     model: ModelOptions,
     inputs: InputOptions,
@@ -85,35 +46,19 @@ def inspect_model(
     model runs and are never stored, so longer texts cost time but no memory.
     """
 
-    if save_maps is not None:
-        require_tensor_file(save_maps)
-    if pairs == 0:
+    if options.save_maps is not None:
+        require_tensor_file(options.save_maps)
+    if options.pairs == 0:
         raise UsageError("`pairs=0`: it must be at least 1.")
     from attncli.analysis.model_argument_checks import check_options_before_loading
     from attncli.analysis.source_arguments import resolve_source
 
-    names = split_names(metric or [])
-    subject = resolve_source(source, "inspect_model", how.output, save_maps)
-    check_options_before_loading(subject, model, inputs, tokens, seed)
-    validate_names_and_numbers(how.conditions, names, pairs or 0, heads)
-    from attncli.commands.inspect_model.request import InspectionRequest
+    subject = resolve_source(source, "inspect_model", how.output, options.save_maps)
+    check_options_before_loading(subject, model, inputs, options.tokens, options.seed)
+    validate_names_and_numbers(how.conditions, options.metric_names, options.pairs or 0, heads)
     from attncli.commands.inspect_model.run import prepare_inspection
 
-    request = InspectionRequest(
-        subject,
-        names,
-        with_random_init,
-        with_shuffled_text,
-        tokens,
-        seed=seed,
-        save_maps=save_maps,
-        draws_maps=how.pictures and bool(heads.heads),
-        for_page=how.maps,
-        strip_memory=strip_memory,
-        pairs=pairs or 0,
-    )
-    study = prepare_inspection(request, heads, model, inputs, how.say)
-    return how.measure(study)
+    return how.measure(prepare_inspection(subject, options, heads, model, inputs, how))
 
 
 def validate_names_and_numbers(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.analysis import Study
@@ -14,7 +15,6 @@ from attncli.analysis.heads.rows.head_rows import site_keys
 from attncli.analysis.heads.rows.token_names import TokenNames
 from attncli.analysis.prepare import PreparedModel
 from attncli.capture import AttentionSite, Strip
-from attncli.commands.inspect_model.request import InspectionRequest
 from attncli.errors import UsageError
 from attncli.io.atomic_files import write_atomically
 from attncli.io.tensor_files import write_safetensors
@@ -26,24 +26,29 @@ if TYPE_CHECKING:
     from attncli.records import Report, Scalar
 
 
-def add_maps(
-    study: Inspection,
-    request: InspectionRequest,
-    identity: Facts,
-    subject: PreparedModel,
-    plan: HeadPlan,
-    text: ModelInput,
-    say: Say,
-) -> Study:
-    """Return the same study, with the maps of the chosen heads in a file, or as pictures of the report."""
+def prepare_collection(
+    subject: PreparedModel, plan: HeadPlan, text: ModelInput, save: Path | None, say: Say
+) -> CollectedMaps:
+    """Where the maps of the chosen heads are collected; refused if there are none, or too many."""
     if not subject.shapes:
         raise UsageError(
             "`save_maps` and pictures are of softmax heads, and the model has none: maps of linear layers are not kept."
         )
-    collected = CollectedMaps(plan.layers, plan.selects, for_file=request.save_maps is not None)
-    check_map_size(
-        collected, subject.shapes_at_length(text.tokens), request.save_maps, say, subject.itemsize
-    )
+    collected = CollectedMaps(plan.layers, plan.selects, for_file=save is not None)
+    shapes = subject.shapes_at_length(text.tokens)
+    check_map_size(collected, shapes, save, say, subject.itemsize)
+    return collected
+
+
+def add_maps(
+    study: Inspection,
+    collected: CollectedMaps,
+    text: ModelInput,
+    identity: Facts,
+    save: Path | None,
+    draws: bool,
+) -> Study:
+    """Return the same study, with the collected maps in a file, or as pictures of the report."""
     metadata: dict[str, str] = {}
     names = TokenNames.of_text(text)
 
@@ -54,15 +59,15 @@ def add_maps(
         metadata.update(replace(found, keys=named).metadata)
 
     def with_maps(progress: Progress) -> "Report":
-        metadata_of = add_metadata if request.save_maps is not None else None
+        metadata_of = add_metadata if save is not None else None
         report = study(on_strip=collected.take, progress=progress, take_metadata=metadata_of)
-        if request.save_maps is not None:
+        if save is not None:
             metadata.update(collected.metadata(identity, names))
             write_atomically(
-                request.save_maps,
+                save,
                 lambda path: write_safetensors(path, collected.named_tensors(), metadata),
             )
-        pictures = collected.build_plots(names) if request.draws_maps else ()
+        pictures = collected.build_plots(names) if draws else ()
         return replace(report, pictures=tuple(pictures))
 
     return with_maps

@@ -28,7 +28,7 @@ from attncli.analysis.heads.prepare import (
 from attncli.analysis.prepare import HEADS, PreparedModel, Requirement, prepare_model
 from attncli.capture.linear.linear_heads import LinearAttentionLayer
 from attncli.capture.model_structure.custom_modules import ForeignModule
-from attncli.commands.inspect_model.request import InspectionRequest
+from attncli.commands.inspect_model.options import InspectionOptions
 from attncli.declare.dry_run import stop_here_in_dry_run
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
@@ -41,6 +41,8 @@ from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.heads import HeadOptions
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.progress import Say
+from attncli.python.questions import RunContext
+from attncli.sources import Source
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -53,39 +55,41 @@ WORTH_SAYING = 60.0
 
 
 def prepare_inspection(
-    request: InspectionRequest,
+    source: Source,
+    options: InspectionOptions,
     heads: HeadOptions,
     model: ModelOptions,
     inputs: InputOptions,
-    say: Say,
+    how: RunContext,
 ) -> Study:
     """Choose, load and verify everything before the first text is read."""
-    plan = request.plan(heads)
-    options, requested = (
-        model.build_load_options(request.seed),
-        inputs.build_requested_input(request.tokens, request.seed),
-    )
+    plan = options.plan(heads)
+    loading = model.build_load_options(options.seed)
+    requested = inputs.build_requested_input(options.tokens, options.seed)
     stop_here_in_dry_run()
-    checkpoint = load_model(request.source, options, make_layer_and_text_check(plan, requested))
+    checkpoint = load_model(source, loading, make_layer_and_text_check(plan, requested))
     texts = make_inputs(checkpoint, requested)
     subject = prepare_heads(checkpoint.body, texts[0])
     refuse_nonexistent_heads(available_heads(subject), plan)
-    if subject.linear.layers and not request.metric:
+    if subject.linear.layers and not options.metric_names:
         plan = replace(plan, metrics=plan.metrics.with_linear_metrics())
     longest = max(text.tokens for text in texts)
-    report_estimated_duration(subject, plan, longest, say)
+    report_estimated_duration(subject, plan, longest, how.say)
     advice = "cut it with `tokens`, or lower `strip_memory`"
     require_memory_to_run(subject.body, longest, plan.strip_memory, advice=advice)
-    random_init = load_random_init(checkpoint, texts[0], request)
+    random_init = load_random_init(checkpoint, texts[0], options)
     study: Inspection = partial(inspect_model, checkpoint, subject, random_init, texts, plan)
-    if request.for_page or request.save_maps is not None or request.draws_maps:
-        from attncli.commands.inspect_model.map_export import add_maps, add_thumbnails
+    save, draws = options.save_maps, how.pictures and bool(heads.heads)
+    if how.maps:
+        from attncli.commands.inspect_model.map_export import add_thumbnails
 
-        if request.for_page:
-            named = bool(heads.list_set_options() or request.save_maps)
-            study = add_thumbnails(study, subject, plan, texts[0], named)
-        if request.save_maps is not None or request.draws_maps:
-            return add_maps(study, request, checkpoint.identity, subject, plan, texts[0], say)
+        named = bool(heads.list_set_options() or save)
+        study = add_thumbnails(study, subject, plan, texts[0], named)
+    if save is not None or draws:
+        from attncli.commands.inspect_model.map_export import add_maps, prepare_collection
+
+        collected = prepare_collection(subject, plan, texts[0], save, how.say)
+        return add_maps(study, collected, texts[0], checkpoint.identity, save, draws)
     return study
 
 
@@ -101,16 +105,16 @@ def prepare_heads(body: "PreTrainedModel", text: ModelInput | None = None) -> Pr
 
 
 def load_random_init(
-    checkpoint: LoadedModel, text: ModelInput, request: InspectionRequest
+    checkpoint: LoadedModel, text: ModelInput, options: InspectionOptions
 ) -> PreparedModel | None:
     """Prepare the same architecture with random weights, if it is requested as a control."""
-    if not request.with_random_init:
+    if not options.with_random_init:
         return None
     from attncli.models.loading.random_init import make_random_init_model
 
     refuse_no_config(checkpoint.body)
     return prepare_heads(
-        remove_model_head(make_random_init_model(checkpoint.model, request.seed)), text
+        remove_model_head(make_random_init_model(checkpoint.model, options.seed)), text
     )
 
 

@@ -7,4 +7,8 @@ depth_growth          by which law a size grows with depth
 width_growth          how a width grows with the length
 evaluate_law          such laws as numbers, for plots
 slopes                straight lines through a few measurements
+
+    >>> from attncli.maths.curve_fits.decay_laws import fit_piecewise_law
+    >>> [piece.rate for piece in fit_piecewise_law((0.0, -1.0, -2.0, -3.0, -4.0, -5.0)).pieces]
+    [-1.0]
 """

@@ -6,4 +6,8 @@ width_lower_bounds  widths that a pattern needs at least
 dense_map_width     the same of one map with weights everywhere
 width_formulas      widths that are enough, or needed, for patterns with k keys a row
 low_rank_head       what heads of low rank get wrong, in closed form
+
+    >>> from attncli.maths.head_capacity.width_formulas import width_limit_for_all_supports
+    >>> width_limit_for_all_supports(length=64, k=3)
+    6
 """

@@ -8,4 +8,10 @@ logit_deviation            attention logits as a reference row plus a deviation
 standard_softmax           softmax attention as anyone computes it
 softmax                    what attention makes of R, exact however small that is
 sinkhorn                   the same of doubly normalised attention
+
+    >>> import numpy as np
+    >>> from attncli.maths.residuals.common_row_plus_deviation import SplitState
+    >>> state = SplitState.of(np.array([[1.0, 2.0], [3.0, 2.0]])).to_split_form()
+    >>> state.common.value(), state.residual.value()[0]
+    (array([2., 2.]), array([-1.,  0.]))
 """

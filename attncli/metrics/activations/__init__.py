@@ -2,6 +2,10 @@
 
 A file holds a function of its own name under `@metric(…)`: of an `_state.State`, it returns one number. Tensors are only
 used by their methods, so that nothing here imports torch.
+
+    >>> from attncli.metrics.activations import ACTIVATIONS
+    >>> ACTIVATIONS.names()[0], ACTIVATIONS.spec("max_activation").unit
+    ('max_activation', '1')
 """
 
 from collections.abc import Callable

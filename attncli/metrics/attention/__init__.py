@@ -17,6 +17,10 @@ A file holds a function of its own name under `@metric(…)`. What its parameter
 
 Tensors are only used by their methods, so that nothing here imports torch. Axes: [batch, head, query, key]; a map's
 batch items count alike.
+
+    >>> from attncli.metrics.attention import ATTENTION
+    >>> ATTENTION.spec("sink").of, ATTENTION.summary("sink")
+    ('columns', 'Mean weight on token 0 from the queries that see it.')
 """
 
 from collections.abc import Callable

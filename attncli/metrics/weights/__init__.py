@@ -8,6 +8,12 @@ centring and the scales of the logits (1/√d, YaRN's factor) are left out.
 
 To add one, add a file `attncli/metrics/weights/NAME.py` with a function `NAME(qk) -> float` or `NAME(ov) -> float` under
 `@metric(…)`, which has its unit: the parameter's name says which product it is given.
+
+    >>> import numpy as np
+    >>> from attncli.maths.matrices.low_rank_product import LowRankProduct
+    >>> from attncli.metrics.weights import WEIGHTS
+    >>> WEIGHTS["ov_stable_rank"](LowRankProduct(np.eye(8)[:, :2], np.eye(8)[:, :2]))
+    2.0
 """
 
 from collections.abc import Callable

@@ -12,6 +12,10 @@ _futures      what the engines have in common that hand jobs to somebody else's 
 To add one, add a file with a function of its name: `name(where, options)`, given what stands behind the colon and the
 `--engine-options`, returns what takes jobs and yields how each has ended, in the order in which they end. Closing it
 stops the workers.
+
+    >>> from attncli.processes.engines import parse_engine_options
+    >>> parse_engine_options(["mem_gb=16", "partition=gpu"])
+    {'mem_gb': 16, 'partition': 'gpu'}
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence

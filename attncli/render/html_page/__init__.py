@@ -12,4 +12,9 @@ byte_store           columns and their descriptions, compressed into text
 assets               the script and the style, from `scripts/` and `styles/`
 
 The script only draws and sorts: the sentences and the tables of the views are complete without it.
+
+    >>> from attncli.records import Report
+    >>> from attncli.render.html_page.document import build_page
+    >>> "<script>alert" in build_page(Report("check", "<script>alert(1)</script>", (), {}, {}))
+    False
 """

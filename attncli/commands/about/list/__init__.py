@@ -2,4 +2,8 @@
 
 catalogue  the entries of each list, as records
 command    `attn list`
+
+    >>> from attncli.commands.about.list.catalogue import list_catalogue_entries
+    >>> [entry["name"] for entry in list_catalogue_entries("variants")][:3]
+    ['SAN', 'SAN+MLP', 'SAN+skip']
 """

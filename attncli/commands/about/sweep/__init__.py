@@ -6,4 +6,8 @@ command           plan, run and report a sweep
 options           which models, on which engine
 report            one metric over many models, such as the checkpoints of a training run: a table and a trend
 terminal_command  `attn sweep`
+
+    >>> from attncli.commands.about.sweep.swept_models import natural_sort_key
+    >>> sorted(["step1000", "step64"], key=natural_sort_key)
+    ['step64', 'step1000']
 """

@@ -2,6 +2,12 @@
 
 To add one, add a file `attncli/commands/reproduce/tasks/NAME.py` with a function `NAME()` that returns its `Task`; the first
 line of its docstring says what is learned.
+
+    >>> import numpy as np
+    >>> from attncli.commands.reproduce.tasks import TASKS
+    >>> examples = TASKS["sort"]().draw(np.random.default_rng(0), 1)
+    >>> examples.inputs[0].tolist(), examples.labels[0].tolist()
+    ([8, 6, 5, 2, 3, 0, 0, 0], [0, 0, 0, 2, 3, 5, 6, 8])
 """
 
 from collections.abc import Callable, Mapping

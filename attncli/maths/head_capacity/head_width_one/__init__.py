@@ -14,4 +14,12 @@ linear_programme        all else: a linear programme that holds the differences 
 logit_growth_over_rows  rows that each need far larger logits than the row before: the programme in units of its own
 infeasibility_proof     proofs in whole numbers, and their check
 decision                yes, no, or not decided, and the least logits
+
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from attncli.maths.head_capacity.head_width_one import constraints, decision
+    >>> tolerances = constraints.Tolerances(log_ratio=0.1, log_off=-5.0, variation=0.1)
+    >>> wanted = constraints.necessary_constraints(csr_array(np.eye(3)), False, tolerances)
+    >>> decision.decide_width_one(wanted, budget=60.0).possible
+    False
 """

@@ -1,16 +1,13 @@
 """A guide laid out for a terminal of some width."""
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
 from rich.padding import Padding
 from rich.text import Text
 from rich.theme import Theme
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 TOPIC = re.compile(r"([\w-]+)\.md(?:#.*)?")

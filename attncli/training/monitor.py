@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
+from transformers import PreTrainedTokenizerBase
 
 import attncli
 from attncli.analysis.heads.metric_selection import (
@@ -23,7 +24,7 @@ from attncli.declare.option_value_conversion import (
 from attncli.errors import AttnError, InputError, NonFiniteNumbers, UsageError, first_line_of_error
 from attncli.models.loading.in_memory.unwrap import unwrap_model
 from attncli.options.shared import split_names
-from attncli.records import Report
+from attncli.records import JsonObject, Report
 from attncli.reports.provenance import describe_environment
 from attncli.training.batch_capture import (
     BatchCapture,
@@ -44,10 +45,6 @@ from attncli.training.scalars import summarize_scalars
 from attncli.training.step_reports import StepReports
 from attncli.training.stop_rules import ConditionTexts, StopDecisions, StopRules, parse_conditions
 from attncli.training.training_history import TrainingHistory
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-from attncli.records import JsonObject
 
 LOG = logging.getLogger("attncli.training")
 """Logger for warnings; without any configuration Python prints them on stderr."""
@@ -91,7 +88,7 @@ class Monitor:
         *,
         every: int = 50,
         probe: Probe = None,
-        tokenizer: "PreTrainedTokenizerBase | None" = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
         metrics: str | Iterable[str] = (),
         metric: str | Iterable[str] = (),
         stop_if: ConditionTexts = (),

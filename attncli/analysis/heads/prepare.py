@@ -1,7 +1,8 @@
 """Prepare a model for questions about its softmax heads, and refuse heads and layers that it does not have."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+from transformers import PreTrainedModel
 
 from attncli.analysis.heads.model_inspection import HeadPlan
 from attncli.analysis.prepare import PreparedModel, prepare_model
@@ -11,11 +12,8 @@ from attncli.errors import NoAttention, UsageError, add_article
 from attncli.models.layer_configs import find_deepest_layer_count
 from attncli.models.loading.loaded_model import LoadedModel
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
-
-def prepare_softmax_heads(body: "PreTrainedModel") -> PreparedModel:
+def prepare_softmax_heads(body: PreTrainedModel) -> PreparedModel:
     """Prepare a model for questions about softmax heads; one that has none is refused."""
     subject = prepare_model(body, without_attention="linear")
     if not subject.shapes:
@@ -25,7 +23,7 @@ def prepare_softmax_heads(body: "PreTrainedModel") -> PreparedModel:
     return subject
 
 
-def refuse_no_config(body: "PreTrainedModel") -> None:
+def refuse_no_config(body: PreTrainedModel) -> None:
     """Refuse models without a config, which cannot be rebuilt with random weights."""
     if isinstance(body, ForeignModule):
         raise UsageError(

@@ -1,7 +1,6 @@
 """`attn compare`"""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.declare.options import declare_argument, declare_option
@@ -9,9 +8,6 @@ from attncli.errors import UsageError, make_unknown_name_error
 from attncli.options.completion import complete_names
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 EXAMPLES = """
 attn compare main.json branch.json                          what changed, largest first
@@ -113,7 +109,7 @@ def parse_command_line(text: str) -> list[str]:
     return words
 
 
-def run_command_for_report(words: list[str], settings: "Mapping[str, str] | None") -> Report:
+def run_command_for_report(words: list[str], settings: Mapping[str, str] | None) -> Report:
     """Run the command and return its report; if it fails, exit with its reason and exit code."""
     import tempfile
     from pathlib import Path

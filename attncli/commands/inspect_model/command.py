@@ -1,20 +1,17 @@
 """The question of `attn inspect-model`."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from attncli.commands.inspect_model.options import InspectionOptions
 from attncli.declare.options import declare_argument
 from attncli.errors import UsageError
+from attncli.gates import Condition
 from attncli.io.tensor_file_endings import require_tensor_file
 from attncli.options.completion import complete_source
 from attncli.options.heads import HeadOptions
 from attncli.options.model import InputOptions, ModelOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
-
-if TYPE_CHECKING:
-    from attncli.gates import Condition
 
 EXAMPLES = """
 attn inspect-model gpt2                                     what each head does, on one screen
@@ -62,7 +59,7 @@ def inspect_model(
 
 
 def validate_names_and_numbers(
-    conditions: "Sequence[Condition]", metric: Sequence[str], pairs: int, heads: HeadOptions
+    conditions: Sequence[Condition], metric: Sequence[str], pairs: int, heads: HeadOptions
 ) -> None:
     """Refuse impossible layers, heads, metrics, orders and gates before torch is imported."""
     from attncli.analysis.heads.metric_selection import (

@@ -3,7 +3,9 @@
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from transformers import PreTrainedModel
 
 from attncli.analysis import Study
 from attncli.analysis.heads.forward_passes.head_observer import (
@@ -43,10 +45,6 @@ from attncli.options.model import InputOptions, ModelOptions
 from attncli.progress import Say
 from attncli.python.questions import RunContext
 from attncli.sources import Source
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
 
 LONG_TEXT, REHEARSED = 2048, 512
 """From LONG_TEXT tokens on, announce how long linear layers take, estimated on REHEARSED tokens."""
@@ -93,7 +91,7 @@ def prepare_inspection(
     return study
 
 
-def prepare_heads(body: "PreTrainedModel", text: ModelInput | None = None) -> PreparedModel:
+def prepare_heads(body: PreTrainedModel, text: ModelInput | None = None) -> PreparedModel:
     """The model's attention and its linear layers; a module of another origin may have no blocks."""
     return prepare_model(
         body,

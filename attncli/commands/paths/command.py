@@ -1,19 +1,16 @@
 """The question of `attn paths`."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from attncli.analysis import Study
 from attncli.commands.paths.options import PathOptions
+from attncli.gates import Condition
 from attncli.options.model import SOURCE_ARGUMENT, InputOptions, WholeModelOptions
 from attncli.options.network import NetworkOptions
 from attncli.options.shared import RunOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
-
-if TYPE_CHECKING:
-    from attncli.gates import Condition
-    from attncli.sources import Source as Named
+from attncli.sources import Source as Named
 
 EXAMPLES = """
 attn paths                                          12 layers of attention with skips, 5 seeds
@@ -64,11 +61,11 @@ def paths(
 
 
 def prepare_network_paths(
-    source: "Named",
+    source: Named,
     options: PathOptions,
     network: NetworkOptions,
     run: RunOptions,
-    conditions: "Sequence[Condition]",
+    conditions: Sequence[Condition],
 ) -> Study:
     """Prepare a study of synthetic networks, generated or from a file."""
     from attncli.commands.paths import run_network as path_runs
@@ -79,13 +76,13 @@ def prepare_network_paths(
 
 
 def prepare_model_paths(
-    source: "Named",
+    source: Named,
     options: PathOptions,
     model: WholeModelOptions,
     inputs: InputOptions,
     network: NetworkOptions,
     run: RunOptions,
-    conditions: "Sequence[Condition]",
+    conditions: Sequence[Condition],
 ) -> Study:
     """Prepare a study of a trained model; options are validated before torch is imported."""
     from attncli.analysis.model_argument_checks import check_options_before_loading

@@ -3,9 +3,10 @@
 There is no attention mask: in a batch of one without padding it would be all ones.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
 from attncli.models.inputs.input_options import (
@@ -17,9 +18,6 @@ from attncli.models.inputs.model_input import WORDS, ModelInput, decoder_labels,
 from attncli.models.inputs.vocabulary_and_positions import max_positions, refuse_too_long_text
 from attncli.models.loading.loaded_model import Ahead, LoadedModel
 from attncli.models.random.dummy_inputs import make_example_inputs
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 DEFAULT_LENGTH = 128
 """Tokens of a random text, if no length is requested and the model has as many positions."""
@@ -85,7 +83,7 @@ def make_random_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list
     ]
 
 
-def choose_random_length(model: "PreTrainedModel", options: RequestedInput) -> int:
+def choose_random_length(model: PreTrainedModel, options: RequestedInput) -> int:
     """The requested length, if the model has so many positions."""
     lengths = [each for each in (options.random_tokens, options.tokens) if each is not None]
     length = min(lengths or [DEFAULT_LENGTH, max_positions(model) or DEFAULT_LENGTH])

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from attncli.errors import InputError
 from attncli.models.inputs.extra_inputs import ExtraInputs, find_extra_inputs, shift_ids_right
@@ -16,9 +17,6 @@ from attncli.models.inputs.token_id_lists import read_id_lists
 from attncli.models.inputs.tokenizing import EncodedText, encode_text, load_tokenizer
 from attncli.models.inputs.vocabulary_and_positions import refuse_too_long_text, vocabulary_size
 from attncli.models.loading.loaded_model import LoadedModel
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.txt"))
 """The package's own texts, read if no option names an input, and their files."""
@@ -119,7 +117,7 @@ def make_text_input(reading: TextEncoder, name: str, kind: str, encoded: Encoded
     )
 
 
-def refuse_unknown_ids(model: "PreTrainedModel", name: str, ids: Sequence[int]) -> None:
+def refuse_unknown_ids(model: PreTrainedModel, name: str, ids: Sequence[int]) -> None:
     known = vocabulary_size(model)
     outside = [each for each in ids if each < 0 or (known is not None and each >= known)]
     if outside:

@@ -3,16 +3,15 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from transformers import PreTrainedTokenizerBase
 
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.token_strings import decode_sentencepiece_pieces, decode_token_pieces
 from attncli.models.library_errors import translate_library_errors
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.quiet_libraries import silence_native_stderr
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 ONE_FILE = "tokenizer.json"
 VOCABULARIES = ("vocab.txt", "vocab.json", "*.model")
@@ -77,7 +76,7 @@ class JsonTokenizer:
 class TransformersTokenizer:
     """A tokenizer of transformers: built from vocab.txt and the like, or given with an in-memory model."""
 
-    def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         refuse_no_tokenizer(tokenizer)
         self.tokenizer = tokenizer
 
@@ -126,7 +125,7 @@ def preserve_tokenizer_settings(inner: Any) -> Iterator[None]:
         inner.enable_padding(**padded) if padded else inner.no_padding()
 
 
-def refuse_no_tokenizer(tokenizer: "PreTrainedTokenizerBase") -> None:
+def refuse_no_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
     """Refuse an object that is no tokenizer, such as a name."""
     if not callable(tokenizer) or any(not hasattr(tokenizer, name) for name in NEEDED):
         raise UsageError(

@@ -20,5 +20,4 @@ def check_options_before_loading(
         read_config(folder)
         refuse_unreadable_weights(folder, model.allow_pickle)
     if source.kind == "hub" and not STAGE.rehearsing:
-        how = FetchSettings(model.revision, model.offline, config_alone=True)
-        find_local_folder(source, how)
+        find_local_folder(source, FetchSettings(model.revision, model.offline), config_alone=True)

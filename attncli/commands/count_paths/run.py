@@ -1,7 +1,6 @@
 """Count paths from sizes or from a config; no model is run and no weights are read."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from attncli.analysis import Study
@@ -54,7 +53,7 @@ def read_layer_and_head_counts(
     from attncli.head_weights.head_configs import HeadConfig
     from attncli.models.files.local_folder import find_local_folder
 
-    local = find_local_folder(source, replace(files.build_fetch_settings(), config_alone=True))
+    local = find_local_folder(source, files.build_fetch_settings(), config_alone=True)
     config = HeadConfig.read_config(local.folder)
     return config.layers, config.heads, local.describe()
 

@@ -36,13 +36,14 @@ class FetchSettings:
     offline: bool = False
     allow_pickle: bool = False
     trust_remote_code: bool = False
-    config_alone: bool = False
 
 
 NOTHING_TRUSTED = FetchSettings()
 
 
-def find_local_folder(source: Source | str, how: FetchSettings = NOTHING_TRUSTED) -> LocalModel:
+def find_local_folder(
+    source: Source | str, how: FetchSettings = NOTHING_TRUSTED, config_alone: bool = False
+) -> LocalModel:
     """Find the folder that SOURCE names; a hub model, or its config alone, comes from the cache or is fetched."""
     source = parse_source(source) if isinstance(source, str) else source
     revision = choose_revision(source, how.revision)
@@ -58,7 +59,7 @@ def find_local_folder(source: Source | str, how: FetchSettings = NOTHING_TRUSTED
         fetch_model,
     )
 
-    if how.config_alone:
+    if config_alone:
         return LocalModel(
             download_snapshot(source, revision, how.offline, ("config.json",)), source, revision
         )

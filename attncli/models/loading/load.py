@@ -7,7 +7,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.models.casting import cast_model
-from attncli.models.files.local_folder import FetchSettings, choose_revision, find_local_folder
+from attncli.models.files.local_folder import choose_revision, find_local_folder
 from attncli.models.files.state_hashing import hash_state_dict
 from attncli.models.loading.in_memory.eval_mode import set_eval_mode
 from attncli.models.loading.isolate_global_state import isolate_in_process
@@ -45,10 +45,7 @@ def load_model(
     from attncli.models.loading.checkpoints import load_folder
 
     with silence_libraries():
-        how = FetchSettings(
-            options.revision, options.offline, options.allow_pickle, options.trust_remote_code
-        )
-        local = find_local_folder(source, how)
+        local = find_local_folder(source, options)
         found = load_folder(local.folder, options, device, ahead)
     return replace(
         found,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from attncli.errors import make_unknown_name_error
+from attncli.models.files.local_folder import FetchSettings
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 """The dtypes that a model can run in."""
@@ -11,7 +12,7 @@ MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
 
 @dataclass(frozen=True, slots=True)
-class LoadOptions:
+class LoadOptions(FetchSettings):
     """How a model is loaded; the defaults trust nothing."""
 
     dtype: str | None = None
@@ -22,11 +23,7 @@ class LoadOptions:
     device_map: str | None = None
     tensor_parallel: bool = False
     """Split every layer over the processes."""
-    revision: str | None = None
-    offline: bool = False
     allow_missing: bool = False
-    allow_pickle: bool = False
-    trust_remote_code: bool = False
     seed: int = 0
     """Seed of random models, and of weights that `allow_missing` leaves random."""
 

@@ -10,14 +10,10 @@ from torch import nn
 from attncli.capture.reruns.float64 import run_in_native_precision
 from attncli.errors import UsageError, quote_parameter
 from attncli.models.files.hashing import FLOATS
+from attncli.models.files.state_hashing import STORED_AS
 from attncli.models.quiet_libraries import silence_libraries
 
-STORED = {
-    "F64": torch.float64,
-    "F32": torch.float32,
-    "BF16": torch.bfloat16,
-    "F16": torch.float16,
-}
+STORED = {name: dtype for dtype, name in STORED_AS.items()}
 
 
 def dtype_name(dtype: torch.dtype) -> str:

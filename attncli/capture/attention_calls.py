@@ -17,9 +17,12 @@ from attncli.forward_types import Args, Function, Kwargs, Output
 ASKING = frozenset(
     [
         *(getattr(torch.Tensor, name).__get__ for name in ("device", "dtype", "ndim", "shape")),
-        *(getattr(torch.Tensor, name) for name in ("__len__", "dim", "is_floating_point", "numel", "size")),
+        *(
+            getattr(torch.Tensor, name)
+            for name in ("__len__", "dim", "is_floating_point", "numel", "size")
+        ),
     ]
-)  # fmt: skip
+)
 """Functions that read a tensor's sizes and kinds, and return no tensor."""
 
 unseen = torch._C.DisableTorchFunction

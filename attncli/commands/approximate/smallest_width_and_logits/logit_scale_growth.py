@@ -19,12 +19,13 @@ from attncli.records import Definition, Finding, Report, Row, Scalar, View
 SCALE_METRICS = {
     "logit_scale": FIT_METRICS["logit_scale"],
     "scale_exponent": Definition(
-        "1", "e of logit scale ∝ n^e, by least squares in logarithms; `spread` is its standard error."
+        "1",
+        "e of logit scale ∝ n^e, by least squares in logarithms; `spread` is its standard error.",
     ),
     "permutation_exponent": Definition(
         "1", "2 / (d - 1): the law for one key a row on evenly spaced keys (our own derivation)."
     ),
-}  # fmt: skip
+}
 
 
 TOO_FEW = f"fewer than {FEWEST_LENGTHS} lengths have a fit"

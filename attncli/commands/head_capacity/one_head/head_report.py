@@ -29,8 +29,10 @@ HEAD_METRICS = {name: FIT_METRICS[name] for name in ("meets", *MEASURED)} | {
 }  # fmt: skip
 
 REAL_METRICS = {
-    "token_id": Definition("id", "The token at this position of the text found, of layer 0's own embeddings."),
-}  # fmt: skip
+    "token_id": Definition(
+        "id", "The token at this position of the text found, of layer 0's own embeddings."
+    ),
+}
 
 VIEWS = (
     View("Patterns by inputs alone", "fit", ("meets", *MEASURED, "input_norm", "norm_reach")),

@@ -47,7 +47,7 @@ def compute_run_fingerprint(command: str, options: Options, but: Sequence[str] =
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def normalise_unset_value(value: Any) -> Any:
+def normalise_unset_value(value: object) -> Any:
     """Normalize unset values: None, whether the option takes one value or several."""
     if value is None or value in ([], ()):
         return repr(None)
@@ -83,7 +83,7 @@ def find_named_files(options: Options, but: Sequence[str]) -> Iterator[Path]:
                 yield from list_model_files(path, but)
 
 
-def iterate_strings(value: Any) -> Iterator[str]:
+def iterate_strings(value: object) -> Iterator[str]:
     """The texts of one value or of several."""
     if isinstance(value, list | tuple):
         for each in value:

@@ -2,7 +2,6 @@
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
@@ -77,7 +76,7 @@ def describe_properties(
     }
 
 
-def replace_tokens_by_first(stacks: tuple[BlockStack, ...]) -> Any:
+def replace_tokens_by_first(stacks: tuple[BlockStack, ...]) -> Output:
     """Replace all tokens of every stack's first input by its first token."""
 
     def equalize_tokens(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:

@@ -20,7 +20,7 @@ from attncli.capture.eager_interface import (
 )
 from attncli.capture.strips.attention_interface import EagerCall, find_unpatched_eager, to_float32
 from attncli.capture.strips.masks import PerMask
-from attncli.forward_types import Function, Kwargs
+from attncli.forward_types import Function, Kwargs, Output
 
 SDPA = "sdpa"
 
@@ -64,7 +64,7 @@ def wrap_attention_function(
         mask: Tensor | None,
         *args: Any,
         **how: Any,
-    ) -> Any:
+    ) -> Output:
         function = usual or find_unpatched_eager(module)
         result = function(module, query, key, value, mask, *args, **how)
         device = query.device.type

@@ -8,7 +8,7 @@ names.
 """
 
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 from attncli.io.file_kinds import FileKind
 from attncli.sources import MODELS
@@ -44,12 +44,12 @@ class Applies:
     """The message, where the default one does not fit: {name} is the option, {value} its value,
     {setting} the one with the other, {other} and {other_setting} the one that it excludes, {source} what SOURCE names."""
 
-    def applies_to_value(self, value: Any) -> bool:
+    def applies_to_value(self, value: object) -> bool:
         named = not self.only or any(is_matching_value(value, text) for text in self.only)
         return named and not any(is_matching_value(value, text) for text in self.unless)
 
 
-def is_matching_value(value: Any, text: str) -> bool:
+def is_matching_value(value: object, text: str) -> bool:
     """Whether the value equals the text, begins with it (`tokens=4:8` with `tokens`), or contains
     it."""
     if isinstance(value, list | tuple):
@@ -58,7 +58,7 @@ def is_matching_value(value: Any, text: str) -> bool:
     return words == text or words.startswith((f"{text}=", f"{text}:"))
 
 
-def is_reference_to(reference: str, name: str, value: Any) -> bool:
+def is_reference_to(reference: str, name: str, value: object) -> bool:
     """Whether `metric:gates` or `metric` means this option with this value."""
     option, _, text = reference.partition(":")
     return option == name and (not text or is_matching_value(value, text))

@@ -105,7 +105,7 @@ def list_union_members(kind: Any) -> tuple[Any, ...]:
     return tuple(one for one in every if one is not type(None))
 
 
-def convert_value(parameter: inspect.Parameter, value: Any) -> Any:
+def convert_value(parameter: inspect.Parameter, value: object) -> Any:
     """Convert a Python value to the option's type, or refuse it with the parameter's name; None is
     the default."""
     kind, annotations = split_annotation(parameter)
@@ -130,7 +130,7 @@ def convert_value(parameter: inspect.Parameter, value: Any) -> Any:
     raise UsageError(f"`{parameter.name}` must be {names}, not {format_value_in_one_line(value)}.")
 
 
-def format_value_in_one_line(value: Any) -> str:
+def format_value_in_one_line(value: object) -> str:
     """As Python shows it, the beginning."""
     return " ".join(repr(value).split())[:80]
 
@@ -148,7 +148,7 @@ def describe_kind(kind: Any) -> str:
     return "a list of texts" if get_origin(kind) is list else "a function"
 
 
-def convert_to_kind(kind: Any, value: Any, parameter: inspect.Parameter) -> Any:
+def convert_to_kind(kind: Any, value: object, parameter: inspect.Parameter) -> Any:
     """Convert the value to this type, or return None."""
     if get_origin(kind) is list:
         return as_texts(value, parameter)
@@ -166,7 +166,7 @@ def convert_to_kind(kind: Any, value: Any, parameter: inspect.Parameter) -> Any:
     return value if callable(value) else None
 
 
-def to_python_number(value: Any) -> Any:
+def to_python_number(value: object) -> Any:
     """Convert a numpy or torch scalar to a Python number; gradients are ignored."""
     if isinstance(value, str | int | float) or not hasattr(value, "item"):
         return value
@@ -187,7 +187,7 @@ def to_whole_number_or_none(value: Any) -> int | None:
     return index
 
 
-def as_number(value: Any) -> float | None:
+def as_number(value: object) -> float | None:
     """Numbers of any library, but no array of one."""
     if getattr(value, "shape", ()) != () or not hasattr(value, "__float__"):
         return None
@@ -197,7 +197,7 @@ def as_number(value: Any) -> float | None:
         return None
 
 
-def as_text(value: Any, parameter: inspect.Parameter) -> str | None:
+def as_text(value: object, parameter: inspect.Parameter) -> str | None:
     """Texts, and as one would type them paths and numbers, where the option has such."""
     if isinstance(value, str):
         return value
@@ -208,7 +208,7 @@ def as_text(value: Any, parameter: inspect.Parameter) -> str | None:
     return None if number is None else str(number)
 
 
-def as_texts(value: Any, parameter: inspect.Parameter) -> list[str] | None:
+def as_texts(value: object, parameter: inspect.Parameter) -> list[str] | None:
     """Convert one text or several."""
     one = as_text(to_python_number(value), parameter)
     if one is not None:

@@ -154,14 +154,14 @@ def collect_option_rules(declared: Iterable[inspect.Parameter]) -> Rules:
     }
 
 
-def is_option_set(declared: inspect.Parameter, value: Any) -> bool:
+def is_option_set(declared: inspect.Parameter, value: object) -> bool:
     """Whether the value differs from the default."""
     if value is None or (isinstance(value, list | tuple) and not value):
         return False
     return hasattr(type(value), "shape") or bool(value != declared.default)
 
 
-def number_rows_to_texts(value: Any) -> Any:
+def number_rows_to_texts(value: object) -> Any:
     """`[1, 2, 3]`, an array or a tensor is one text, `1,2,3`; a list of such, or a matrix, is several."""
     if isinstance(value, str | PathLike) or not isinstance(value, Iterable):
         return value
@@ -180,7 +180,7 @@ def number_rows_to_texts(value: Any) -> Any:
     return [number_rows_to_texts(each) for each in plain]
 
 
-def is_whole_number(value: Any) -> bool:
+def is_whole_number(value: object) -> bool:
     """Whether the value is a whole number of any library; True and False are not."""
     return (
         hasattr(value, "__index__")

@@ -7,7 +7,6 @@ apply is left out; two settings that exclude each other are an error with the li
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from attncli.declare.option_applicability import ANY_MODEL, Applies, is_reference_to
 from attncli.declare.options import OptionValues, Rules
@@ -27,7 +26,7 @@ class SetOption:
     """An option that is set."""
 
     name: str
-    value: Any
+    value: object
     where: str = ""
     """The line of the file, or the variable, that sets it; empty where it was typed."""
     of_any_model: bool = False

@@ -72,7 +72,7 @@ def has_arrays(value: Any) -> bool:
     return isinstance(value, Mapping | list | tuple) and any(map(has_arrays, within))
 
 
-def has_shape(value: Any) -> bool:
+def has_shape(value: object) -> bool:
     """Whether it has a shape: a nested tensor's raises an error when read."""
     try:
         return hasattr(value, "shape")
@@ -80,7 +80,7 @@ def has_shape(value: Any) -> bool:
         return True
 
 
-def to_numpy(value: Any, name: str) -> NDArray[np.generic]:
+def to_numpy(value: object, name: str) -> NDArray[np.generic]:
     """Convert to numpy: tensors from any device, half precision as float32, lists of lists."""
     refuse_masked_arrays(value, name)
     if hasattr(value, "detach"):
@@ -114,7 +114,7 @@ def require_dense_tensor_in_memory(tensor: "Tensor", name: str) -> None:
         raise InputError(f"{name} is not stored in full: save it by .contiguous().")
 
 
-def refuse_masked_arrays(value: Any, name: str) -> None:
+def refuse_masked_arrays(value: object, name: str) -> None:
     """Refuse masked arrays: numpy drops the mask silently, and masked numbers would count."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(f"{name} has masked entries: say what stands there, as .filled(0) does.")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attncli.declare.option_applicability import Applies
 from attncli.declare.options import declare_option
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DEFAULT_PATTERN, DEFAULT_LENGTH = "random:k=4,weights=dirichlet", 256
 
 
-def name_matrices(value: Any) -> Any:
+def name_matrices(value: object) -> object:
     """Convert matrices of numpy, scipy, torch or pandas, alone or among texts, to names that refer
     to them."""
     if isinstance(value, str | os.PathLike):

@@ -1,7 +1,6 @@
 """Check that a matrix from a file is a pattern; every refusal is one sentence with the position."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +36,7 @@ def make_pattern_from_dense(path: Path | str, matrix: ArrayLike) -> csr_array:
     return csr_array(array.astype(np.float64))
 
 
-def refuse_duplicates(path: Path | str, matrix: Any) -> csr_array:
+def refuse_duplicates(path: Path | str, matrix: csr_array) -> csr_array:
     """Refuse a matrix that gives the same entry twice: adding and replacing would both be guesses."""
     pairs = coo_array(matrix)
     if np.iscomplexobj(pairs.data):

@@ -51,7 +51,7 @@ def name_patterns(patterns: Sequence[object]) -> list[str]:
     return found
 
 
-def make_user_matrix(name: str, value: Any) -> UserMatrix:
+def make_user_matrix(name: str, value: object) -> UserMatrix:
     result = UserMatrix(name)
     result.weights = convert_to_sparse(name, value)
     check_pattern_weights(name, result.weights)

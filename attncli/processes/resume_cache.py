@@ -23,7 +23,7 @@ Keep = Callable[[str, Callable[[], Any]], Any]
 ENDING = ".parts"
 
 
-def compute_without_cache(name: str, make: Callable[[], Any]) -> Any:
+def compute_without_cache(name: str, make: Callable[[], object]) -> Any:
     """Make the result without saving it."""
     return make()
 
@@ -83,7 +83,7 @@ def build_result_cache(*types: type) -> Keep:
     """Build a cache of results that consist of these types, of tensors, and of plain numbers,
     strings and containers."""
 
-    def load_or_make(name: str, make: Callable[[], Any]) -> Any:
+    def load_or_make(name: str, make: Callable[[], object]) -> Any:
         path = PARTS.path(name)
         if path is None:
             return make()
@@ -108,7 +108,7 @@ def read_result(path: Path, types: Sequence[type]) -> Any:
         return None
 
 
-def try_write_result(path: Path, result: Any) -> None:
+def try_write_result(path: Path, result: object) -> None:
     """Save a result; if the disk is full, the run goes on, with one warning."""
     if PARTS.full:
         return
@@ -118,7 +118,7 @@ def try_write_result(path: Path, result: Any) -> None:
         PARTS.disable_after_error(error)
 
 
-def write_result(path: Path, result: Any) -> None:
+def write_result(path: Path, result: object) -> None:
     """Write a result atomically."""
     import torch
 

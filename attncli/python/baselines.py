@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attncli.declare.option_applicability import Applies
 from attncli.declare.option_value_conversion import convert_value
@@ -99,7 +99,7 @@ class BaselineOptions:
 
 
 def build_baseline(
-    baseline: Any, fail_on: Any, family_wise: Any
+    baseline: object, fail_on: object, family_wise: object
 ) -> "tuple[BaselineOptions, Report | None]":
     """As Python gives them: the earlier report may be at hand."""
     baseline_report = baseline if isinstance(baseline, Report) else None

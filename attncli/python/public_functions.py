@@ -187,7 +187,7 @@ def annotations_of_signature(signature: inspect.Signature) -> dict[str, Any]:
 
 @contextmanager
 def resolve_source_or_module(
-    value: Any, python_only: Mapping[str, Any], any_module: bool
+    value: object, python_only: Mapping[str, Any], any_module: bool
 ) -> Iterator[Any]:
     """Put an in-memory module into eval mode while it is measured; resolve names and paths.
 
@@ -225,7 +225,7 @@ def format_call(name: str, keywords: Mapping[str, Any], args: Sequence[Any]) -> 
     return [f"attncli.{name}({', '.join(annotations)})"]
 
 
-def format_argument(value: Any) -> str:
+def format_argument(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(count_repeated_types(map(format_argument, value)))}]"
     if isinstance(value, os.PathLike):

@@ -188,7 +188,7 @@ def report_to_answer(report: Report) -> Answer:
     return Answer.of(report)
 
 
-def require_path(path: Any) -> Path:
+def require_path(path: object) -> Path:
     if not isinstance(path, str | PathLike):
         raise UsageError(f"`path` must be a path, not {path!r:.80}.")
     if "\0" in fspath(path):
@@ -198,7 +198,7 @@ def require_path(path: Any) -> Path:
     return Path(path)
 
 
-def require_figure_size(size: Any) -> tuple[float, float]:
+def require_figure_size(size: object) -> tuple[float, float]:
     """Width and height that a figure may have."""
     sides = (
         [as_number(to_python_number(side)) for side in size]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn
 
 from attncli.errors import InputError
 from attncli.io.remote_files import find_remote_file_size, is_remote_url, read_remote_file
@@ -139,7 +139,7 @@ def require_schema_version(document: JsonObject) -> None:
         )
 
 
-def collect_row_keys(row: Any, where: str) -> JsonObject:
+def collect_row_keys(row: object, where: str) -> JsonObject:
     """Gather the further axes of a flat row, as the record has them."""
     if not isinstance(row, dict):
         raise make_type_mismatch_error(where, "an object", row)

@@ -133,7 +133,7 @@ def verify_probe(
 
 
 def read_probe(
-    trained: UnwrappedModel, probe: Any, tokenizer: PreTrainedTokenizerBase | None, tokens: int
+    trained: UnwrappedModel, probe: object, tokenizer: PreTrainedTokenizerBase | None, tokens: int
 ) -> list[ModelInput]:
     """The probe as the model reads it, on its device."""
     model = trained.of_transformers
@@ -161,7 +161,7 @@ def read_probe(
     ]
 
 
-def read_module_inputs(module: nn.Module, probe: Any) -> list[ModelInput]:
+def read_module_inputs(module: nn.Module, probe: object) -> list[ModelInput]:
     """Inputs of a module that is not from transformers: its first argument, or a list of those."""
     if probe is None:
         raise UsageError(
@@ -174,7 +174,7 @@ def read_module_inputs(module: nn.Module, probe: Any) -> list[ModelInput]:
     return [arguments_to_model_input(module, each) for each in named]
 
 
-def to_list(probe: Any) -> Any:
+def to_list(probe: object) -> Any:
     """Any library's sequence as a list; a single text as a list of one."""
     if isinstance(probe, str):
         return [probe]
@@ -188,7 +188,7 @@ def read_probe_texts(probe: Any) -> tuple[str, ...]:
     return tuple(map(str, probe)) if is_texts else ()
 
 
-def read_probe_ids(probe: Any) -> list[list[int]]:
+def read_probe_ids(probe: object) -> list[list[int]]:
     """Whole numbers of any library: one text, or a list of such for each."""
     every = probe if isinstance(probe, list) else []
     rows = [every] if every and all(map(is_whole_number, every)) else every

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import nn
@@ -45,7 +44,7 @@ def is_hand_written(module: nn.Module) -> bool:
     return own and not any(module.children()) and not is_norm(module)
 
 
-def is_scale_invariant(forward: Function, value: Any, output: Output) -> bool:
+def is_scale_invariant(forward: Function, value: Output, output: Output) -> bool:
     """Whether a tensor and its multiple give the same result, which is not constant."""
     if not (isinstance(value, torch.Tensor) and isinstance(output, torch.Tensor)):
         return False

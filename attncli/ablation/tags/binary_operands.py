@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from attncli.forward_types import Args, Kwargs
+from attncli.forward_types import Args, Kwargs, Output
 
 ADD = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
 SCALE = frozenset(
@@ -38,7 +38,7 @@ def find_operands(args: Args, kwargs: Kwargs) -> Operands | None:
     return Operands(sides[0], sides[1], kwargs.get("alpha", 1)) if len(sides) == 2 else None
 
 
-def is_per_feature(value: Any, stream: torch.Tensor) -> bool:
+def is_per_feature(value: Output, stream: torch.Tensor) -> bool:
     """Whether it is a vector with a number per feature of the stream, in the last axis or in axis 1 of a map."""
     if not isinstance(value, torch.Tensor) or value.numel() < 2 or not value.is_floating_point():
         return False

@@ -53,7 +53,7 @@ class KernelCall:
             if isinstance(value, Tensor) and value.is_floating_point()
         }
 
-    def with_arguments(self, change: Callable[[Key, Any], Any]) -> "KernelCall":
+    def with_arguments(self, change: Callable[[Key, Output], Output]) -> "KernelCall":
         """The same call with every argument transformed."""
         return replace(
             self,
@@ -64,7 +64,7 @@ class KernelCall:
     def map_tensors(self, change: Callable[[Tensor], Tensor]) -> "KernelCall":
         """The same call with every floating tensor transformed."""
 
-        def change_floating(_: Key, value: Any) -> Any:
+        def change_floating(_: Key, value: Output) -> Any:
             floating = isinstance(value, Tensor) and value.is_floating_point()
             return change(value) if floating else value
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.linear.kernel_calls import KernelCall, Key
 from attncli.capture.linear.value_arguments import RandomArgument, ValueArgument, are_outputs_close
+from attncli.forward_types import Output
 
 STATES = {"initial_state": "output_final_state", "initial_states": "return_final_states"}
 """Kernels' argument names for an initial state, and for returning the final one."""
@@ -35,7 +36,7 @@ class RecurrentState:
     def cut_call(self, call: KernelCall, first: int, last: int) -> KernelCall:
         """The call on some tokens alone."""
 
-        def narrow_tokens(key: Key, value: Any) -> Any:
+        def narrow_tokens(key: Key, value: Output) -> Any:
             axis = self.tokens.get(key)
             return value if axis is None else value.narrow(axis, first, last - first)
 
@@ -159,7 +160,7 @@ def try_channels_alone(
 def select_channels(call: KernelCall, axes: Mapping[Key, int], chosen: Sequence[int]) -> KernelCall:
     """Remove the channels from the call that are not chosen."""
 
-    def select_in_argument(key: Key, value: Any) -> Any:
+    def select_in_argument(key: Key, value: Output) -> Any:
         axis = axes.get(key)
         if axis is None:
             return value

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -355,7 +355,9 @@ def observe_states(
         with torch._C.DisableTorchFunction():  # the observer's own computation is not the model's
             observe(stack.name, state, to_token_layout(hidden, batch, block))
 
-    def run_wrapped_model(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+    def run_wrapped_model(
+        forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         nonlocal batch
         batch = 1 if isinstance(module, ForeignModule) else batch_size((args, kwargs))
         following.restart()

@@ -19,7 +19,7 @@ from attncli.capture.model_structure.residual_stream_arguments import (
     find_stream_input,
     replace_argument,
 )
-from attncli.forward_types import Args, Inputs, Kwargs
+from attncli.forward_types import Args, Inputs, Kwargs, Output
 
 LONGER = 4
 """Streams with this many times the tokens are worth truncating."""
@@ -38,7 +38,7 @@ class StreamTruncation:
         return hook_forwards(((block, cut) for block in self.blocks), with_kwargs=True, first=True)
 
 
-def truncate_arguments(tokens: int, _: nn.Module, args: Args, kwargs: Kwargs) -> Any:
+def truncate_arguments(tokens: int, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:
     """Truncate a block's arguments to fewer tokens."""
     stream = find_stream_input(args, kwargs)
     if stream is None or stream.shape[1] <= tokens:
@@ -80,6 +80,6 @@ def has_more_tokens(shape: tuple[int, ...], tokens: int) -> bool:
     return len(shape) == 3 and shape[0] == 1 and shape[1] > LONGER * tokens
 
 
-def describe_stack_structure(stacks: tuple[BlockStack, ...]) -> list[Any]:
+def describe_stack_structure(stacks: tuple[BlockStack, ...]) -> list[object]:
     """What must stay the same under truncation: the stacks and the attention outside them."""
     return [(stack.name, [vars(call) for call in stack.calls]) for stack in stacks]

@@ -9,7 +9,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -118,7 +117,7 @@ def group_by_kind(
 
 def describe_block_structure(
     block: nn.Module, attentions: Collection[nn.Module]
-) -> tuple[Any, ...]:
+) -> tuple[object, ...]:
     """What blocks with the same behaviour share: their submodules, and which of these attend."""
     return tuple((path, type(part), part in attentions) for path, part in block.named_modules())
 

@@ -14,7 +14,6 @@ of a type, by which masks hide keys, must not leave it.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -75,7 +74,7 @@ class RoundingPerturbation(TorchFunctionMode):
             return tuple(self.perturb_result(name, part, (args, kwargs)) for part in result)
         return self.perturb_result(name, result, (args, kwargs))
 
-    def perturb_result(self, name: str, result: Output, value: Any) -> Output:
+    def perturb_result(self, name: str, result: Output, value: object) -> Output:
         """Perturb what a function returns, if it computed it."""
         with unseen():
             if type(result) is not Tensor or not result.is_floating_point() or is_mask_like(result):
@@ -116,7 +115,7 @@ def is_mask_like(numbers: Tensor) -> bool:
     return bool(((size == 0) | (size == 1) | (size > torch.finfo(size.dtype).max / 2)).all())
 
 
-def has_returned_argument(result: Tensor, value: Any) -> bool:
+def has_returned_argument(result: Tensor, value: object) -> bool:
     """Whether a function returned one of its arguments, or a view of one."""
     storage = result.untyped_storage().data_ptr()
     return any(tensor.untyped_storage().data_ptr() == storage for tensor in iter_tensors(value))

@@ -25,6 +25,7 @@ from attncli.capture.saved_maps.map_names import NAME, PLAIN, map_sort_key, visi
 from attncli.capture.saved_maps.third_party_maps import ExternalMaps, refuse_mismatched_labels
 from attncli.capture.strips.attention_sites import SELF
 from attncli.errors import InputError, format_count
+from attncli.forward_types import Output
 from attncli.io.safetensors_arrays import StoredArrays
 from attncli.records import JsonObject
 from attncli.tolerances import SAVED_HIDDEN_WEIGHT, SAVED_ROW_SUM
@@ -111,7 +112,7 @@ class MapFile:
         """The tokens that the decoder of an encoder-decoder has read."""
         return tuple(self.read_metadata("decoder_tokens", list, str))
 
-    def read_metadata(self, key: str, kind: type[Any] = dict, of: type = object) -> Any:
+    def read_metadata(self, key: str, kind: type[Any] = dict, of: type = object) -> Output:
         """The JSON value of a metadata key; None where it is missing."""
         try:
             found = json.loads(self.metadata.get(key, "null"))

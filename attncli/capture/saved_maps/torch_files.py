@@ -4,12 +4,12 @@ import pickle
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from attncli.errors import InputError
+from attncli.forward_types import Output
 from attncli.io.in_memory_arrays import (
     InMemoryArrays,
     iter_named_arrays,
@@ -69,7 +69,7 @@ def read_unpacked_size(path: Path) -> int:
         return size
 
 
-def require_dense_tensor(path: Path, name: str, value: Any) -> Any:
+def require_dense_tensor(path: Path, name: str, value: object) -> Output:
     """Refuse tensors that are not dense, or not all of whose numbers are in the file."""
     if not isinstance(value, Tensor):
         raise InputError(f"{path}: {name} is no tensor: save it by {RECIPE}.")

@@ -6,7 +6,6 @@ again, so there the map that the model applies is emitted.
 """
 
 from contextlib import AbstractContextManager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -72,7 +71,7 @@ class DifferentialPairs:
         both = torch.cat([self.first.pop(module)[2], output], dim=-1)
         self.due[module] = subtract_share(both, differential_lambda(module), dim=2)
 
-    def check_difference(self, module: nn.Module, value: Any) -> None:
+    def check_difference(self, module: nn.Module, value: object) -> None:
         """Compare the input of the first submodule after both calls with what the two calls give together."""
         expected = self.due.pop(module, None)
         if expected is None:

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 from transformers.masking_utils import eager_mask
 
 from attncli.capture.attention_calls import read_tensor_version
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_types import Args, Function, Kwargs, Output
 
 Derived = TypeVar("Derived")
 
@@ -63,7 +63,7 @@ class RowwiseMask(torch.Tensor):
         types: Sequence[type],
         args: Args = (),
         kwargs: Kwargs | None = None,
-    ) -> Any:
+    ) -> Output:
         if func is torch.ops.aten.slice.Tensor and is_full_slice(*args):
             return args[0]
         if func is torch.ops.aten.detach.default:
@@ -102,7 +102,7 @@ def mask_version(mask: Tensor | None) -> int:
     return read_tensor_version(mask)
 
 
-def materialise_mask(value: Any) -> Any:
+def materialise_mask(value: object) -> Output:
     """Materialise a RowwiseMask; return everything else unchanged."""
     return value.materialise() if isinstance(value, RowwiseMask) else value
 

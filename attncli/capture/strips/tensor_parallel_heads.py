@@ -4,8 +4,6 @@ Each process has the weights of some consecutive heads, and computes their rows 
 strips, so all later code sees one model, and all processes come to the same result.
 """
 
-from typing import Any
-
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -13,9 +11,10 @@ from torch.distributed import ProcessGroup
 
 from attncli.capture.strips.attention_interface import Strip
 from attncli.errors import InputError
+from attncli.forward_types import Output
 
 
-def tensor_parallel_group(model: nn.Module) -> Any:
+def tensor_parallel_group(model: nn.Module) -> Output:
     """The process group that shares the model's weights; None where this process has them all."""
     for weight in model.parameters():
         mesh = getattr(weight, "device_mesh", None)

@@ -9,7 +9,6 @@ cloned, and the environment may come with it too; neither may decide it for the 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any
 
 from attncli.cli.command_tree import command_paths, iterate_commands, root_command
 from attncli.errors import UsageError
@@ -28,7 +27,7 @@ def list_option_effects() -> Mapping[str, str]:
     }
 
 
-def refuse_command_line_only_setting(option: str, value: Any, where: str) -> None:
+def refuse_command_line_only_setting(option: str, value: object, where: str) -> None:
     """Refuse such an option when it is set elsewhere, also inside a value that is a command line."""
     refuse_command_line_only_options([option], where)
     for text in value if isinstance(value, list) else [value]:

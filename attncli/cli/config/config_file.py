@@ -83,7 +83,7 @@ def parse_keys(text: str) -> Keys:
     """Parse the names in `[a.b]` or `a.b = 0`; empty where a line of a multi-line string only
     resembles one."""
     try:
-        value: Any = tomllib.loads(text)
+        value: object = tomllib.loads(text)
     except (ValueError, RecursionError):
         return ()
     found: list[str] = []

@@ -166,7 +166,7 @@ def iterate_model_options(root: TyperGroup) -> Iterator[tuple[CommandPath, list[
             yield path, fed
 
 
-def require_table(file: "ConfigFile", table: Any, path: CommandPath) -> Facts:
+def require_table(file: "ConfigFile", table: object, path: CommandPath) -> Facts:
     if not isinstance(table, Mapping):
         raise UsageError(
             f"{file.locate_key(*path)}: '{'.'.join(path)}' must be a table of options."
@@ -175,7 +175,7 @@ def require_table(file: "ConfigFile", table: Any, path: CommandPath) -> Facts:
 
 
 def read_file_settings(
-    file: "ConfigFile", table: Any, command: TyperCommand | TyperGroup, path: CommandPath
+    file: "ConfigFile", table: object, command: TyperCommand | TyperGroup, path: CommandPath
 ) -> Iterator[OptionSetting]:
     """Read the tables of a file, one per command; unknown tables are refused with their line."""
     members = getattr(command, "commands", None)
@@ -217,7 +217,7 @@ def locate_error(where: str, error: UsageError) -> UsageError:
     return UsageError(f"{where}: {error}")
 
 
-def wrap_single_value(option: TyperOption, value: Any) -> Any:
+def wrap_single_value(option: TyperOption, value: object) -> Any:
     """Wrap a single value in a list where the option takes several."""
     return [value] if option.multiple and not isinstance(value, list) else value
 

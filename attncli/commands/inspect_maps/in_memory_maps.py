@@ -12,7 +12,7 @@ HERE, MAPS = "these maps", "`maps`"
 """Names of the maps in a report and in error messages."""
 
 
-def wrap_arrays(maps: Any, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
+def wrap_arrays(maps: object, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
     """Wrap arrays as a map file."""
     from attncli.capture.saved_maps.map_files import MapFile
     from attncli.capture.saved_maps.third_party_maps import ExternalMaps
@@ -23,7 +23,7 @@ def wrap_arrays(maps: Any, batch: int | None, labels: Sequence[str] | None) -> "
     return MapFile(HERE, ExternalMaps(InMemoryArrays(MAPS, arrays, {}), batch), labels)
 
 
-def materialize(maps: Any) -> Any:
+def materialize(maps: object) -> Any:
     """Make lists of iterators, which can be read only once; refuse what contains no array."""
     if isinstance(maps, Iterator):
         maps = list(maps)
@@ -42,7 +42,7 @@ def materialize(maps: Any) -> Any:
     return maps
 
 
-def iterate_leaves(maps: Any) -> Iterator[Any]:
+def iterate_leaves(maps: object) -> Iterator[Any]:
     """Yield the leaves of nested sequences and mappings."""
     if isinstance(maps, Mapping):
         maps = list(maps.values())

@@ -39,7 +39,11 @@ MOST_DRAWN = 6
 
 
 def build_head_plan(
-    maps: Any, names: Sequence[str], pairs: int, heads: HeadOptions, conditions: Sequence[Condition]
+    maps: object,
+    names: Sequence[str],
+    pairs: int,
+    heads: HeadOptions,
+    conditions: Sequence[Condition],
 ) -> HeadPlan:
     """Build the plan: metrics and heads; refuse metrics that maps cannot show."""
     refuse_weight_and_state_metrics(names)
@@ -54,7 +58,7 @@ def build_head_plan(
 
 
 def prepare_maps(
-    maps: Any,
+    maps: object,
     plan: HeadPlan,
     labels: Sequence[str] | None,
     batch: int | None,

@@ -60,7 +60,7 @@ def remove_padding(model: PreTrainedModel, provided: Inputs, text: str) -> Input
     }
 
 
-def tensor_shape(value: Any) -> tuple[int, ...]:
+def tensor_shape(value: object) -> tuple[int, ...]:
     return tuple(value.shape) if isinstance(value, Tensor) else ()
 
 

@@ -94,7 +94,7 @@ def parse_json(content: str, where: str) -> Any:
         ) from None
 
 
-def extract_text(record: Any, where: str) -> str:
+def extract_text(record: object, where: str) -> str:
     found = record.get(FIELD) if isinstance(record, dict) else record
     if not isinstance(found, str):
         raise InputError(f'{where} has no text: write "…" or {{"{FIELD}": "…"}}.')

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from attncli.errors import InputError, UsageError
 from attncli.io.json_files import BROKEN_JSON
@@ -74,7 +73,7 @@ def parse_json_ids(content: str) -> list[list[int]] | None:
     return found if isinstance(found, list) and all(map(is_id_list, found)) else None
 
 
-def is_id_list(value: Any) -> bool:
+def is_id_list(value: object) -> bool:
     """Whether a JSON value is a list of whole numbers; true and false are none."""
     return isinstance(value, list) and all(type(each) is int for each in value)
 

@@ -55,7 +55,7 @@ def refuse_key_padding(inputs: Inputs) -> None:
             raise UsageError(f"`inputs`: {name} marks padding: give each text without it.")
 
 
-def is_id_list(value: Any) -> bool:
+def is_id_list(value: object) -> bool:
     """Whether a list is the token ids of one text."""
     return isinstance(value, list) and bool(value) and all(type(each) is int for each in value)
 
@@ -145,7 +145,7 @@ def find_first_tensor(inputs: Inputs) -> Any:
     )
 
 
-def is_batch_of_one_text(value: Any) -> bool:
+def is_batch_of_one_text(value: object) -> bool:
     """Whether a tensor is a batch of one, with the batch or the tokens first."""
     return isinstance(value, Tensor) and value.ndim >= 2 and 1 in value.shape[:2]
 

@@ -114,7 +114,7 @@ def find_word_attributes(config: PreTrainedConfig, word: str, prefix: str) -> li
     ]
 
 
-def convert_size(name: str, value: Any, present: Any) -> Any:
+def convert_size(name: str, value: object, present: object) -> Any:
     """Convert a value to the type of the attribute's present value; for None, the type that the text looks like."""
     if isinstance(present, (list, tuple)) and present:
         return [convert_size(name, part, present[0]) for part in str(value).split(",")]
@@ -151,7 +151,7 @@ def guess_type(value: Any) -> Any:
     return value
 
 
-def parse_bool(name: str, value: Any) -> bool:
+def parse_bool(name: str, value: object) -> bool:
     words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
     if str(value).lower() not in words:
         raise UsageError(f"{name}={value}: write true or false.")

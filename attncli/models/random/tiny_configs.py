@@ -193,7 +193,7 @@ def backbone_stages(config: PreTrainedConfig, layers: int) -> ConfigSizes:
     return {"out_indices": list(range(1, layers + 1))}
 
 
-def is_per_layer(config: PreTrainedConfig, name: str, value: Any) -> bool:
+def is_per_layer(config: PreTrainedConfig, name: str, value: object) -> bool:
     """Whether a list has one entry per layer, and is not about the stages of a hierarchy."""
     if not isinstance(value, (list, tuple)) or name in COMMON or "depths" in vars(config):
         return False

@@ -6,7 +6,6 @@ import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from attncli.records import ROW_COLUMNS, JsonObject, Report, Scalar
 
@@ -83,7 +82,7 @@ def pack_category_codes(name: str, cells: Sequence[Cell]) -> PackedColumn:
     return PackedColumn(described, split_byte_planes(data))
 
 
-def split_byte_planes(values: "array[Any]") -> bytes:
+def split_byte_planes(values: "array[int] | array[float]") -> bytes:
     """Little-endian bytes, the first bytes of all values before the second ones, which compresses better."""
     if sys.byteorder == "big":
         values.byteswap()

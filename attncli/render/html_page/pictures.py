@@ -33,7 +33,7 @@ class Panel:
     """Each a name and points [x, y, spread, uncertainty, note]."""
     levels: list[JsonObject]
     """Numbers without a coordinate on the axis."""
-    gaps: list[list[Any]]
+    gaps: list[list[object]]
     """Positions of missing numbers, with the reason."""
     bound: str | None = None
     """The metric of the same axes that this one stays below."""

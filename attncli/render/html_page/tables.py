@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from html import escape
-from typing import Any
 
 from attncli.records import Facts
 from attncli.render._cells import TableGrid
@@ -13,12 +12,12 @@ MOST_CELLS = 6_000
 """Of a table that is written out; the rest of a longer one is among all numbers at the page's end."""
 
 
-def escape_text(text: Any) -> str:
+def escape_text(text: object) -> str:
     """Escape text from any source, so that it is inert in HTML."""
     return escape(escape_invisible_characters(str(text)))
 
 
-def html_tag(name: str, inside: str = "", **attributes: Any) -> str:
+def html_tag(name: str, inside: str = "", **attributes: object) -> str:
     """Build a tag. `class_` becomes class; None omits an attribute."""
     attribute_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape_text(value)}"'
@@ -68,7 +67,7 @@ def format_definition_list(facts: Facts) -> Iterator[str]:
         yield html_tag("dd", format_value(value))
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     if isinstance(value, Mapping):
         return format_nested_facts(value)
     if isinstance(value, list | tuple):

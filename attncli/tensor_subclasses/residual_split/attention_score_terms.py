@@ -1,12 +1,13 @@
 """The terms of attention scores, before the scores are computed."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from attncli.forward_types import Output
 from attncli.tensor_subclasses.residual_split.split_tensor import to_plain
 
 HIDDEN = -1e30
@@ -63,7 +64,7 @@ class ScoreTerms(NamedTuple):
 def broadcast_terms(terms: ScoreTerms, lead: Sequence[int]) -> ScoreTerms:
     """Broadcast the terms to other leading axes."""
 
-    def broadcast_part(part: Tensor | None) -> Any:
+    def broadcast_part(part: Tensor | None) -> Output:
         if part is None:
             return None
         return part.expand(*terms.lead_shape, *part.shape[-2:]).reshape(*lead, *part.shape[-2:])

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attncli.forward_types import Output
 from attncli.tensor_subclasses.dispatch import Operand, StreamTensor
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import SCORE_RULES, WEIGHT_RULES
 from attncli.tensor_subclasses.residual_split.split_arithmetic import to_float64_array
@@ -18,7 +19,7 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
 
 
 @rule(torch.einsum, torch.functional.einsum)
-def einsum(equation: str, *operands: Any) -> Any:
+def einsum(equation: str, *operands: Any) -> Output:
     """einsum of two operands, with no letter twice in one operand."""
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
@@ -56,7 +57,7 @@ def linear(x: SplitTensor, y: torch.Tensor, equation: str) -> SplitTensor:
 
 def einsum_as_matmul(
     equation: str, operands: tuple[Any, Any], letters: tuple[str, str], result: str
-) -> Any:
+) -> Output:
     """Write an einsum as a matmul: one letter summed over, at most one letter of each operand's own; all others as batch."""
     one, other = letters
     batch = [letter for letter in one if letter in other and letter in result]

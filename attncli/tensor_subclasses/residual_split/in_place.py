@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.forward_types import Function
+from attncli.forward_types import Function, Output
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import (
     SCORE_RULES,
     LazyScores,
@@ -39,7 +39,7 @@ CHANGES: dict[Function, Function] = {
 """Each in-place function with its out-of-place counterpart."""
 
 
-def write_in_place(written: Function, x: Tensor, *args: Any, **kwargs: Any) -> Any:
+def write_in_place(written: Function, x: Tensor, *args: Any, **kwargs: Any) -> Output:
     """Write the function's result to x itself; plain numbers stay plain."""
     if isinstance(x, (SplitTensor, LazyScores)):
         return x.become(CHANGES[written](x, *args, **kwargs), written.__name__)
@@ -54,7 +54,7 @@ for written in CHANGES:
 
 
 @rule(Tensor.copy_)
-def copy(x: Any, source: Any, *_: object) -> Any:
+def copy(x: Any, source: Any, *_: object) -> Output:
     """tensor.copy_(source): replaces values, keeps identity and views."""
     if not isinstance(x, SplitTensor):
         return x.copy_(source.plain())

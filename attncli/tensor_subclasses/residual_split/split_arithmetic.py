@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attncli.forward_types import Output
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.tensor_subclasses.dispatch import Operand
@@ -125,7 +126,7 @@ def conv1d(
 
 
 @rule(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
-def add(x: Any, y: Any, *, alpha: float = 1.0) -> Any:
+def add(x: Any, y: Any, *, alpha: float = 1.0) -> Output:
     """Add common parts and varying parts; a plain operand that differs between tokens joins the varying part."""
     if alpha != 1.0:
         y = multiply(y, alpha) if isinstance(y, SplitTensor) else y * alpha
@@ -174,12 +175,12 @@ def is_score_mask(other: Operand) -> bool:
 
 
 @rule(torch.sub, Tensor.sub, Tensor.__sub__)
-def subtract(x: Operand, y: Operand, *, alpha: float = 1.0) -> Any:
+def subtract(x: Operand, y: Operand, *, alpha: float = 1.0) -> Output:
     return add(x, multiply(y, -alpha) if isinstance(y, SplitTensor) else y * -alpha)
 
 
 @rule(Tensor.__rsub__, torch.rsub)
-def subtract_from(x: Operand, y: Operand) -> Any:
+def subtract_from(x: Operand, y: Operand) -> Output:
     return subtract(y, x)
 
 

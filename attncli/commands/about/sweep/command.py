@@ -169,7 +169,7 @@ def split_keywords(command: str, keywords: OptionValues) -> tuple[tuple[str, ...
     return tuple(words), {**rest, **own}
 
 
-def format_option(parameter: Any, value: Any) -> list[str]:
+def format_option(parameter: Any, value: object) -> list[str]:
     """An option as the command line spells it."""
     kind, (option, *_) = split_annotation(parameter)
     names = list_flags(option, parameter.name, kind)[0].split("/")

@@ -62,7 +62,7 @@ def iter_tensors(model: nn.Module) -> Iterator[Tensor]:
     yield from model.buffers()
 
 
-def has_attributes(config: Any) -> bool:
+def has_attributes(config: object) -> bool:
     return isinstance(getattr(config, "__dict__", None), dict)
 
 
@@ -98,7 +98,7 @@ def restore_list(values: Any, before: list[Any]) -> None:
         values.extend(before)
 
 
-def restore_set(values: set[Any], before: set[Any]) -> None:
+def restore_set(values: set[object], before: set[object]) -> None:
     if values != before:
         values.clear()
         values.update(before)

@@ -18,7 +18,7 @@ MANY = 8
 MANY_PARAMETERS = 18
 """Functions that still have so many. The number only falls."""
 
-ANYTHING = 736
+ANYTHING = 619
 """How often `Any` occurs, and how often mypy is told to ignore a line. The numbers only fall."""
 IGNORED = 30
 

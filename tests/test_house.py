@@ -665,7 +665,6 @@ SHORT_FILES = {
     "io/tensor_file_endings": "without numpy, for options",
     "maths/head_capacity/low_rank_head": "a derivation of its own",
     "maths/curve_fits/evaluate_law": "without numpy, for pages",
-    "models/loading/base_model": "by everything that loads",
     "models/loading/random_init": "by every command with that control",
     "python/reproduce": "the module `attn.reproduce`",
     "render/plots/figure_files": "file names of plots, without matplotlib",

@@ -31,8 +31,11 @@ from attncli.capture.model_structure.blocks import (
     read_structure,
 )
 from attncli.capture.model_structure.custom_modules import ForeignModule
-from attncli.capture.model_structure.probe_forward import ProbeResult, probe_forward
-from attncli.capture.model_structure.unused_towers import iter_idle_towers
+from attncli.capture.model_structure.probe_forward import (
+    ProbeResult,
+    iter_idle_towers,
+    probe_forward,
+)
 from attncli.capture.other_mixers.token_mixers import TokenMixer, find_mixers
 from attncli.capture.other_mixers.uncapturable_attention import (
     UncapturableAttention,

@@ -9,7 +9,7 @@ from torch import nn
 from attncli.capture import AttentionSite, Strip, VerifiedCapture, capture_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.model_structure.residual_stream_arguments import (
+from attncli.capture.model_structure.residual_stream import (
     find_stream_input,
     replace_argument,
 )

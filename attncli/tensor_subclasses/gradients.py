@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.model_structure.residual_stream_arguments import (
+from attncli.capture.model_structure.residual_stream import (
     find_stream_input,
     find_stream_output,
     replace_argument,

@@ -16,11 +16,11 @@ from attncli.analysis.verification_inputs import (
     choose_short_input,
     iterate_placeholder_ids,
 )
-from attncli.capture.model_structure.unused_towers import iter_idle_towers
+from attncli.capture.model_structure.probe_forward import iter_idle_towers
 from attncli.errors import InputError
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.loading.base_model import remove_model_head
+from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.random.dummy_inputs import (
     accepts_inputs,
     list_required_inputs,

@@ -23,7 +23,7 @@ from attncli.capture import verify_capture
 from attncli.capture.attention_capture import Capture
 from attncli.capture.causality_and_positions import find_attention_properties
 from attncli.errors import InputError
-from attncli.models.loading.base_model import remove_model_head
+from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.random_models import build_model
 

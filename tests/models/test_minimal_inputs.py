@@ -17,9 +17,9 @@ from attncli.capture import verify_capture
 from attncli.capture.causality_and_positions import find_attention_properties
 from attncli.commands.rank_collapse.run import prepare_collapse
 from attncli.errors import InputError
-from attncli.models.loading.base_model import remove_model_head
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
+from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.minimal_inputs import find_stream_truncation, make_short_inputs

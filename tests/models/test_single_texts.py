@@ -6,7 +6,7 @@ from torch import Tensor
 
 from attncli.errors import UsageError
 from attncli.models.inputs.split_batch import split_batch
-from attncli.models.loading.base_model import remove_model_head
+from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import make_random_model

@@ -23,7 +23,7 @@ from attncli.capture.model_structure.blocks import (
     observe_states,
     unique_blocks,
 )
-from attncli.capture.model_structure.residual_stream_arguments import (
+from attncli.capture.model_structure.residual_stream import (
     find_stream_input,
     find_stream_output,
     replace_output,

@@ -17,11 +17,11 @@ from attncli.ablation.tags.block_record import BlockRun, Summand
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack, unique_blocks
-from attncli.capture.model_structure.residual_stream_arguments import (
+from attncli.capture.model_structure.residual_stream import (
     find_stream_input,
+    is_channels_first,
     replace_argument,
 )
-from attncli.capture.model_structure.token_layout import is_channels_first
 from attncli.capture.other_mixers.token_mixers import noise_like
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output

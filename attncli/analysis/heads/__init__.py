@@ -4,8 +4,7 @@ forward_passes    forward passes with attention captured
 rows              measurements as rows and sentences
 classification    roles and findings
 map_export        collect maps for files, with their metadata
-head_selection    which part of the model was measured
-ordering          the metric that sorts heads, and how many are shown
+head_selection    which part of the model was measured, and the metric that sorts its heads
 metric_selection  which metrics are measured
 tables            views of the report
 model_inspection  the study of a model

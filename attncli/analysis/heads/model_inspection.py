@@ -39,9 +39,8 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 from attncli.analysis.heads.forward_passes.packed_values import PackedValues, pack_result
 from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
-from attncli.analysis.heads.head_selection import HeadSelection
+from attncli.analysis.heads.head_selection import HeadRanking, HeadSelection, rank_rows
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
-from attncli.analysis.heads.ordering import HeadRanking, rank_rows
 from attncli.analysis.heads.rows.extreme_heads import describe_extreme_heads
 from attncli.analysis.heads.rows.head_rows import (
     ON_RANDOM,

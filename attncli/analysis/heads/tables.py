@@ -4,8 +4,8 @@ requested metrics."""
 from collections.abc import Iterator, Sequence
 
 from attncli.analysis.heads.classification.role_rules import DOUBT, MIXED, ROLE, ROLES
+from attncli.analysis.heads.head_selection import HeadRanking
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.analysis.heads.ordering import HeadRanking
 from attncli.analysis.heads.rows.extra_metric_definitions import PAIR
 from attncli.analysis.heads.rows.token_pairs import build_pair_views
 from attncli.analysis.statistics import describe_averaging

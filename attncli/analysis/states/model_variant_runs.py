@@ -29,7 +29,7 @@ from attncli.analysis.states.state_metrics import PreviousStates, StateMetrics
 from attncli.analysis.states.trajectories import EXACT, Trajectory
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.model_structure.blocks import BlockStack, observe_states
-from attncli.capture.model_structure.token_layout import to_token_layout
+from attncli.capture.model_structure.residual_stream import to_token_layout
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.reruns.perturbed_rounding import perturb_rounding
 from attncli.errors import InputError

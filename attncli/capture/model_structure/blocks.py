@@ -18,12 +18,13 @@ from torch import nn
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.model_structure.probe_forward import ModuleCall, ProbeResult, probe_forward
-from attncli.capture.model_structure.residual_stream_arguments import (
+from attncli.capture.model_structure.residual_stream import (
+    batch_size,
     find_stream_input,
     find_stream_output,
+    to_token_layout,
 )
 from attncli.capture.model_structure.stack_names import unique_names
-from attncli.capture.model_structure.token_layout import batch_size, to_token_layout
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 

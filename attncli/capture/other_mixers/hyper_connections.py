@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.residual_stream_arguments import find_stream_input
+from attncli.capture.model_structure.residual_stream import find_stream_input
 from attncli.capture.other_mixers.uncapturable_attention import UncapturableAttention
 from attncli.capture.strips.post_softmax_mixing import PRODUCTS
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output

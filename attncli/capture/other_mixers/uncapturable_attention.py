@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.model_structure.residual_stream_arguments import find_stream_input
+from attncli.capture.model_structure.residual_stream import find_stream_input
 from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,
     TokenMixer,

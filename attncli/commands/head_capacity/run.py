@@ -44,8 +44,7 @@ from attncli.head_weights.head import (
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
-from attncli.models.loading.base_model import remove_model_head
-from attncli.models.loading.loaded_model import LoadedModel
+from attncli.models.loading.loaded_model import LoadedModel, remove_model_head
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.options.model import CheckpointOptions, InputOptions

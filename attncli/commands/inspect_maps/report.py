@@ -15,7 +15,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     ignore_progress_share,
 )
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
-from attncli.analysis.heads.head_selection import HeadSelection
+from attncli.analysis.heads.head_selection import HeadSelection, rank_rows
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata
 from attncli.analysis.heads.map_export.thumbnails import Thumbnails, thumbnail_size
 from attncli.analysis.heads.metric_selection import MetricSelection
@@ -25,7 +25,6 @@ from attncli.analysis.heads.model_inspection import (
     describe_maps,
     format_headline,
 )
-from attncli.analysis.heads.ordering import rank_rows
 from attncli.analysis.heads.rows.head_rows import (
     ON_RANDOM,
     HeadObservations,

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from attncli.analysis import Study
+from attncli.analysis.heads.head_selection import select_ranking
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, check_map_size
 from attncli.analysis.heads.metric_selection import choose_metrics, is_weight_metric
 from attncli.analysis.heads.model_inspection import HeadPlan
-from attncli.analysis.heads.ordering import select_ranking
 from attncli.analysis.heads.prepare import refuse_nonexistent_heads
 from attncli.analysis.source_arguments import resolve_source
 from attncli.capture import MapShape

@@ -62,12 +62,12 @@ def validate_names_and_numbers(
     conditions: Sequence[Condition], metric: Sequence[str], pairs: int, heads: HeadOptions
 ) -> None:
     """Refuse impossible layers, heads, metrics, orders and gates before torch is imported."""
+    from attncli.analysis.heads.head_selection import select_ranking
     from attncli.analysis.heads.metric_selection import (
         LINEAR_HEADS,
         choose_metrics,
         list_metrics_by_group,
     )
-    from attncli.analysis.heads.ordering import select_ranking
     from attncli.gates import refuse_gates_on_unmeasured_metrics
 
     heads.choose_layers()

@@ -63,9 +63,9 @@ class InspectionOptions:
         return split_names(self.metric or [])
 
     def plan(self, heads: HeadOptions) -> "HeadPlan":
+        from attncli.analysis.heads.head_selection import select_ranking
         from attncli.analysis.heads.metric_selection import choose_metrics
         from attncli.analysis.heads.model_inspection import HeadPlan
-        from attncli.analysis.heads.ordering import select_ranking
 
         metrics = choose_metrics(self.metric_names, self.pairs or 0)
         order = select_ranking(heads, metrics.heads)

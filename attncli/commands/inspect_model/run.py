@@ -35,9 +35,8 @@ from attncli.declare.dry_run import stop_here_in_dry_run
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
-from attncli.models.loading.base_model import remove_model_head
 from attncli.models.loading.load import load_model
-from attncli.models.loading.loaded_model import Ahead, LoadedModel
+from attncli.models.loading.loaded_model import Ahead, LoadedModel, remove_model_head
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.heads import HeadOptions

@@ -46,7 +46,7 @@ def prepare_collapse(
     from attncli.analysis.states.headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.model_collapse import measure_model_collapse
     from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
-    from attncli.models.loading.base_model import remove_model_head
+    from attncli.models.loading.loaded_model import remove_model_head
 
     options = model.build_load_options(seed)
     ahead = make_check_before_weights(requested)

@@ -1,13 +1,14 @@
-"""A model that is ready to run, with its description for the report."""
+"""A model that is ready to run, the part of it that is run, and its description for the report."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-from attncli.models.loading.base_model import remove_model_head
+from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.records import Facts
 
 
@@ -41,3 +42,16 @@ class LoadedModel:
 
 Ahead = Callable[[LoadedModel], Any]
 """A check on the model without memory: refuses what it can before weights are read, and returns what it has read."""
+
+
+def remove_model_head(model: PreTrainedModel) -> PreTrainedModel:
+    """The model without its head, so that no logits over the vocabulary are made.
+
+    The class that transformers has for the type itself, and not For a task, is no head even where it calls its encoder
+    its base (DINOv3): running that alone would leave out embeddings and positions.
+    """
+    if isinstance(model, ForeignModule):  # a module not from transformers: run as it is
+        return model
+    bare, name = MODEL_MAPPING_NAMES.get(model.config.model_type, ()), type(model).__name__
+    headless = name in ((bare,) if isinstance(bare, str) else bare) and "For" not in name
+    return model if headless else cast(PreTrainedModel, model.base_model)

@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.errors import InputError, format_count
-from attncli.models.loading.base_model import remove_model_head
+from attncli.models.loading.loaded_model import remove_model_head
 
 POOLER = "pooler"
 """A head that transformers adds to many bodies; no block reads it."""

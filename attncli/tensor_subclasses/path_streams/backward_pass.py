@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.model_structure.residual_stream_arguments import (
+from attncli.capture.model_structure.residual_stream import (
     find_stream_output,
     replace_argument,
 )

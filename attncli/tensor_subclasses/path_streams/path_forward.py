@@ -13,14 +13,14 @@ from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import FAILURES
 from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks
-from attncli.capture.model_structure.residual_stream_arguments import (
+from attncli.capture.model_structure.residual_stream import (
     find_stream_input,
     find_stream_output,
     replace_argument,
 )
 from attncli.errors import InputError, first_line_of_error, is_memory_error
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
-from attncli.models.loading.base_model import remove_model_head
+from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.tensor_subclasses.path_streams import path_shapes as shapes  # noqa: F401  (they enter their rules)
 from attncli.tensor_subclasses.path_streams.norms_and_activations import freeze_modules

@@ -15,7 +15,7 @@ from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import FAILURES
 from attncli.capture.model_structure.blocks import BlockFollower, BlockStack, unique_blocks
-from attncli.capture.model_structure.residual_stream_arguments import (
+from attncli.capture.model_structure.residual_stream import (
     find_stream_input,
     find_stream_output,
     replace_argument,

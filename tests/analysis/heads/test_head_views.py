@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from attncli.analysis.heads.head_selection import HeadRanking, rank_rows
 from attncli.analysis.heads.metric_selection import choose_metrics
-from attncli.analysis.heads.ordering import HeadRanking, rank_rows
 from attncli.analysis.heads.tables import build_views
 from attncli.records import Row
 

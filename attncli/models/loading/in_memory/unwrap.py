@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from attncli.capture.model_structure.custom_modules import wrap_foreign_module
 from attncli.errors import UsageError
-from attncli.models.loading.base_model import remove_model_head
+from attncli.models.loading.loaded_model import remove_model_head
 
 
 class UnwrappedModel(NamedTuple):

@@ -10,7 +10,7 @@ import sys
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING
-from functools import cache
+from functools import cache, partial
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from attncli.errors import InputError
@@ -57,9 +57,9 @@ def make_json_reader(kind: Any) -> Reader:
     if origin in (Union, types.UnionType):
         return make_scalar_reader(get_args(kind))
     if origin is tuple:
-        return make_tuple_reader(make_json_reader(get_args(kind)[0]))
+        return partial(read_tuple, make_json_reader(get_args(kind)[0]))
     if origin is Mapping:
-        return make_mapping_reader(make_json_reader(get_args(kind)[1]))
+        return partial(read_mapping, make_json_reader(get_args(kind)[1]))
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return make_record_reader(kind)
     return make_scalar_reader((kind,))
@@ -80,32 +80,26 @@ def make_scalar_reader(kinds: tuple[type, ...]) -> Reader:
     return read_scalar
 
 
-def make_tuple_reader(read_item: Reader) -> Reader:
-    def read_tuple(value: Any) -> tuple[Any, ...]:
-        require_json_type(list, "a list", value)
-        found = []
-        try:
-            for item in value:
-                found.append(read_item(item))
-        except SchemaMismatch as misfit:
-            raise misfit.add_path_prefix(f"[{len(found)}]") from None
-        return tuple(found)
-
-    return read_tuple
+def read_tuple(read_item: Reader, value: Any) -> tuple[Any, ...]:
+    require_json_type(list, "a list", value)
+    found = []
+    try:
+        for item in value:
+            found.append(read_item(item))
+    except SchemaMismatch as misfit:
+        raise misfit.add_path_prefix(f"[{len(found)}]") from None
+    return tuple(found)
 
 
-def make_mapping_reader(read_item: Reader) -> Reader:
-    def read_mapping(value: Any) -> JsonObject:
-        require_json_type(dict, "an object", value)
-        found = {}
-        try:
-            for name, item in value.items():
-                found[name] = read_item(item)
-        except SchemaMismatch as misfit:
-            raise misfit.add_path_prefix(f".{name}") from None
-        return found
-
-    return read_mapping
+def read_mapping(read_item: Reader, value: Any) -> JsonObject:
+    require_json_type(dict, "an object", value)
+    found = {}
+    try:
+        for name, item in value.items():
+            found[name] = read_item(item)
+    except SchemaMismatch as misfit:
+        raise misfit.add_path_prefix(f".{name}") from None
+    return found
 
 
 def make_record_reader(kind: type) -> Reader:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import torch
+import torch.nn.functional as F
 
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Kwargs, Output
@@ -73,6 +74,38 @@ def register_rules_in(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
         return add_to_table
 
     return register_rule
+
+
+def register_norm_rules(
+    rule: Callable[..., Callable[[Function], Function]], norm: Callable[..., torch.Tensor]
+) -> None:
+    """Register layer and RMS norms, by a function of x, ε, whether it centres, gain and bias."""
+
+    def require_last_axis(x: StreamTensor, normalized_shape: Sequence[int]) -> None:
+        if len(normalized_shape) != 1:
+            raise x.refusal("a norm over several axes")
+
+    @rule(F.layer_norm, torch.layer_norm)
+    def layer_norm(
+        x: StreamTensor,
+        normalized_shape: Sequence[int],
+        weight: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
+        eps: float = 1e-5,
+        *_: object,
+    ) -> torch.Tensor:
+        require_last_axis(x, normalized_shape)
+        return norm(x, eps, True, weight, bias)
+
+    @rule(F.rms_norm, torch.rms_norm)
+    def rms_norm(
+        x: StreamTensor,
+        normalized_shape: Sequence[int],
+        weight: torch.Tensor | None = None,
+        eps: float | None = None,
+    ) -> torch.Tensor:
+        require_last_axis(x, normalized_shape)
+        return norm(x, torch.finfo(x.dtype).eps if eps is None else eps, False, weight, None)
 
 
 def find_calling_line() -> str:

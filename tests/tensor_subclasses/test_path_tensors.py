@@ -366,6 +366,7 @@ def streams(seed: int = 0) -> Any:
         lambda x: x.sum(dim=0),
         lambda x: torch.cat([x, x], dim=0),
         lambda x: x.mean(),
+        lambda x: torch.nn.functional.layer_norm(x, (4, 6)),
         lambda x: x.after_attention().after_attention(),
     ],
 )

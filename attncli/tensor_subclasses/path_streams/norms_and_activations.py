@@ -1,6 +1,6 @@
 """Rules for norms and activations: linear once the full stream has fixed the denominators and the ratios f(x)/x."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.tensor_subclasses.dispatch import register_norm_rules
 from attncli.tensor_subclasses.path_streams.partial_streams import make_no_rule_error
 from attncli.tensor_subclasses.path_streams.path_arithmetic import add_bias
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
@@ -22,28 +23,6 @@ ACTIVATIONS = ("transformers.activations", "torch.nn.modules.activation")
 """Modules in which classes of activations are defined."""
 
 
-@rule(F.layer_norm, torch.layer_norm)
-def layer_norm(
-    x: PathTensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-    *_: object,
-) -> PathTensor:
-    return norm(x, eps, True, weight, bias)
-
-
-@rule(F.rms_norm, torch.rms_norm)
-def rms_norm(
-    x: PathTensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    eps: float | None = None,
-) -> PathTensor:
-    return norm(x, torch.finfo(x.dtype).eps if eps is None else eps, False, weight, None)
-
-
 def norm(
     x: PathTensor, epsilon: float, centre: bool, gain: Tensor | None, bias: Tensor | None
 ) -> PathTensor:
@@ -54,6 +33,9 @@ def norm(
     deviation = torch.rsqrt(numbers[0].detach().square().mean(dim=-1, keepdim=True) + epsilon)
     numbers = numbers * (deviation if gain is None else deviation * gain)
     return add_bias(x.wrap_like(numbers.reshape(x.shape)), bias)
+
+
+register_norm_rules(rule, norm)
 
 
 def apply_activation(x: PathTensor, function: Callable[[Tensor], Tensor]) -> PathTensor:

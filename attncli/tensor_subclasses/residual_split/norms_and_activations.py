@@ -23,6 +23,7 @@ from attncli.maths.residuals.scaled_arrays import (
     expm1_scaled,
     make_scaled_array,
 )
+from attncli.tensor_subclasses.dispatch import register_norm_rules
 from attncli.tensor_subclasses.residual_split import error_function
 from attncli.tensor_subclasses.residual_split.attention_score_terms import make_terms_of_scores
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import LazyWeights
@@ -249,32 +250,6 @@ def softmax(x: SplitTensor, dim: int | None = None, *_: object, **__: object) ->
     return made
 
 
-@rule(F.layer_norm, torch.layer_norm)
-def layer_norm(
-    x: SplitTensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-    *_: object,
-) -> Tensor:
-    if len(normalized_shape) != 1:
-        raise SplitTensor.refusal("a norm over several axes")
-    return norm(x, eps, True, weight, bias)
-
-
-@rule(F.rms_norm, torch.rms_norm)
-def rms_norm(
-    x: SplitTensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    eps: float | None = None,
-) -> Tensor:
-    if len(normalized_shape) != 1:
-        raise SplitTensor.refusal("a norm over several axes")
-    return norm(x, torch.finfo(torch.float64).eps if eps is None else eps, False, weight, None)
-
-
 def norm(
     x: SplitTensor, epsilon: float, centre: bool, gain: Tensor | None, bias: Tensor | None
 ) -> SplitTensor:
@@ -287,6 +262,9 @@ def norm(
         return normalise_heads(parts, axis, epsilon, centre, gain, bias)
 
     return defer(normalise, x.shape, axis, x)
+
+
+register_norm_rules(rule, norm)
 
 
 def normalise_heads(

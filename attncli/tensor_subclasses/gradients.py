@@ -16,6 +16,7 @@ from attncli.capture.model_structure.residual_stream import (
     find_stream_output,
     replace_argument,
 )
+from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.errors import InputError, first_line_of_error
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tensor_subclasses.residual_split.split_forward import StopAfterLastBlock
@@ -68,7 +69,7 @@ def gradient_norms(state: Tensor, start: Tensor, direction: Tensor, stack: Block
         ) from error
     if not bool(torch.isfinite(found).all()):
         raise InputError(f"stack {stack.name}: its gradients are not finite.")
-    sizes: Tensor = found[0].double().norm(dim=-1).cpu()
+    sizes: Tensor = move_to_float64_device(found[0]).double().norm(dim=-1).cpu()
     return sizes
 
 

@@ -42,7 +42,7 @@ class SparseMapBuilder:
             raise UsageError(
                 f"{self.head.text}: layer {self.head.layer} has heads 0 … {heads - 1}."
             )
-        rows = strip.weights[0, self.head.head].double().cpu().numpy()
+        rows = strip.weights[0, self.head.head].cpu().double().numpy()
         part = self.head.keep_strongest_weights(csr_array(rows))
         columns = part.indices + strip.first_key
         self.parts.append(

@@ -33,6 +33,7 @@ from attncli.capture.linear.mixer_forward_steps import (
 )
 from attncli.capture.linear.value_arguments import ValueArgument, find_value_argument
 from attncli.capture.other_mixers.token_mixers import TokenMixer
+from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.capture.strips.attention_interface import Strip, observe_in_rounds, rows_per_strip
 from attncli.capture.strips.attention_sites import LINEAR, AttentionSite
 from attncli.errors import InputError, NonFiniteNumbers
@@ -252,9 +253,8 @@ def emit_linear_maps(
         for strip in maps.iter_strips(rows, WHOLE * memory):
             if number == 0:
                 part = slice(strip.first, strip.first + strip.weights.shape[1])
-                missed += float(
-                    (maps.apply_to_values(strip) - outputs[:, part]).double().square().sum()
-                )
+                left = move_to_float64_device(maps.apply_to_values(strip) - outputs[:, part])
+                missed += float(left.double().square().sum())
             yield make_linear_strip(layer, strip, maps.tokens)
 
     observe_in_rounds(iter_strips, lambda strip: bool(observe(layer.site, strip)))
@@ -281,7 +281,7 @@ def make_linear_strip(layer: LinearAttentionLayer, strip: LinearMapStrip, tokens
 
 def check_reconstruction(site: AttentionSite, missed: float, outputs: Tensor) -> float:
     """Check that ‖A v - y‖ / ‖y‖ is small enough."""
-    size = float(outputs.double().square().sum())
+    size = float(move_to_float64_device(outputs).double().square().sum())
     found = sqrt(missed / size) if size > 0.0 else missed
     if found != found:
         raise NonFiniteNumbers(

@@ -70,7 +70,7 @@ class StreamMixingProducts(TorchFunctionMode):
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Output:
         if func in PRODUCTS and self.streams is not None and is_stream_mixing(args, self.streams):
-            matrix = args[0].detach().double().cpu().flatten(0, 1)
+            matrix = args[0].detach().cpu().double().flatten(0, 1)
             self.mixings[-1] = self.mixings[-1]._replace(matrix=matrix)
             self.streams = None
         return func(*args, **(kwargs or {}))

@@ -11,15 +11,29 @@ is float64.
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TypeVar, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attncli.forward_types import Args, Function, Kwargs, Output
 
 SHORTER = frozenset({torch.float32, torch.float16, torch.bfloat16})
 CASTS = frozenset({torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16})
+T = TypeVar("T")
+
+WITHOUT_FLOAT64 = frozenset({"mps"})
+"""Types of device: what is added up in float64 is moved from them to the CPU."""
+
+
+def move_to_float64_device(value: T) -> T:
+    """A tensor, or named tensors, on a device that has float64."""
+    if isinstance(value, Tensor):
+        return cast(T, value.cpu()) if value.device.type in WITHOUT_FLOAT64 else value
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(move_to_float64_device, value))
+    return value
 
 
 def run_in_native_precision(model: nn.Module) -> AbstractContextManager[None]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import hook_forwards
+from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.capture.strips.attention_interface import Strip
 from attncli.errors import InputError
 from attncli.tolerances import DIFFERENTIAL_OUTPUT
@@ -24,7 +25,8 @@ def is_differential(module: nn.Module) -> bool:
 
 def differential_lambda(module: nn.Module) -> float:
     """λ: the share of the second map that is subtracted."""
-    q1, k1, q2, k2 = (module.get_parameter(name).double() for name in PARAMETERS)
+    weights = map(module.get_parameter, PARAMETERS)
+    q1, k1, q2, k2 = (move_to_float64_device(weight).double() for weight in weights)
     learned = torch.exp((q1 * k1).sum()) - torch.exp((q2 * k2).sum())
     return float(learned) + float(module.lambda_init)  # type: ignore[arg-type]
 

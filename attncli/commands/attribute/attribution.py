@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
+from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.commands.attribute.relevance import RelevanceRequest, compute_relevance
 from attncli.commands.attribute.report import (
     METRICS,
@@ -92,7 +93,9 @@ def attribute_text(
         labels = text.decoder_labels if is_attributed_to_decoder_tokens(subject) else text.labels
         position = resolve_position(token, labels, len(plain))
         origin = find_contributions(subject.body, subject.stack, text.kwargs, position)
-    state, constants = plain[position].double(), origin.of_constants.double()
+    origin = move_to_float64_device(origin)
+    state = move_to_float64_device(plain)[position].double()
+    constants = origin.of_constants.double()
     square = float(state.square().sum())
     of_constants = float(constants @ origin.state.double()) / square
     missed = float((state - origin.of_inputs.double() - constants).square().sum() / square) ** 0.5

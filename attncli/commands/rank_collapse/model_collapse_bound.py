@@ -155,7 +155,7 @@ def capture_residuals(
 
 
 def to_array(tensor: Tensor) -> Array:
-    found: Array = tensor.detach()[0].double().cpu().numpy()
+    found: Array = tensor.detach()[0].cpu().double().numpy()
     return found
 
 

@@ -23,6 +23,7 @@ from attncli.analysis.paths.jacobian_norm_sampling import (
 )
 from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.capture import AttentionSite, Strip, capture_attention
+from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.commands.sensitivity.report import (
     METRICS,
@@ -218,9 +219,9 @@ def measure_last_token_repetition(
     """‖y_n(x) - y_n(x, x_n)‖ / ‖y_n(x)‖ of the text's first tokens."""
     ids = text.kwargs[WORDS][:, :length]
     once, twice = (
-        run_unmodified_model(subject.body, subject, replace(text, kwargs={WORDS: each}))[0][
-            -1
-        ].double()
+        move_to_float64_device(
+            run_unmodified_model(subject.body, subject, replace(text, kwargs={WORDS: each}))[0][-1]
+        ).double()
         for each in (ids, torch.cat([ids, ids[:, -1:]], dim=1))
     )
     return RepeatedToken(length, float((once - twice).norm() / once.norm()))

@@ -16,6 +16,7 @@ from attncli.analysis.prepare import PreparedModel
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.model_errors import FAILURES
 from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.capture.verification import model_dtype
 from attncli.errors import AttnError
 from attncli.metrics.activations._state import ActivationState
@@ -73,7 +74,7 @@ class BatchObserver(HeadObserver):
 
     def state(self, stack: str, index: int, state: Tensor) -> None:
         self.is_apart &= len(state) == len(self.each)
-        for own, seen in zip(state.detach(), self.each, strict=False):
+        for own, seen in zip(move_to_float64_device(state.detach()), self.each, strict=False):
             self.add_state(seen, (stack, index), ActivationState(own))
 
     def results(self) -> list[PassResult]:

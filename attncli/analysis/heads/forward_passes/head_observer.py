@@ -25,6 +25,7 @@ from attncli.capture.linear.linear_heads import NO_LINEAR, LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.model_structure.blocks import BlockStack, observe_states
 from attncli.capture.one_pass.kernel_attention import OnePass
+from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.capture.strips.map_statistics import request_statistics
 from attncli.capture.strips.output_projections import observe_projections
 from attncli.errors import InputError, NonFiniteNumbers
@@ -117,6 +118,7 @@ class HeadObserver:
 
     def strip(self, site: AttentionSite, strip: Strip) -> bool:
         """Measure a strip; at the last one, return whether the map is needed once more."""
+        strip = move_to_float64_device(strip)
         if strip.is_first:
             tokens = strip.queries if site.is_self else strip.keys  # some keys are no tokens
             self.result.tokens = max(self.result.tokens, tokens)
@@ -202,15 +204,16 @@ class HeadObserver:
 
     def outputs(self, site: AttentionSite, context: Tensor, projection: Tensor) -> None:
         if site == self.site:
-            self.totals.add_outputs(HeadOutputs(context, projection))
+            self.totals.add_outputs(move_to_float64_device(HeadOutputs(context, projection)))
 
     def gates(self, site: AttentionSite, gate: Tensor, context: Tensor, projection: Tensor) -> None:
         if site == self.site:
-            self.totals.add_gates(gate, context, projection)
+            self.totals.add_gates(*map(move_to_float64_device, (gate, context, projection)))
 
     def state(self, stack: str, index: int, state: Tensor) -> None:
         """A state [batch of one, token, feature]."""
-        self.add_state(self.result, (stack, index), ActivationState(state[0].detach()))
+        own = move_to_float64_device(state[0].detach())
+        self.add_state(self.result, (stack, index), ActivationState(own))
 
     def add_state(self, seen: PassResult, place: tuple[str, int], whole: ActivationState) -> None:
         if not whole.largest < float("inf"):

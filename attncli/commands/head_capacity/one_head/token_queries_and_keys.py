@@ -150,7 +150,7 @@ def read_head_inputs(checkpoint: LoadedModel, reader: nn.Module, ids: NDArray[np
         checkpoint.body(**{WORDS: torch.from_numpy(ids).to(checkpoint.model.device)})
     if not seen or seen[0].dim() != 3 or seen[0].shape[:2] != ids.shape:
         raise InputError("the head's input is not one state for each token of the text.")
-    found: Array = seen[0].double().cpu().numpy()
+    found: Array = seen[0].cpu().double().numpy()
     return found
 
 

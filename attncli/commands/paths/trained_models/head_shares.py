@@ -70,5 +70,5 @@ def compute_model_head_shares(
     for layer, heads in zip(layers, by_layer, strict=True):
         for head, share in enumerate(heads.tolist()):
             shares[HeadOrSkip(layer, f"head {head}", head)] = share
-        shares[HeadOrSkip(layer, PAST)] = 1.0 - float(heads.double().sum())
+        shares[HeadOrSkip(layer, PAST)] = 1.0 - float(heads.cpu().double().sum())
     return shares, error

@@ -14,6 +14,7 @@ from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmod
 from attncli.analysis.paths.path_count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import format_headline, metric_definitions
 from attncli.analysis.statistics import describe_averaging, summarize_values
+from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
     PathTermMeasurements,
     measure_path_terms,
@@ -144,7 +145,7 @@ def sum_streams_up_to_each_length(terms: Tensor) -> Tensor:
 
 def next_token_losses(logits: Tensor, text: ModelInput) -> list[float]:
     """The mean loss of the next token, in nats, of every text of the batch."""
-    next_tokens = text.kwargs["input_ids"][0, 1:]
+    next_tokens, logits = map(move_to_float64_device, (text.kwargs["input_ids"][0, 1:], logits))
     return [float(F.cross_entropy(one[:-1].double(), next_tokens)) for one in logits]
 
 

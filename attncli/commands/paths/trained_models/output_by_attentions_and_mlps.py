@@ -9,6 +9,7 @@ from torch import Tensor
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import describe_averaging, summarize_values
+from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.commands.paths.synthetic.metrics_by_path_length import NORM_SHARE, OUTPUT_SHARE
 from attncli.errors import InsufficientPrecision
 from attncli.models.inputs.model_input import ModelInput
@@ -78,15 +79,16 @@ def compute_step_shares(subject: DecomposableModel, text: ModelInput) -> StepSha
         terms = decompose_by_attention_and_mlp_length(
             subject.body, subject.stack, text.kwargs
         ).terms
-    whole = torch.linalg.norm(plain.double())
-    total = terms.flatten(0, 1).double().sum(dim=0)
-    error = float(torch.linalg.norm(total - plain.double()) / whole)
+    terms, plain = (move_to_float64_device(each).double() for each in (terms, plain))
+    whole = torch.linalg.norm(plain)
+    total = terms.flatten(0, 1).sum(dim=0)
+    error = float(torch.linalg.norm(total - plain) / whole)
     if not error <= subject.tolerance:
         raise InsufficientPrecision(
             f"{text.name}: the terms add up to the output within {error:.1g} only{subject.completeness_advice}."
         )
-    sizes = torch.linalg.norm(terms.double(), dim=(2, 3))
-    along = (terms.double() * plain.double()).sum(dim=(2, 3)) / whole.square()
+    sizes = torch.linalg.norm(terms, dim=(2, 3))
+    along = (terms * plain).sum(dim=(2, 3)) / whole.square()
     return StepShares(tensor_to_lists(sizes / sizes.sum()), tensor_to_lists(along), error)
 
 

@@ -10,6 +10,7 @@ import torch
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_selection import Path, sample_path
 from attncli.analysis.text_loop import apply_to_texts
+from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.commands.paths.synthetic.single_paths import (
     NORM,
     OWN_METRICS,
@@ -169,5 +170,8 @@ def log10_norms(
 
 
 def log10_ratio(term: torch.Tensor, whole: torch.Tensor) -> float:
-    size = float(torch.linalg.norm(term.double()) / torch.linalg.norm(whole.double()))
+    own, every = (
+        torch.linalg.norm(move_to_float64_device(each).double()) for each in (term, whole)
+    )
+    size = float(own / every)
     return math.log10(size) if size > 0.0 else -math.inf

@@ -60,14 +60,12 @@ class GeneratedNetwork:
     seed: int
 
     def embeddings(self) -> Array:
-        return self.random_stream(0).standard_normal((self.spec.tokens, self.spec.width))
-
-    def random_stream(self, part: int) -> np.random.Generator:
-        return np.random.default_rng([self.seed, part])
+        stream = np.random.default_rng([self.seed, 0])
+        return stream.standard_normal((self.spec.tokens, self.spec.width))
 
     def layer(self, index: int) -> Layer:
         spec = self.spec
-        stream = self.random_stream(index + 1)
+        stream = np.random.default_rng([self.seed, index + 1])
 
         def draw_gaussian(fan_in: int, *shape: int) -> Array:
             return stream.standard_normal(shape) * float(spec.init_scale / np.sqrt(fan_in))

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from attncli.ablation import BlockAnatomy, ablate
 from attncli.ablation.model_probes.operations_between_blocks import UnchangedForward
 from attncli.ablation.tags.block_record import BlockRun
+from attncli.analysis.states.previous_states import PreviousStates
 from attncli.analysis.states.significant_digits import (
     MOVES,
     PerturbedStatePair,
@@ -25,8 +26,7 @@ from attncli.analysis.states.significant_digits import (
     explain_insignificant_value,
     has_significant_digits,
 )
-from attncli.analysis.states.state_metrics import PreviousStates, StateMetrics
-from attncli.analysis.states.trajectories import EXACT, Trajectory
+from attncli.analysis.states.trajectories import EXACT, StateMetrics, Trajectory
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.model_structure.blocks import BlockStack, observe_states
 from attncli.capture.model_structure.residual_stream import to_token_layout

@@ -12,7 +12,6 @@ from attncli.analysis.states.findings import (
 )
 from attncli.analysis.states.headlines import format_headline
 from attncli.analysis.states.network_variant_runs import refuse_work_of_many_days, run_variants
-from attncli.analysis.states.state_metrics import metric_definition
 from attncli.analysis.states.trajectories import (
     BEYOND,
     ORDER,
@@ -23,6 +22,7 @@ from attncli.analysis.states.trajectories import (
     Trajectory,
     build_convergence_order_rows,
     build_measured_rows,
+    metric_definition,
 )
 from attncli.analysis.statistics import NOTHING, describe_averaging, summarize_values
 from attncli.maths import rank_collapse_bound

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from attncli.analysis.states.state_metrics import StateMetrics
-from attncli.analysis.states.trajectories import Trajectory
+from attncli.analysis.states.trajectories import StateMetrics, Trajectory
 from attncli.errors import BelowResolution, InputError
 from attncli.maths import rank_collapse_bound
 from attncli.maths.residuals.activations import STEEPEST

@@ -1,13 +1,15 @@
-"""What a variant of a network or a model measures at each of its states, and the rows of it."""
+"""What a variant of a network or a model measures at each of its states: the metrics by name, their values over the
+layers, and the rows of these."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from attncli.analysis.states.state_metrics import NO_STEP, metric_definition
 from attncli.analysis.statistics import summarize_values
 from attncli.maths.curve_fits.rates import convergence_orders
-from attncli.metrics.steps import STEPS
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.metrics import METRICS, Metric
+from attncli.metrics.steps import STEPS, StepMetric
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar, View
 
 RESIDUAL, RESIDUAL_NORM = "log10_residual", "log10_residual_norm"
@@ -28,6 +30,55 @@ BLOCKS = "blocks"
 BEYOND = "zero, or beyond 10^±(10^308)"
 
 REGIMES = View(title="How each variant behaves", down="variant", metrics=(), findings="regime")
+
+
+NO_STEP = (
+    f"{NOT_APPLICABLE}the block's input and output are not the same tokens, or one of them is zero"
+)
+
+GROUPS: Mapping[str, Sequence[str]] = {
+    "depth": (
+        "block_influence",
+        "angular_distance",
+        "update_ratio",
+        "log10_variance",
+        "effective_rank_90",
+        "clusters",
+        "cluster_energy",
+    ),
+    "spike": ("spike_ratio", "spike_features", "spike_turn"),
+}
+"""Groups of metrics: the effect of one more layer; how a token comes to dominate, and for how long.
+"""
+
+
+def metric_definition(name: str) -> Definition:
+    return STEPS.definition(name) if name in STEPS.names() else METRICS.definition(name)
+
+
+class StateMetrics:
+    """The metrics of one run."""
+
+    def __init__(self, metrics: Iterable[str]) -> None:
+        known = set(STEPS.names())
+        chosen = list(metrics)
+        self.of_state: Mapping[str, Metric] = {n: METRICS[n] for n in chosen if n not in known}
+        self.of_step: Mapping[str, StepMetric] = {n: STEPS[n] for n in chosen if n in known}
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.of_state, *self.of_step]
+
+    def state(self, state: SplitState) -> dict[str, float]:
+        return {name: measure(state) for name, measure in self.of_state.items()}
+
+    def step(self, before: SplitState | None, after: SplitState) -> dict[str, float]:
+        """nan where there is no state before, or one of other tokens."""
+        alike = before is not None and before.varying.mantissa.shape == after.varying.mantissa.shape
+        return {
+            name: measure(before, after) if before is not None and alike else math.nan
+            for name, measure in self.of_step.items()
+        }
 
 
 @dataclass(frozen=True)

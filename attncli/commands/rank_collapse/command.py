@@ -124,7 +124,7 @@ def refuse_gates_on_absent_variants(
 
 def collect_metrics(requested_names: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
-    from attncli.analysis.states.state_metrics import GROUPS
+    from attncli.analysis.states.trajectories import GROUPS
     from attncli.metrics import METRICS
     from attncli.metrics.steps import STEPS
 

@@ -25,7 +25,6 @@ from attncli.analysis.states.model_variant_runs import (
     StateLocation,
     run_variants,
 )
-from attncli.analysis.states.state_metrics import metric_definition
 from attncli.analysis.states.trajectories import (
     EXACT,
     ORDER,
@@ -35,6 +34,7 @@ from attncli.analysis.states.trajectories import (
     Trajectory,
     build_convergence_order_rows,
     build_measured_rows,
+    metric_definition,
 )
 from attncli.analysis.statistics import describe_averaging
 from attncli.analysis.text_loop import apply_to_texts

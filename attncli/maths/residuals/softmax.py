@@ -99,7 +99,8 @@ def softmax_deviation(logits: Logits, values: ScaledArray) -> SoftmaxDeviation:
         found = deviation_without_mask(logits, weights, log_weight, star, values, size)
         if found is not None:
             value, resolved = flag_resolved_digits(found)
-            return SoftmaxDeviation(multiply_by_log_weight(value, log_weight), resolved)
+            weight = make_scaled_from_logs(np.ones(len(log_weight)), log_weight)
+            return SoftmaxDeviation(value * weight.view(lambda each: each[:, None, None]), resolved)
     elif size <= MODERATE and np.ptp(reference) <= 2.0**MODERATE:
         return flag_resolved_digits(deviation_under_mask(logits, np.exp(log_reference), values))
     return flag_resolved_digits(deviation_by_logarithms(logits, log_reference, star, values))
@@ -152,12 +153,6 @@ def remove_key_from_reference(reference: Array, star: NDArray[np.intp]) -> tuple
     second = rest.max(axis=1)
     log_star = log_softmax(reference).max(axis=1)
     return np.exp(rest - second[:, None]), second - reference.max(axis=1) + log_star
-
-
-def multiply_by_log_weight(result: ScaledArray, log_weight: Array) -> ScaledArray:
-    """The result [head, …] times e^log_weight[head]."""
-    weight = make_scaled_from_logs(np.ones(len(log_weight)), log_weight)
-    return result * weight.view(lambda each: each[:, None, None])
 
 
 def covariance(

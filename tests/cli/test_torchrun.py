@@ -212,10 +212,14 @@ def test_a_model_split_over_two_processes_is_the_model(tmp_path: Path, command: 
     ],
 )
 def test_misuse(
-    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], several: bool, said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    several: bool,
+    said: str,
 ) -> None:
     monkeypatch.setattr(commands, "PLAIN", {**commands.PLAIN, **(MEETING if several else {})})
-    outcome = attn("inspect-model", "random:gpt2?layers=1", *arguments)
+    outcome = attn("inspect-model", str(llama(tmp_path)), *arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert said in outcome.err
 

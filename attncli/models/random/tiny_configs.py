@@ -15,8 +15,13 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 from attncli.models.model_classes import iter_configs
 from attncli.models.random.size_overrides import ConfigSizes
 from attncli.models.random.timm_backbones import replace_timm_backbone
-from attncli.models.random.tiny_overrides import CONVOLUTIONAL, OVERRIDES, compute_override
-from attncli.models.random.tiny_sizes import TinySizeUnits, choose_tiny_size, scale_stage_widths
+from attncli.models.random.tiny_overrides import CONVOLUTIONAL, OVERRIDES
+from attncli.models.random.tiny_sizes import (
+    TinySizeUnits,
+    choose_tiny_size,
+    compute_from_units,
+    scale_stage_widths,
+)
 
 LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "depth", "encoder_layers")
 """Names of the number of layers, the usual one first."""
@@ -67,7 +72,7 @@ class ConfigShrinker:
     def overrides_for(self, config: PreTrainedConfig, prefix: str) -> ConfigSizes:
         """Attributes of this config that skip the rules: overridden ones and those that the user gave."""
         overridden = {
-            name: compute_override(value, self.units)
+            name: compute_from_units(value, self.units)
             for name, value in OVERRIDES.get(config.model_type or type(config).__name__, {}).items()
         }
         counts = {

@@ -1,6 +1,5 @@
 """Exceptions to the rules of `tiny_sizes` for single model types: those of the table next to this file, and computed ones."""
 
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from importlib.resources import files
@@ -11,20 +10,6 @@ from attncli.models.random.tiny_sizes import TinySizeUnits
 
 Overrides = Mapping[str, Any | Callable[[TinySizeUnits], Any]]
 """Values of attributes; a function, or a text such as `= 2 * width`, computes one from the units."""
-
-OF_UNITS = re.compile(r"= (?:(\d+) \* )?(\w+)(?: // (\d+))?(?: \+ (\d+))?")
-
-
-def compute_override(value: Any, units: TinySizeUnits) -> Any:
-    if callable(value):
-        return value(units)
-    if isinstance(value, list):
-        return [compute_override(each, units) for each in value]
-    found = OF_UNITS.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
-        return value
-    times, unit, parts, more = found.groups()
-    return int(times or 1) * getattr(units, unit) // int(parts or 1) + int(more or 0)
 
 
 def rotary_sections(share: float = 1.0) -> Overrides:

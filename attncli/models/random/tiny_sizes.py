@@ -1,8 +1,9 @@
 """Rules that shrink each attribute of a config, by the names that transformers' configs give their sizes."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,69 +24,69 @@ class TinySizeUnits:
         return max(1, self.width // self.heads)
 
 
-Rule = Callable[[TinySizeUnits], int]
+OF_UNITS = re.compile(r"= (?:(\d+) \* )?(\w+)(?: // (\d+))?(?: \+ (\d+))?")
 
 
-def keep_size_constant(size: int) -> Rule:
-    return lambda units: size
+def compute_from_units(value: Any, units: TinySizeUnits) -> Any:
+    """A value that a function, or a text such as `= 2 * width`, computes from the units; any other as it is."""
+    if callable(value):
+        return value(units)
+    if isinstance(value, list):
+        return [compute_from_units(each, units) for each in value]
+    found = OF_UNITS.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return value
+    times, unit, parts, more = found.groups()
+    return int(times or 1) * getattr(units, unit) // int(parts or 1) + int(more or 0)
 
 
 WIDTH_WORDS = "hidden|embed|embeds|embedding|projection|proj|model|emb|conv|out|output|input|in|inner|latent|bottleneck|query|text|vision|image|audio"
 
-RULES: Sequence[tuple[str, Rule]] = (
-    (r".*vocab.*size.*|.*vocab|.*codebook_size|num_embeddings", lambda u: u.vocabulary),
+RULES: Sequence[tuple[str, int | str]] = (
+    (r".*vocab.*size.*|.*vocab|.*codebook_size|num_embeddings", "= vocabulary"),
     # heads and their widths
-    (
-        r".*(key_value_heads|kv_heads|kv_n_heads|linear_num_key_heads)(_per_layer)?",
-        lambda u: u.key_heads,
-    ),
-    (r"mamba_n(um)?_heads|mamba_num_heads|n_mamba_heads", keep_size_constant(8)),
-    (r"qk_head_dim", lambda u: u.head_width + u.head_width // 2),
-    (r".*rope_head_dim|rotary_dim", lambda u: u.head_width // 2),
-    (r".*(head_dim|head_size|d_head|dim_head|d_kv|kv_channels)", lambda u: u.head_width),
-    (r".*heads?(_per_layer)?|.*num_heads.*", lambda u: u.heads),
+    (r".*(key_value_heads|kv_heads|kv_n_heads|linear_num_key_heads)(_per_layer)?", "= key_heads"),
+    (r"mamba_n(um)?_heads|mamba_num_heads|n_mamba_heads", 8),
+    (r"qk_head_dim", "= 3 * head_width // 2"),
+    (r".*rope_head_dim|rotary_dim", "= head_width // 2"),
+    (r".*(head_dim|head_size|d_head|dim_head|d_kv|kv_channels)", "= head_width"),
+    (r".*heads?(_per_layer)?|.*num_heads.*", "= heads"),
     # depth
-    (r".*(layers|n_layer|num_blocks|depth)", lambda u: u.layers),
+    (r".*(layers|n_layer|num_blocks|depth)", "= layers"),
     # experts
-    (r".*(experts_per_tok(en)?|(?<!index_)top_?k|moe_k)", keep_size_constant(2)),
-    (r".*(shared_experts?|n_group|num_expert_group|topk_group)", keep_size_constant(1)),
-    (r".*experts", keep_size_constant(4)),
-    (r"first_k_dense_replace|num_dense_layers|.*sparse_step", keep_size_constant(1)),
-    (r"num_queries|two_stage_num_proposals|num_proposals", keep_size_constant(8)),
+    (r".*(experts_per_tok(en)?|(?<!index_)top_?k|moe_k)", 2),
+    (r".*(shared_experts?|n_group|num_expert_group|topk_group)", 1),
+    (r".*experts", 4),
+    (r"first_k_dense_replace|num_dense_layers|.*sparse_step", 1),
+    (r"num_queries|two_stage_num_proposals|num_proposals", 8),
     # what a token sees
-    (
-        r"sliding_window(_size)?|local_attention|attention_chunk_size",
-        keep_size_constant(4),
-    ),
+    (r"sliding_window(_size)?|local_attention|attention_chunk_size", 4),
     # state-space and linear layers
-    (
-        r".*(d_state|state_size|dt_rank|time_step_rank|lora_rank|laurel_rank)",
-        keep_size_constant(16),
-    ),
-    (r".*chunk_size", keep_size_constant(8)),
+    (r".*(d_state|state_size|dt_rank|time_step_rank|lora_rank|laurel_rank)", 16),
+    (r".*chunk_size", 8),
     # positions
-    (r"max_source_positions", keep_size_constant(32)),
-    (r".*max_position_embeddings|n_positions|n_ctx|max_target_positions", keep_size_constant(512)),
+    (r"max_source_positions", 32),
+    (r".*max_position_embeddings|n_positions|n_ctx|max_target_positions", 512),
     # widths
     (
         r".*(intermediate|ffn|mlp|feed_?forward|d_ff|d_inner|dim_ff|dff)(_size|_dim|_hidden_size|_hidden_dim|_mlp)*",
-        lambda u: u.mlp_width,
+        "= mlp_width",
     ),
     (
         rf"(.*_)?({WIDTH_WORDS})_(size|dims?|width|channels)|d_model|n_embd|dim|upsample_groups|.*_dim|.*dimension|.*channels|num_filters|.*hidden_size.*",
-        lambda u: u.width,
+        "= width",
     ),
 )
 """Rules: the first whose pattern matches the attribute's whole name applies; sizes only ever shrink."""
 
-COMPILED = [(re.compile(pattern), rule) for pattern, rule in RULES]
+COMPILED = [(re.compile(pattern), size) for pattern, size in RULES]
 
 
 def choose_tiny_size(name: str, value: int, units: TinySizeUnits) -> int:
     """Shrink the size of one attribute; attributes without a rule stay."""
-    for pattern, rule in COMPILED:
+    for pattern, size in COMPILED:
         if pattern.fullmatch(name):
-            return min(value, rule(units))
+            return min(value, int(compute_from_units(size, units)))
     return value
 
 

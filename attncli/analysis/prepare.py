@@ -251,7 +251,9 @@ def find_other_mixers(
         from attncli.capture.linear.linear_layers import find_linear_attention_layers
 
         linear = find_linear_attention_layers(body, mixers, inputs, *lengths)
-    return (*mixers, *find_uncapturable_mixers(stacks, proof.left_out, mixers, body)), linear
+    if proof.left_out:
+        mixers = (*mixers, *find_uncapturable_mixers(stacks, proof.left_out, mixers, body))
+    return mixers, linear
 
 
 def prepare_linear_layers(

@@ -187,7 +187,8 @@ class Capture:
 
     def refuse_what_was_missed(self) -> None:
         """Refuse a pass in which a softmax inside a captured attention was no map, or a row of a map was missed."""
-        refuse_partial_capture(self.model, self.watcher.unclaimed, self.captured, self.apart)
+        if self.watcher.unclaimed:
+            refuse_partial_capture(self.model, self.watcher.unclaimed, self.captured, self.apart)
         self.pairs.refuse_unproved()
         for site, shape in self.shapes.items():
             if self.rows[site] != shape.queries:

@@ -112,7 +112,10 @@ def verify_capture(
             f"size (allowed: {allowed:.0e}), so its attention cannot be vouched for."
         )
     refuse_weight_on_future_keys(model, stream, evidence)
-    tokens = {shape.queries for shape in stream.shapes.values()}
+    tokens, unclaimed = (
+        {shape.queries for shape in stream.shapes.values()},
+        stream.watcher.unclaimed,
+    )
     return VerifiedCapture(
         tuple(stream.captured),
         stream.shapes,
@@ -120,7 +123,7 @@ def verify_capture(
         tuple(site for site in stream.captured if site.name not in stream.on_interface),
         difference,
         eager_alone,
-        find_uncapturable_attention(model, inputs, stream.watcher.unclaimed, tokens),
+        find_uncapturable_attention(model, inputs, unclaimed, tokens) if unclaimed else (),
     )
 
 

@@ -132,9 +132,9 @@ def report_estimated_duration(
 ) -> None:
     """Announce how long maps of linear layers take, from one layer of each kind on a short text;
     skip short runs."""
-    linear = select_linear_heads(subject, plan)
-    if tokens < LONG_TEXT or not linear.layers:
+    if tokens < LONG_TEXT or not subject.linear.layers:
         return
+    linear = select_linear_heads(subject, plan)
     kinds: dict[str, list[LinearAttentionLayer]] = {}
     for layer in linear.layers:
         kinds.setdefault(layer.function, []).append(layer)

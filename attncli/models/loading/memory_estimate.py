@@ -46,9 +46,11 @@ def require_memory_to_run(
 
     `states_in_memory`: states that stay in memory in float64 until the end; `advice`: by the command's options.
     """
+    needed = estimate_run_memory(body, tokens, strip_memory, heads_at_once)
+    if states_in_memory:
+        needed += 8 * states_in_memory * tokens * find_state_width(body)
     require_memory(
-        estimate_run_memory(body, tokens, strip_memory, heads_at_once)
-        + 8 * states_in_memory * tokens * find_state_width(body),
+        needed,
         f"a text of {format_count(tokens, 'token')}",
         advice,
     )

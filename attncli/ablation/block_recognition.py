@@ -141,10 +141,7 @@ def refuse_hyper_connections(
 
 
 def trace_token_mixing(
-    model: nn.Module,
-    inputs: Inputs,
-    stacks: tuple[BlockStack, ...],
-    tracked: Seen | None = None,
+    model: nn.Module, inputs: Inputs, stacks: tuple[BlockStack, ...], tracked: Seen | None = None
 ) -> tuple[Seen, Mixing, Mixing]:
     """Run one tracked forward, if none was; test which branches mix tokens without attention, and which MLPs do."""
     tracked = tracked or run_tracked(model, inputs, stacks, KeepEverything())

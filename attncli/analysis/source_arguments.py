@@ -9,14 +9,7 @@ from attncli.declare.commands import COMMANDS
 from attncli.errors import UsageError
 from attncli.io.atomic_files import resolve_links
 from attncli.io.file_kinds import detect_kind
-from attncli.sources import (
-    MODELS,
-    SAVED_MODELS,
-    Kind,
-    Source,
-    parse_source,
-    require_source_kind,
-)
+from attncli.sources import MODELS, SAVED_MODELS, Kind, Source, parse_source, require_source_kind
 
 if TYPE_CHECKING:
     from attncli.records import Report

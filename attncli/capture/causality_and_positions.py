@@ -9,10 +9,7 @@ from torch import nn
 from attncli.capture import AttentionSite, Strip, VerifiedCapture, capture_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.model_structure.residual_stream import (
-    find_stream_input,
-    replace_argument,
-)
+from attncli.capture.model_structure.residual_stream import find_stream_input, replace_argument
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import UNIFORM_ROW
 

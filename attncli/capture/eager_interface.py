@@ -13,8 +13,7 @@ EAGER = "eager"
 
 @contextmanager
 def swap_attention_functions(
-    attentions: Mapping[str, Function],
-    masks: Mapping[str, Function] | None = None,
+    attentions: Mapping[str, Function], masks: Mapping[str, Function] | None = None
 ) -> Iterator[None]:
     """Within, these functions are registered under these names.
 

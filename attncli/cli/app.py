@@ -194,8 +194,7 @@ def show_version(context: typer.Context, is_set: bool) -> None:
 def attn(
     context: typer.Context,
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=show_version, help="Show the version."),
+        bool, typer.Option("--version", callback=show_version, help="Show the version.")
     ] = False,
     verbose: Annotated[
         bool,
@@ -243,10 +242,7 @@ def build_app() -> Any:
 
 
 def build_group(
-    name: str,
-    makers: Mapping[str, Callable[[], Any]],
-    summaries: Mapping[str, str],
-    **about: Any,
+    name: str, makers: Mapping[str, Callable[[], Any]], summaries: Mapping[str, str], **about: Any
 ) -> Any:
     """Build a group whose commands are built on lookup."""
     info = TyperInfo(

@@ -158,13 +158,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
         gate="log10_residual < -3",
     ),
     "ci": CommandEntry(
-        "about.ci.command:ci",
-        "Do the checks in the configuration file pass?",
-        gate="exit_code > 1",
+        "about.ci.command:ci", "Do the checks in the configuration file pass?", gate="exit_code > 1"
     ),
     "config show": CommandEntry(
-        "about.config:show",
-        "Which options are set by the environment or a file, and where.",
+        "about.config:show", "Which options are set by the environment or a file, and where."
     ),
     "generate network": CommandEntry(
         "generate.network:generate_network",

@@ -40,10 +40,7 @@ def write_safetensors(
 
 
 def save_safetensors_and_report(
-    path: Path,
-    tensors: Mapping[str, np.ndarray[Any, Any]],
-    metadata: Mapping[str, str],
-    say: Say,
+    path: Path, tensors: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str], say: Say
 ) -> None:
     """Write the file whole or not at all, and report it."""
     write_atomically(path, lambda target: write_safetensors(target, tensors, metadata))

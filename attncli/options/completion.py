@@ -74,11 +74,7 @@ def complete_order(incomplete: str) -> list[str]:
 def list_depth_metrics() -> list[str]:
     """Metrics of states and of blocks, and the names of groups."""
     packages = ("attncli.metrics", "attncli.metrics.steps")
-    return [
-        *(name for package in packages for name in list_entry_names(package)),
-        "depth",
-        "spike",
-    ]
+    return [*(name for package in packages for name in list_entry_names(package)), "depth", "spike"]
 
 
 complete_metric = complete_entries("attncli.metrics")

@@ -38,12 +38,7 @@ class ResumeCache:
         self.full = False
         """Whether one could not be written: no other is tried."""
 
-    def begin(
-        self,
-        output: Path,
-        facts: Callable[[], str],
-        say: Say = ignore_sentence,
-    ) -> int:
+    def begin(self, output: Path, facts: Callable[[], str], say: Say = ignore_sentence) -> int:
         """Save results for this report from now on; return how many an earlier run has left.
 
         `facts`: what results depend on besides the model and the text; called when there is a first

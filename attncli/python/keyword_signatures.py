@@ -6,13 +6,7 @@ import operator
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    SupportsFloat,
-    SupportsIndex,
-    get_origin,
-)
+from typing import Annotated, Any, SupportsFloat, SupportsIndex, get_origin
 
 from attncli.declare.option_applicability import Applies
 from attncli.declare.option_value_conversion import (
@@ -65,8 +59,7 @@ OF_PYTHON = {
             None,
             "The safetensors file that the fitted module is written to.",
             Applies(
-                needs=("head",),
-                why="{name} goes with `head`: a survey makes no module to write.",
+                needs=("head",), why="{name} goes with `head`: a survey makes no module to write."
             ),
         ),
         declare_python_keyword(

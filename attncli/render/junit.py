@@ -12,11 +12,7 @@ def junit(report: Report) -> str:
     report = sanitize_sentences(report)  # which leaves nothing that XML 1.0 has no words for
     errors = sum(verdict.stopped for verdict in report.verdicts)
     failures = sum(verdict.failed for verdict in report.verdicts) - errors
-    counts = {
-        "tests": str(len(report.verdicts)),
-        "failures": str(failures),
-        "errors": str(errors),
-    }
+    counts = {"tests": str(len(report.verdicts)), "failures": str(failures), "errors": str(errors)}
     root = Element("testsuites", counts)
     suite = SubElement(root, "testsuite", {"name": f"attn {report.study}", **counts})
     for verdict in report.verdicts:

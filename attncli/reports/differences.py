@@ -56,11 +56,7 @@ Scales = Mapping[tuple[str, str], float]
 
 @pause_garbage_collection()
 def compare_reports(
-    old: Report,
-    new: Report,
-    names: tuple[str, str],
-    top: int,
-    family_wise: float | None = None,
+    old: Report, new: Report, names: tuple[str, str], top: int, family_wise: float | None = None
 ) -> Report:
     """Compare two reports: the pairs by size; the view shows the first `top` that differ.
 

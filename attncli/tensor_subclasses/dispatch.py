@@ -40,11 +40,7 @@ class StreamTensor(torch.Tensor):
 
     @classmethod
     def __torch_function__(
-        cls,
-        func: Function,
-        types: Sequence[type],
-        args: Args = (),
-        kwargs: Kwargs | None = None,
+        cls, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Output:
         if func in cls.rules:
             return cls.rules[func](*args, **(kwargs or {}))

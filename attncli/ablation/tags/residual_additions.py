@@ -92,11 +92,7 @@ class Addition:
 
 
 def add_constant_to_stream(
-    run: BlockRun,
-    terms: Operands | None,
-    func: Function,
-    args: Args,
-    kwargs: Kwargs,
+    run: BlockRun, terms: Operands | None, func: Function, args: Args, kwargs: Kwargs
 ) -> Output:
     """Add a number: `0 + x`, with which Python's sum begins, is still x; other numbers change it."""
     result = run_tagged(run, func, args, kwargs)

@@ -63,12 +63,7 @@ class Tracker(TorchFunctionMode):
             self.run.strange_norms.add(key)
 
     def evaluate_norm(
-        self,
-        key: Key,
-        arguments: torch.Tensor,
-        norm: Function,
-        args: Args,
-        kwargs: Kwargs,
+        self, key: Key, arguments: torch.Tensor, norm: Function, args: Args, kwargs: Kwargs
     ) -> Output:
         """A norm's result, or its input where norms are ablated."""
         tag = self.run.tag_tensor(arguments) or Tag(self.run)

@@ -66,10 +66,7 @@ class ChosenPatterns:
 
 
 def choose_patterns(
-    options: PatternOptions,
-    inputs: InputOptions,
-    files: CheckpointOptions,
-    seed: int,
+    options: PatternOptions, inputs: InputOptions, files: CheckpointOptions, seed: int
 ) -> ChosenPatterns:
     """Run every model that a pattern names once, on the one text provided."""
     from attncli.analysis.source_arguments import refuse_files_of_wrong_kind

@@ -18,11 +18,7 @@ from attncli.analysis.heads.classification.linear_heads import (
     report_linear_attention,
 )
 from attncli.analysis.heads.classification.role_rules import MIXED, ROLE
-from attncli.analysis.heads.forward_passes.batches import (
-    BatchObserver,
-    TextBatches,
-    join_inputs,
-)
+from attncli.analysis.heads.forward_passes.batches import BatchObserver, TextBatches, join_inputs
 from attncli.analysis.heads.forward_passes.head_observer import (
     HeadObserver,
     Look,

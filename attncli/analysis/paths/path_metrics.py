@@ -24,8 +24,7 @@ OWN_METRICS: Mapping[str, Definition] = {
     ),
     "path_norm_share_up_to": Definition("1", "Σ_(j≤k) of path_norm_share."),
     "path_output_share": Definition(
-        "1",
-        "⟨T_k, Y⟩ / ‖Y‖_F²: signed, adds up to 1 over all lengths.",
+        "1", "⟨T_k, Y⟩ / ‖Y‖_F²: signed, adds up to 1 over all lengths."
     ),
     "reconstruction_error": Definition(
         "1", "‖Y - Σ_(j≤k) T_j‖_F / ‖Y‖_F: how far the output is off when lengths ≤ k are kept."
@@ -38,8 +37,7 @@ OWN_METRICS: Mapping[str, Definition] = {
         "Σ_k ‖T_k‖_F / ‖Y‖_F: 1 where terms point one way; far above it they cancel each other.",
     ),
     "skip_residual": Definition(
-        "1",
-        "‖res(T_0)‖_F / ‖Y‖_F, res(X) = X - 1x̄^T: how far paths of length 0 keep tokens apart.",
+        "1", "‖res(T_0)‖_F / ‖Y‖_F, res(X) = X - 1x̄^T: how far paths of length 0 keep tokens apart."
     ),
     "rest_residual": Definition("1", "The same of all longer paths together, Y - T_0."),
     "residual_lower_bound": Definition(

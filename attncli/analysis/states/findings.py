@@ -5,12 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from attncli.analysis.states.trajectories import (
-    RESIDUAL,
-    RESIDUAL_NORM,
-    Ensemble,
-    Trajectory,
-)
+from attncli.analysis.states.trajectories import RESIDUAL, RESIDUAL_NORM, Ensemble, Trajectory
 from attncli.maths.curve_fits.collapse_regime import describe_regime
 from attncli.maths.curve_fits.depth_growth import (
     FEWEST,

@@ -107,12 +107,7 @@ class CallRecorder:
             self.current.pop()
 
     def record_call(
-        self,
-        name: str,
-        function: Function,
-        args: Args,
-        kwargs: Kwargs,
-        is_method: bool = False,
+        self, name: str, function: Function, args: Args, kwargs: Kwargs, is_method: bool = False
     ) -> Output:
         found = function(*args, **kwargs)
         if self.current and not self.silent:

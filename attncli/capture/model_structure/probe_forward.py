@@ -99,11 +99,7 @@ class ForwardProber:
         self.result.moments.append(len(self.result.calls))
 
     def wrap_forward(
-        self,
-        forward: Function,
-        module: nn.Module,
-        args: Args,
-        kwargs: Kwargs,
+        self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         """Wrap one call of any module."""
         self.result.ran.add(module)

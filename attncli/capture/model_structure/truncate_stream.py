@@ -15,10 +15,7 @@ from torch import nn
 
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks
-from attncli.capture.model_structure.residual_stream import (
-    find_stream_input,
-    replace_argument,
-)
+from attncli.capture.model_structure.residual_stream import find_stream_input, replace_argument
 from attncli.forward_types import Args, Inputs, Kwargs, Output
 
 LONGER = 4

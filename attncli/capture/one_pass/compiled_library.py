@@ -117,10 +117,7 @@ def declare_signatures(functions: ctypes.CDLL) -> None:
     types: Mapping[str, tuple[list[type], type | None]] = {
         "instructions": ([], ctypes.c_int),
         "scratch_floats": ([pointer], ctypes.c_int64),
-        "attend": (
-            [pointer, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int],
-            None,
-        ),
+        "attend": ([pointer, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int], None),
     }
     for name, (takes, gives) in types.items():
         function = getattr(functions, name)

@@ -12,22 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.attention_calls import unseen
-from attncli.capture.one_pass.compiled_library import (
-    OWN_FUNCTION,
-    Library,
-    NoLibrary,
-    find_library,
-)
+from attncli.capture.one_pass.compiled_library import OWN_FUNCTION, Library, NoLibrary, find_library
 from attncli.capture.one_pass.covered_calls import MapInStrips, Workspace, compute_in_one_pass
-from attncli.capture.one_pass.formula import (
-    Formula,
-    NotCovered,
-    is_bias,
-    read_formula,
-)
-from attncli.capture.one_pass.fused_calls import (
-    FUSED_BY_DEVICE,
-)
+from attncli.capture.one_pass.formula import Formula, NotCovered, is_bias, read_formula
+from attncli.capture.one_pass.fused_calls import FUSED_BY_DEVICE
 from attncli.capture.strips.attention_interface import (
     Attention,
     EagerCall,
@@ -37,10 +25,7 @@ from attncli.capture.strips.attention_interface import (
 )
 from attncli.capture.strips.map_statistics import StatisticsRequest
 from attncli.capture.strips.masks import PerMask
-from attncli.capture.strips.visible_keys import (
-    KeySpans,
-    find_visible_spans,
-)
+from attncli.capture.strips.visible_keys import KeySpans, find_visible_spans
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.tolerances import ONE_PASS_ROW
 
@@ -127,12 +112,7 @@ class OnePass:
             raise
 
     def cover_in_strips(
-        self,
-        eager: Attention,
-        call: EagerCall,
-        formula: Formula,
-        spans: KeySpans | None,
-        rows: int,
+        self, eager: Attention, call: EagerCall, formula: Formula, spans: KeySpans | None, rows: int
     ) -> tuple[Tensor, Callable[[int], Iterable[Strip]]]:
         """The same in strips that have weights: the first rows and the last are judged before."""
         more = (formula, self.request, self.library, (self.workspace, self.map_memory), spans)

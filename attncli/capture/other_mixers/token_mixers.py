@@ -16,10 +16,7 @@ from torch import Tensor, nn
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.model_structure.residual_stream import (
-    find_stream_input,
-    replace_argument,
-)
+from attncli.capture.model_structure.residual_stream import find_stream_input, replace_argument
 from attncli.capture.strips.attention_sites import AttentionSite, MapShape
 from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output

@@ -28,10 +28,7 @@ from attncli.capture.attention_calls import (
 )
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack, unique_blocks
-from attncli.capture.model_structure.residual_stream import (
-    find_stream_input,
-    replace_argument,
-)
+from attncli.capture.model_structure.residual_stream import find_stream_input, replace_argument
 from attncli.forward_types import Args, Function, Kwargs, Output
 
 MOVING = frozenset(

@@ -69,10 +69,7 @@ class ExternalMaps:
     """Arrays of another program, under the names and in the shapes of a file of maps."""
 
     def __init__(
-        self,
-        arrays: StoredArrays | InMemoryArrays,
-        batch: int | None = None,
-        advice: str = "",
+        self, arrays: StoredArrays | InMemoryArrays, batch: int | None = None, advice: str = ""
     ) -> None:
         """`batch`: which of several texts; `advice`: what else such a file may be."""
         self.arrays = arrays

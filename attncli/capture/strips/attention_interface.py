@@ -115,10 +115,7 @@ def find_unpatched_eager(module: nn.Module) -> Attention:
 
 
 def attend_in_strips(
-    eager: Attention,
-    call: "EagerCall",
-    rows: int,
-    observe: Callable[[Strip], bool],
+    eager: Attention, call: "EagerCall", rows: int, observe: Callable[[Strip], bool]
 ) -> Tensor:
     """Compute the output [batch, query, head, value] of one attention, and emit its map in strips."""
     whole: Tensor | None = None

@@ -58,11 +58,7 @@ class RowwiseMask(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
-        cls,
-        func: Function,
-        types: Sequence[type],
-        args: Args = (),
-        kwargs: Kwargs | None = None,
+        cls, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Output:
         if func is torch.ops.aten.slice.Tensor and is_full_slice(*args):
             return args[0]

@@ -81,11 +81,7 @@ class SigmoidTracker(TorchFunctionMode):
         self.sigmoids = sigmoids
 
     def __torch_function__(
-        self,
-        func: Function,
-        types: Sequence[type],
-        args: Args = (),
-        kwargs: Kwargs | None = None,
+        self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Output:
         result = func(*args, **(kwargs or {}))
         if func in SIGMOIDS:

@@ -122,11 +122,7 @@ class SoftmaxCapture(TorchFunctionMode):
                 self.unclaimed += [found.module] * lost
 
     def __torch_function__(
-        self,
-        func: Function,
-        types: Sequence[type],
-        args: Args = (),
-        kwargs: Kwargs | None = None,
+        self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Output:
         kwargs = kwargs or {}
         if self.silent or not self.running:

@@ -27,11 +27,7 @@ class LastSoftmax(TorchFunctionMode):
         """The last difference of a tensor and one number per row, and that tensor."""
 
     def __torch_function__(
-        self,
-        func: Function,
-        types: Sequence[type],
-        args: Args = (),
-        kwargs: Kwargs | None = None,
+        self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Output:
         result = func(*args, **(kwargs or {}))
         if func in SOFTMAX:

@@ -5,11 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from attncli.cli.command_tree import (
-    command_path,
-    is_typed_on_command_line,
-    make_command_context,
-)
+from attncli.cli.command_tree import command_path, is_typed_on_command_line, make_command_context
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.options import declare_argument
 

@@ -10,11 +10,7 @@ NAMES = ("path_count", "log10_path_count", "path_count_share")
 
 
 def count_paths(
-    layers: int,
-    heads: int,
-    skip: bool,
-    source: Facts,
-    progress: Progress = ignore_progress,
+    layers: int, heads: int, skip: bool, source: Facts, progress: Progress = ignore_progress
 ) -> Report:
     """The number of paths of each length, from sizes alone."""
     counts = count_paths_by_length(layers, heads, skip)

@@ -64,8 +64,7 @@ def add_maps(
         if save is not None:
             metadata.update(collected.metadata(identity, names))
             write_atomically(
-                save,
-                lambda path: write_safetensors(path, collected.named_tensors(), metadata),
+                save, lambda path: write_safetensors(path, collected.named_tensors(), metadata)
             )
         pictures = collected.build_plots(names) if draws else ()
         return replace(report, pictures=tuple(pictures))

@@ -21,16 +21,7 @@ from attncli.errors import format_count
 from attncli.maths.curve_fits.slopes import fit_slopes
 from attncli.maths.number_format import format_number
 from attncli.maths.significance import ConfidenceInterval, confidence_interval, standard_deviation
-from attncli.records import (
-    HIGH,
-    LOW,
-    NOT_APPLICABLE,
-    UNIFORM,
-    Definition,
-    Row,
-    Scalar,
-    View,
-)
+from attncli.records import HIGH, LOW, NOT_APPLICABLE, UNIFORM, Definition, Row, Scalar, View
 
 SENSITIVITY, SHARE, PATHS = "sensitivity", "sensitivity_share", "path_sum"
 DISTANCE, SLOPE = "repeat_distance", "repeat_distance_slope"

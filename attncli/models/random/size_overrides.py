@@ -27,14 +27,7 @@ WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("depth",),
         ("layers",),
     ),
-    "width": (
-        ("d_model",),
-        ("hidden_size",),
-        ("n_embd",),
-        ("embed_dim",),
-        ("dim",),
-        ("emb_dim",),
-    ),
+    "width": (("d_model",), ("hidden_size",), ("n_embd",), ("embed_dim",), ("dim",), ("emb_dim",)),
     "heads": (
         ("encoder_attention_heads", "decoder_attention_heads"),
         ("encoder_num_attention_heads", "decoder_num_attention_heads"),

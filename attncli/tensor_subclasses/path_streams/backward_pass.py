@@ -12,10 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.model_structure.residual_stream import (
-    find_stream_output,
-    replace_argument,
-)
+from attncli.capture.model_structure.residual_stream import find_stream_output, replace_argument
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tensor_subclasses.path_streams.partial_streams import (

@@ -103,9 +103,7 @@ class AssignedRole:
 
 
 def classify_role_from_samples(
-    numbers: Mapping[str, float],
-    even: Mapping[str, float],
-    draws: Sequence[Mapping[str, float]],
+    numbers: Mapping[str, float], even: Mapping[str, float], draws: Sequence[Mapping[str, float]]
 ) -> AssignedRole | None:
     """The role by the means over all draws; where single draws differ, the first role that any of them shows."""
     whole = classify_role(numbers, even)

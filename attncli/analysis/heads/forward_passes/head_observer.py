@@ -14,13 +14,7 @@ from attncli.analysis.heads.forward_passes.uniform_attention_control import (
     UniformAttentionControl,
     VisibleSpans,
 )
-from attncli.capture import (
-    STRIP_MEMORY,
-    AttentionSite,
-    MapShape,
-    Strip,
-    capture_attention,
-)
+from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip, capture_attention
 from attncli.capture.linear.linear_heads import NO_LINEAR, LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.model_structure.blocks import BlockStack, observe_states

@@ -65,11 +65,7 @@ class UniformAttentionControl:
 
 
 def iterate_uniform_strips(
-    spans: Tensor,
-    shape: tuple[int, int],
-    period: int | None,
-    total: float,
-    ids: Tensor | None,
+    spans: Tensor, shape: tuple[int, int], period: int | None, total: float, ids: Tensor | None
 ) -> Iterable[MapStripRows]:
     """Yield strips of the map of one head with uniform attention over all visible keys."""
     queries, keys = shape

@@ -103,11 +103,7 @@ def site_keys(
     return {
         site: {
             key: value
-            for key, value in (
-                ("stack", names[site]),
-                ("kind", site.kind),
-                ("span", site.span),
-            )
+            for key, value in (("stack", names[site]), ("kind", site.kind), ("span", site.span))
             if several[key] or (key == "span" and site.is_linear)
         }
         for site in sites
@@ -271,9 +267,7 @@ def select_head_value(value: Sequence[Any], head: int, place: int | None) -> flo
 
 
 def build_state_rows(
-    metrics: Mapping[str, str],
-    observed: HeadObservations,
-    nulls: Mapping[str, HeadObservations],
+    metrics: Mapping[str, str], observed: HeadObservations, nulls: Mapping[str, HeadObservations]
 ) -> Iterator[Row]:
     """Rows of the states of every stack; the largest activation with its position. `metrics`: with their units."""
     places = list(dict.fromkeys(place for seen in observed.texts for place in seen.states))

@@ -25,7 +25,4 @@ class TokenNames(NamedTuple):
         text's."""
         own = self.decoder if self.decoder and "decoder" in site.name else self.own
         looked_at = own if site.is_self or site.is_difference else self.own
-        return (
-            own if len(own) == queries else (),
-            looked_at if len(looked_at) == keys else (),
-        )
+        return (own if len(own) == queries else (), looked_at if len(looked_at) == keys else ())

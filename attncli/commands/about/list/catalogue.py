@@ -49,11 +49,7 @@ def list_catalogue_entries(name: str) -> list[Entry]:
 def registry_entries(registry: Registry[Callable[..., object]]) -> Iterable[Entry]:
     for name in registry.names():
         _, _, detail = (inspect.getdoc(registry[name]) or "").partition("\n")
-        yield {
-            "name": name,
-            "summary": registry.summary(name),
-            "detail": " ".join(detail.split()),
-        }
+        yield {"name": name, "summary": registry.summary(name), "detail": " ".join(detail.split())}
 
 
 def variant_entries() -> Iterable[Entry]:

@@ -80,8 +80,7 @@ def expand_revisions(sources: Sequence[str], pattern: str) -> list[str]:
         source = parse_source(text)
         if source.kind != "hub" or source.revision:
             raise UsageError(
-                f"`revisions` is for Hub models named by their id, not {text}.",
-                about=["revisions"],
+                f"`revisions` is for Hub models named by their id, not {text}.", about=["revisions"]
             )
         matching = sorted(list_revisions(source.name, pattern), key=natural_sort_key)
         found += [f"{source.name}@{revision}" for revision in matching]

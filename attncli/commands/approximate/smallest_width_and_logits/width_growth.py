@@ -95,13 +95,7 @@ Point = tuple[float | None, float | None, float]
 
 
 def search_least_width(
-    pattern: str,
-    method: str,
-    length: int,
-    request: FitRequest,
-    seed: int,
-    widest: int,
-    make: Make,
+    pattern: str, method: str, length: int, request: FitRequest, seed: int, widest: int, make: Make
 ) -> Point:
     target = make(pattern, length, np.random.default_rng(seed))
     if method == "auto":

@@ -31,7 +31,7 @@ HEAD_METRICS = {name: FIT_METRICS[name] for name in ("meets", *MEASURED)} | {
 REAL_METRICS = {
     "token_id": Definition(
         "id", "The token at this position of the text found, of layer 0's own embeddings."
-    ),
+    )
 }
 
 VIEWS = (

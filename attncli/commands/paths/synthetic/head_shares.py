@@ -60,10 +60,7 @@ WHERE = {"skip": "each layer's skip carries", "past": "past each layer's attenti
 
 
 def measure_head_shares(
-    networks: Sequence[Network],
-    skip: bool,
-    source: Facts,
-    progress: Progress = ignore_progress,
+    networks: Sequence[Network], skip: bool, source: Facts, progress: Progress = ignore_progress
 ) -> Report:
     """The share of every head of every layer, for networks that differ in their seed."""
     variant = "SAN+skip" if skip else "SAN"

@@ -186,11 +186,7 @@ def measure_sampled_paths(
 
 
 def build_sampled_report(
-    rows: tuple[Row, ...],
-    metrics: Mapping[str, Definition],
-    variant: str,
-    paths: int,
-    about: Facts,
+    rows: tuple[Row, ...], metrics: Mapping[str, Definition], variant: str, paths: int, about: Facts
 ) -> Report:
     """Report on this many random paths of each length, of networks or of a model; `about` describes
     the source."""

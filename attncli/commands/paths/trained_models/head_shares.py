@@ -38,9 +38,7 @@ OWN_METRICS: Mapping[str, Definition] = {
 
 
 def measure_head_shares(
-    subject: DecomposableModel,
-    texts: Sequence[ModelInput],
-    progress: Progress = ignore_progress,
+    subject: DecomposableModel, texts: Sequence[ModelInput], progress: Progress = ignore_progress
 ) -> Report:
     """The share of every head of a stack, over texts."""
     read, about = subject.read_texts(

@@ -14,11 +14,7 @@ attn reproduce convex-hull --evaluate frozen --save-training runs
 
 @question()
 def convex_hull(
-    *,
-    options: LabellingOptions,
-    training: TrainingOptions,
-    run: RunOptions,
-    how: RunContext,
+    *, options: LabellingOptions, training: TrainingOptions, run: RunOptions, how: RunContext
 ) -> Report:
     """How well do a few paths of one length find the corners of a cloud of points, in a network trained to?
 

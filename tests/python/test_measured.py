@@ -136,87 +136,9 @@ def test_a_silent_head_changes_nothing_of_the_others() -> None:
     compared = 0
     for row in beside.rows:
         if row.head and row.metric not in of_logits:
-            # products are rounded by how many heads take part
             other = known[row.metric, row.head - 1, *row.keys.items()]
-            assert (other is None) == (row.value is None), row
-            assert row.value is None or other == pytest.approx(row.value, rel=1e-12), row
-            compared += 1
-    assert compared > 40
-
-
-def test_labels_are_the_tokens() -> None:
-    report = attn.inspect_maps(drawn(2, 3, 3), labels=["the", "dog", "barks"], pairs=1)
-    assert "these maps" in report.headline
-    (first, _) = [row for row in report.rows if row.metric == "token_pair"]
-    assert first.keys["key_token"] == ("the", "dog", "barks")[int(first.keys["key"])]
-    with pytest.raises(attn.AttnError, match="`labels` names 2 tokens, and the maps have 3 tokens"):
-        attn.inspect_maps(drawn(2, 3, 3), labels=["the", "dog"])
-    assert any("these roles come from the saved maps" in warning for warning in report.warnings)
-
-
-@pytest.mark.parametrize(
-    ("maps", "said"),
-    [
-        (np.ones(3), "holds no array of two axes or more"),
-        (
-            np.ones((2,) * 6),
-            "the array [2, 2, 2, 2, 2, 2]: which are attention maps cannot be told",
-        ),
-        (drawn(2, 2, 2, 3, 3), "holds 2 texts: name one of 0 … 1 with `batch`"),
-        ([drawn(2, 2, 3, 3)], "0 holds 2 texts"),
-        ("maps.npz", "there is no file maps.npz"),
-        (7, "must be arrays, not 7"),
-        (
-            [],
-            "`maps` holds no array. transformers' default attention, sdpa, returns none",
-        ),
-        ([[1.0, 2.0], [3.0]], "rows differ in length"),
-        (drawn(3, 3) + 0j, "complex128 values"),
-        (drawn(3, 3) * 2, "row 0 of head 0 in the array, read as [query, key], is no attention"),
-        (np.full((2, 2), np.nan), "is no attention"),
-    ],
-)
-def test_what_is_no_map_is_refused(maps: Any, said: str) -> None:
-    with pytest.raises(attn.AttnError) as refused:
-        attn.inspect_maps(maps)
-    assert said in str(refused.value)
-
-
-def silent_beside(others: int) -> Any:
-    maps = drawn(1, others + 1, 6, 6)
-    maps[0, 0] = 0.0
-    return maps
-
-
-@pytest.mark.parametrize("others", [0, 2])
-def test_a_head_that_attends_to_nothing_has_no_role_and_no_numbers(others: int) -> None:
-    maps = silent_beside(others)
-    report = attn.inspect_maps(maps, metrics="all", pairs=2)
-    silent = [row for row in report.rows if row.head == 0]
-    assert [row.value for row in silent] == [None] * len(silent)
-    assert {row.note for row in silent} == {"n/a: no row of the head holds any weight"}
-    assert "role" not in {row.metric for row in silent}
-    assert "1 head holds no weight in any row: it has no role and no numbers." in report.warnings
-    assert "local" not in report.headline
-    assert not any("0.0" in finding.text.split() for finding in report.findings)
-
-
-def test_a_silent_head_changes_nothing_of_the_others() -> None:
-    """Neither their numbers, nor whether a layer has a learned sink."""
-    maps = silent_beside(2)
-    beside, alone = (
-        attn.inspect_maps(maps, metrics="all"),
-        attn.inspect_maps(maps[:, 1:], metrics="all"),
-    )
-    known = {(row.metric, row.head, *row.keys.items()): row.value for row in alone.rows}
-    of_logits = {"fast_order_1", "fast_order_2", "linearisability", "logit_spread"}
-    compared = 0
-    for row in beside.rows:
-        if row.head and row.metric not in of_logits:
-            alike = pytest.approx(
-                row.value, rel=1e-12
-            )  # products are rounded by how many heads take part
-            assert known[row.metric, row.head - 1, *row.keys.items()] == alike, row
+            # products are rounded by how many heads take part
+            assert other == row.value or other == pytest.approx(row.value, rel=1e-12), row
             compared += 1
     assert compared > 40
     assert not any("sum to less than 1" in warning for warning in beside.warnings)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.commands.about.sweep.options import EngineOptions, ItemOptions
 from attncli.declare.commands import MODEL_COMMANDS
+from attncli.declare.option_applicability import Applies
 from attncli.declare.options import declare_argument, declare_option
 from attncli.errors import UsageError
 from attncli.io.remote_files import is_remote_url
 from attncli.options.completion import complete_names
 from attncli.options.shared import OutputOptions
+from attncli.registry import list_entry_names
 
 if TYPE_CHECKING:
     from attncli.commands.about.sweep.runs import SweepPlan
@@ -31,6 +33,7 @@ attn sweep inspect-model --glob 'runs/*' --list-items                 command li
 attn sweep --collect attn-sweep                                       … and the table of what it has made
 """
 
+OTHER_FORMATS = [name for name in list_entry_names("attncli.render") if name != "jsonl"]
 PASSES_OPTIONS_ON = True
 """Options that `sweep` does not have belong to the command that it runs."""
 
@@ -50,6 +53,10 @@ def sweep(
     list_items: bool = declare_option(
         default=False,
         panel="Models",
+        applies=Applies(
+            excludes=tuple(f"format:{name}" for name in OTHER_FORMATS),
+            why="{name} prints command lines, or jsonl: not {other_setting}.",
+        ),
         help=(
             "Run nothing: print each item's command line, or with --format jsonl the data that another scheduler "
             "needs."
@@ -105,10 +112,6 @@ def format_command_lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[s
     if is_remote_url(plan.into):
         raise UsageError(
             f"--list-items writes reports with -o, which takes files: give a folder instead of --into {plan.into}."
-        )
-    if output.format not in (None, "jsonl"):
-        raise UsageError(
-            f"--list-items prints command lines, or jsonl: not --format {output.format}."
         )
     for name, step in zip(plan.names, plan.steps, strict=True):
         report = plan.report_path_of(name)

@@ -193,10 +193,13 @@ def iter_paths_in_layer(name: str) -> Iterator[str]:
         name = name.rpartition(".")[0]
 
 
+def is_named_attention(name: str, module: nn.Module) -> bool:
+    return bool(ATTENDS.search(type(module).__name__) or ATTENDS.search(name.rpartition(".")[2]))
+
+
 def could_attend_by_name(name: str, module: nn.Module) -> bool:
     """Named as attention, and made of parts: projections, not a norm or a dropout."""
-    named = ATTENDS.search(type(module).__name__) or ATTENDS.search(name.rpartition(".")[2])
-    return bool(named) and any(True for _ in module.children())
+    return is_named_attention(name, module) and any(True for _ in module.children())
 
 
 def find_distinguishing_words(path: str) -> str:

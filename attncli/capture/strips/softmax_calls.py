@@ -26,7 +26,7 @@ from attncli.capture.strips.attention_interface import (
     rows_per_strip,
     to_float32,
 )
-from attncli.capture.strips.attention_sites import ATTENDS
+from attncli.capture.strips.attention_sites import is_named_attention
 from attncli.capture.strips.post_softmax_mixing import PRODUCTS, MixedMapTracker
 from attncli.capture.strips.softmax_inputs import SOFTMAX
 from attncli.errors import InputError
@@ -228,10 +228,6 @@ def replace_sdpa(function: Callable[..., Tensor]) -> Iterator[None]:
         yield
     finally:
         F.scaled_dot_product_attention = own
-
-
-def is_named_attention(name: str, module: nn.Module) -> bool:
-    return bool(ATTENDS.search(type(module).__name__) or ATTENDS.search(name.rpartition(".")[2]))
 
 
 def is_referenced(pending: PendingMap) -> bool:

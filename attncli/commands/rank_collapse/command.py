@@ -78,7 +78,8 @@ def rank_collapse(
     subject = resolve_source(source, "rank_collapse", how.output)
     if subject.is_model:
         applied = model_switches.change_variants(choose())
-        refuse_gates_on_absent_variants(conditions, applied, options.with_random_init)
+        if conditions:
+            refuse_gates_on_absent_variants(conditions, applied, options.with_random_init)
         from attncli.commands.rank_collapse.run import prepare_collapse
 
         study = prepare_collapse(

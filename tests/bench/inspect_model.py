@@ -43,7 +43,7 @@ RATIOS = {
     "entropy": {"entropy": ("entropy",)},
     "default": {"default": (), "draws": ("roles",)},
     "spectra": {"spectra": ("spectra",)},
-    "groups": {name: (name,) for name in ("lazy", "sinks", "gates")},
+    "groups": {name: (name,) for name in ("attention", "memory", "lazy", "sinks", "gates")},
 }
 """Sections that measure groups of metrics."""
 SECTIONS = (*RATIOS, "maps", "texts", "memory")

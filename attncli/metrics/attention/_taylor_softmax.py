@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def compute_distance_from_kernel(rows: MapStripRows, kernel: "Tensor") -> "Tensor":
-    """[batch, head, query]: total variation between a row and that of a kernel [batch, head, query, key]."""
+    """[batch, head, query]: total variation between a row and that of a kernel [batch, head, query, key], which is overwritten."""
     if rows.visible is not None:
-        kernel = kernel.masked_fill(~rows.visible, 0.0)
-    kernel = kernel / kernel.sum(dim=-1, keepdim=True)
+        kernel = kernel.masked_fill_(~rows.visible, 0.0)
+    kernel = kernel.div_(kernel.sum(dim=-1, keepdim=True))
     own = rows.weights / rows.sums[..., None]
-    return (own - kernel).abs_().sum(dim=-1) / 2.0
+    return kernel.sub_(own).abs_().sum(dim=-1) / 2.0
 
 
 def scale_logits_into_unit_range(rows: MapStripRows) -> "Tensor":

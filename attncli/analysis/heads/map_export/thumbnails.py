@@ -4,6 +4,7 @@ page can hold."""
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,10 @@ class Thumbnails:
             cells = (-(-strip.queries // step), -(-strip.keys // step))
             self.growing = np.zeros((len(heads), *cells), np.float32)
         assert self.growing is not None
-        weights = strip.weights[0, heads].float().cpu().numpy()
+        chosen = strip.weights[0]
+        if len(heads) < len(chosen):
+            chosen = chosen[heads]
+        weights = chosen.float().cpu().numpy()
         found = downsample_by_maximum(
             downsample_by_maximum(weights, strip.first_query, step, 1), strip.first_key, step, 2
         )
@@ -104,12 +108,16 @@ def downsample_by_maximum(
     weights: NDArray[np.float32], first: int, step: int, axis: int
 ) -> NDArray[np.float32]:
     """The largest weight of each `step` neighbours along an axis; its index 0 is the map's index
-    `first`."""
+    `first`. No weight is below 0."""
     if step == 1:
         return weights
-    starts = [0, *range(step - first % step, weights.shape[axis], step)]
-    found: NDArray[np.float32] = np.maximum.reduceat(weights, starts, axis=axis)
-    return found
+    before, size, shape = first % step, weights.shape[axis], list(weights.shape)
+    shape[axis] = -(-(before + size) // step) * step
+    padded = np.zeros(shape, weights.dtype)
+    along = np.moveaxis(padded, axis, 0)
+    along[before : before + size] = np.moveaxis(weights, axis, 0)
+    found = reduce(np.maximum, (along[place::step] for place in range(step)))
+    return np.moveaxis(found, 0, axis)
 
 
 def quantise_cells(cells: NDArray[np.float32]) -> tuple[bytes, float]:

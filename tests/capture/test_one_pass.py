@@ -51,6 +51,7 @@ from attncli.capture.one_pass.kernel_attention import FUSED_CALLS, ONE_PASS
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import StatisticsRequest, request_statistics
+from attncli.capture.strips.masks import PerMask
 from attncli.capture.strips.visible_keys import KeySpans, find_visible_spans
 from attncli.errors import NonFiniteNumbers
 from attncli.metrics.attention import ATTENTION, WITHOUT_WEIGHTS
@@ -341,6 +342,15 @@ def test_spans_of_masks() -> None:
     assert find_visible_spans(causal.masked_fill(causal == 0, least), 5, 5) is None
     assert find_visible_spans(torch.tensor([0.0, least, 0.0]).expand(1, 1, 3, 3), 3, 3) is None
     assert find_visible_spans(causal[:, :, -1:], 9, 5) is not None
+
+
+def test_what_a_mask_shows_is_read_once_until_the_mask_is_written_to() -> None:
+    masks, read, mask = PerMask(), iter(range(9)), torch.zeros(3)
+    assert [masks.find(mask, read.__next__) for _ in range(2)] == [0, 0]
+    assert masks.find(mask, read.__next__, 5) == 1
+    mask[0] = 1.0
+    assert masks.find(mask, read.__next__) == 2
+    assert masks.find(mask.clone(), read.__next__) == 3
 
 
 def observe(

@@ -4,6 +4,7 @@ import copy
 import importlib
 import math
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from torch import Tensor
 from training_runs import MODELS, PROBE, batch, llama, train
 
 import attncli as attn
+from attncli.capture.one_pass import kernel_attention
 from attncli.capture.reruns.float64 import force_float64
 from attncli.records import Report
 
@@ -179,6 +181,18 @@ def test_position_ids_alone_separate_nothing() -> None:
     assert monitor.report is not None
     found = Dense(model, ids, position_ids=positions, attention_mask=torch.ones_like(ids)).numbers()
     compare(monitor.report, {key: value for key, value in found.items() if key[2] is not None}, 2e-5)  # fmt: skip
+    monitor.close()
+
+
+def test_all_layers_share_what_the_mask_of_a_step_shows(monkeypatch: Any) -> None:
+    model, calls = llama(), Mock(side_effect=kernel_attention.find_visible_spans)
+    monitor = attn.Monitor(model, every=1, probe=PROBE, metrics="sink", measure="batch")
+    monkeypatch.setattr(kernel_attention, "FEWEST_CELLS", 0)
+    monkeypatch.setattr(kernel_attention, "find_visible_spans", calls)
+    ids = batch(3)["input_ids"]
+    model.train()(input_ids=ids, labels=ids, use_cache=False).loss.backward()
+    assert monitor.step()
+    assert calls.call_count == 1 < len(model.model.layers)
     monitor.close()
 
 

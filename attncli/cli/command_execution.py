@@ -22,6 +22,7 @@ from attncli.distributed_ranks import is_first_rank, is_started_by_attn, read_la
 from attncli.errors import FAILED_GATE, UsageError
 from attncli.io.atomic_files import is_device_or_pipe
 from attncli.io.standard_streams import print_to_stderr as print_line
+from attncli.io.tensor_file_endings import TENSORS
 from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
 from attncli.progress import Say, ignore_sentence, make_status_callback, progress_bar
@@ -94,21 +95,21 @@ def run_and_emit(function: Question, options: OptionValues, output: OutputOption
     from attncli.render import FORMATS
     from attncli.reports.provenance import add_provenance
 
-    output, module = split_module_output(function, output)
+    module, file = None, output.file
+    if "save_module" in vars(function)["own"] and file is not None and file.suffix == TENSORS:
+        module, output = file, replace(output, output=None)  # and the report goes to stdout
     conditions = validate_output_options(output, module, options.get("save_maps"))
-    drawn = output.plot is not None
     with progress_bar(output.shows_progress) as progress:
         doing = make_status_callback(progress)
         doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
         say = make_printer(output.quiet, doing)
-        pages = FORMATS.spec(resolve_format(output)).shows_maps
         how = RunContext(
             progress,
             doing,
             say,
             tuple(conditions),
-            drawn,
-            maps=pages,
+            pictures=output.plot is not None,
+            maps=FORMATS.spec(resolve_format(output)).shows_maps,
             output=output.file,
             save_module=module,
         )
@@ -175,19 +176,6 @@ def start_resume_cache(function: Question, values: OptionValues, output: Any) ->
         print_line(
             f"{left} left of a run that did not finish: what is of this command is not made again ({PARTS.folder})"
         )
-
-
-def split_module_output(
-    function: Question, output: OutputOptions
-) -> tuple[OutputOptions, Path | None]:
-    """Split the output: -o FILE.safetensors of a fit is for the module, and the report then goes to
-    stdout."""
-    from attncli.io.tensor_file_endings import TENSORS
-
-    path = output.file
-    if "save_module" not in vars(function)["own"] or path is None or path.suffix != TENSORS:
-        return output, None
-    return replace(output, output=None), path
 
 
 def run_and_write(function: Question, options: OptionValues, output: QuietOptions) -> int:

@@ -11,11 +11,15 @@ from safetensors.numpy import save_file
 
 from attncli.analysis.states.network_variant_runs import run_variants
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.networks.ablation_variants import (
+    VARIANTS,
+    AblationSwitches,
+    add_variants_without_outlier,
+)
 from attncli.networks.block_forward import run_block
 from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import VARIANTS, AblationSwitches, add_variants_without_outlier
-from attncli.networks.weights import GeneratedNetwork, Network
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork, Network
 
 LONG = 600.0
 """Seconds: only what never comes takes as long, however busy the machine is."""

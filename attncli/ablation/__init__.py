@@ -1,4 +1,4 @@
-"""Ablate parts of a transformer's blocks, on unmodified model code.
+"""Parts of a transformer's blocks switched off, on unmodified model code.
 
 While a block runs, each tensor has a tag that records its ancestors. The stream is the block's input and what
 skip additions, norms, views, casts and scalar factors make of it. A skip addition is `a + b` where a is on the stream and
@@ -18,7 +18,7 @@ sub_block_ablation     the context in which parts are off
     >>> import torch
     >>> from transformers import GPT2Config, GPT2Model
     >>> from attncli.ablation import ablate, recognise_block_anatomy
-    >>> from attncli.networks.variants import VARIANTS
+    >>> from attncli.networks.ablation_variants import VARIANTS
     >>> config = GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
     >>> model, inputs = GPT2Model(config).eval(), {"input_ids": torch.arange(5)[None]}
     >>> whole, anatomy = model(**inputs)[0], recognise_block_anatomy(model, inputs)

@@ -14,7 +14,7 @@ from attncli.ablation.block_structure import BlockAnatomy
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import unique_blocks
 from attncli.forward_types import Args, Function, Kwargs, Output
-from attncli.networks.variants import AblationSwitches
+from attncli.networks.ablation_variants import AblationSwitches
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from attncli.ablation.tags.block_record import BlockRun
 from attncli.ablation.tags.call_sites import CallSite
 from attncli.ablation.tags.tags import AdditionSite, Key, StreamPoint
 from attncli.errors import InputError, UsageError
-from attncli.networks.variants import AblationSwitches, require_known_switches
+from attncli.networks.ablation_variants import AblationSwitches, require_known_switches
 
 Within = Callable[[BlockRun, str, torch.Tensor], None]
 """within(run, "attention", stream): the stream between two sub-blocks of a block, norms after the first included."""

@@ -1,4 +1,4 @@
-"""Analyses that several questions, or a question and the training monitor, share. Nothing here
+"""What several questions, or a question and the training monitor, share. Nothing here prints.
 prints.
 
 statistics             means and standard deviations over seeds and texts, and significance

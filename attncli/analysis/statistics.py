@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Unpack
 
-from attncli.maths.significance import (
+from attncli.maths.significance_tests import (
     ConfidenceInterval,
     confidence_interval,
     mean,

@@ -15,9 +15,15 @@ why it cannot make one; whether a module is good enough is decided by `measure_f
     True
 """
 
-from attncli.fits._registry import FITS, method
-from attncli.fits._types import MOST_WIDTH, Fit, FitRequest, FittedModule, MethodNotApplicable
-from attncli.fits._verify import FitEvidence, measure_fit
+from attncli.fits._fit_request_and_module import (
+    MOST_WIDTH,
+    Fit,
+    FitRequest,
+    FittedModule,
+    MethodNotApplicable,
+)
+from attncli.fits._method_registry import FITS, method
+from attncli.fits._verify_fit import FitEvidence, measure_fit
 
 __all__ = [
     "FITS",

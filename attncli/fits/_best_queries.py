@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._types import FitRequest
+from attncli.fits._fit_request_and_module import FitRequest
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.fits._best_queries import solve_queries
+from attncli.fits._fit_request_and_module import FitRequest, FittedModule, make_module
 from attncli.fits._initial_keys import iter_key_arrangements, meets_request_in_sample
-from attncli.fits._losses import PRECISION, Loss, LossTarget, make_loss_setting, run_lbfgs
-from attncli.fits._types import FitRequest, FittedModule, make_module
-from attncli.fits._verify import FitEvidence, mask_future, measure_fit
+from attncli.fits._query_key_losses import PRECISION, Loss, LossTarget, make_loss_setting, run_lbfgs
+from attncli.fits._verify_fit import FitEvidence, mask_future, measure_fit
 from attncli.fits._width_search import bracket_width
-from attncli.maths.rounding import Floats
-from attncli.patterns._sparse import normalise_rows
+from attncli.maths.dtype_rounding import Floats
+from attncli.patterns._make_sparse_pattern import normalise_rows
 
 Array = NDArray[np.float64]
 

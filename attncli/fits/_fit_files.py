@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from attncli.errors import InputError, UsageError
-from attncli.fits._types import FitRequest
+from attncli.fits._fit_request_and_module import FitRequest
 from attncli.io.json_files import BROKEN_JSON
 from attncli.io.safetensors_arrays import StoredArrays
-from attncli.maths.rounding import Floats
+from attncli.maths.dtype_rounding import Floats
 from attncli.resource_limits import parse_whole_number
 from attncli.tolerances import TARGET_ROW_SUM
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import require_known_names
-from attncli.maths.rounding import Floats
+from attncli.maths.dtype_rounding import Floats
 
 Array = NDArray[np.float64]
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.fits._best_queries import solve_queries
-from attncli.fits._types import FitRequest, FittedModule, make_module
-from attncli.fits._verify import FitEvidence, measure_fit
-from attncli.maths.rounding import round_to_dtype
+from attncli.fits._fit_request_and_module import FitRequest, FittedModule, make_module
+from attncli.fits._verify_fit import FitEvidence, measure_fit
+from attncli.maths.dtype_rounding import round_to_dtype
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits._registry import (
+from attncli.fits._fit_request_and_module import Fit, FitRequest, FittedModule, MethodNotApplicable
+from attncli.fits._method_registry import (
     FITS,
     find_method_spec,
     iter_search_widths,
@@ -17,8 +18,7 @@ from attncli.fits._registry import (
     list_competing_methods,
     list_fixed_width_methods,
 )
-from attncli.fits._types import Fit, FitRequest, FittedModule, MethodNotApplicable
-from attncli.fits._verify import FitEvidence, measure_fit
+from attncli.fits._verify_fit import FitEvidence, measure_fit
 from attncli.fits.learned import find_module_with_smaller_logits
 from attncli.progress import Progress, ignore_progress
 from attncli.registry import call_entry_from_text

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from attncli.fits._fit_request_and_module import Fit, FitRequest, MethodNotApplicable, make_module
 from attncli.fits._fixed_keys import make_fixed_keys, raise_certificate_levels
-from attncli.fits._registry import method
-from attncli.fits._types import Fit, FitRequest, MethodNotApplicable, make_module
-from attncli.fits._verify import row_blocks
-from attncli.maths.rounding import Floats, round_to_dtype
+from attncli.fits._method_registry import method
+from attncli.fits._verify_fit import row_blocks
+from attncli.maths.dtype_rounding import Floats, round_to_dtype
 
 Array = NDArray[np.float64]
 

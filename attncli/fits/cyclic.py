@@ -6,11 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from attncli.fits._fit_request_and_module import (
+    Fit,
+    FitRequest,
+    MethodNotApplicable,
+    make_module,
+    pad_columns,
+)
 from attncli.fits._fixed_keys import moment_curve, raise_certificate_levels
-from attncli.fits._registry import method
-from attncli.fits._types import Fit, FitRequest, MethodNotApplicable, make_module, pad_columns
-from attncli.fits._verify import row_blocks
-from attncli.maths.rounding import MANTISSA_BITS
+from attncli.fits._method_registry import method
+from attncli.fits._verify_fit import row_blocks
+from attncli.maths.dtype_rounding import MANTISSA_BITS
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]

@@ -9,9 +9,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.errors import require_known_names
+from attncli.fits._fit_request_and_module import (
+    Fit,
+    FitRequest,
+    FittedModule,
+    MethodNotApplicable,
+    make_module,
+)
 from attncli.fits._fixed_keys import scale_rows_to_unit_length
-from attncli.fits._types import Fit, FitRequest, FittedModule, MethodNotApplicable, make_module
-from attncli.fits._verify import FitEvidence, measure_fit, row_blocks
+from attncli.fits._verify_fit import FitEvidence, measure_fit, row_blocks
 from attncli.resource_limits import require_memory
 
 Array = NDArray[np.float64]

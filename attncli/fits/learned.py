@@ -9,18 +9,24 @@ from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
 from attncli.fits._best_queries import solve_queries
+from attncli.fits._fit_request_and_module import (
+    Fit,
+    FitRequest,
+    FittedModule,
+    MethodNotApplicable,
+    make_module,
+)
 from attncli.fits._initial_keys import iter_modules_of_arranged_keys, make_spectral_start
-from attncli.fits._losses import (
+from attncli.fits._method_registry import method
+from attncli.fits._query_key_losses import (
     LossTarget,
     likelihood_loss,
     make_loss_setting,
     margin_loss,
     run_lbfgs,
 )
-from attncli.fits._registry import method
-from attncli.fits._types import Fit, FitRequest, FittedModule, MethodNotApplicable, make_module
-from attncli.fits._verify import measure_fit
-from attncli.maths.rounding import round_to_dtype
+from attncli.fits._verify_fit import measure_fit
+from attncli.maths.dtype_rounding import round_to_dtype
 from attncli.resource_limits import require_memory
 
 Array = NDArray[np.float64]

@@ -15,21 +15,27 @@ from attncli.fits._best_queries import (
     find_rows_within_limits,
     find_support,
 )
-from attncli.fits._registry import method
-from attncli.fits._types import Fit, FitRequest, FittedModule, MethodNotApplicable, make_module
-from attncli.fits._verify import FitEvidence, measure_fit, row_blocks
-from attncli.maths.head_capacity.head_width_one.constraints import (
+from attncli.fits._fit_request_and_module import (
+    Fit,
+    FitRequest,
+    FittedModule,
+    MethodNotApplicable,
+    make_module,
+)
+from attncli.fits._method_registry import method
+from attncli.fits._verify_fit import FitEvidence, measure_fit, row_blocks
+from attncli.maths.dtype_rounding import round_to_dtype
+from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Tolerances,
     WidthOneConstraints,
     necessary_constraints,
     sufficient_constraints,
 )
-from attncli.maths.head_capacity.head_width_one.decision import (
+from attncli.maths.head_capacity.head_width_one.width_one_decision import (
     WidthOneDecision,
     decide_width_one,
     place_keys,
 )
-from attncli.maths.rounding import round_to_dtype
 
 Array = NDArray[np.float64]
 

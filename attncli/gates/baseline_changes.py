@@ -17,7 +17,7 @@ from attncli.gates.row_selection import (
     parse_selectors,
     select_rows,
 )
-from attncli.maths.significance import adjust_probabilities_by_holm
+from attncli.maths.significance_tests import adjust_probabilities_by_holm
 from attncli.records import Report, Row, Verdict
 from attncli.reports.row_pairs import RowPair, aggregate_pairs, pair_rows
 

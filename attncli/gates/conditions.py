@@ -16,7 +16,7 @@ from attncli.gates.row_selection import (
     parse_selectors,
     select_rows,
 )
-from attncli.maths.significance import mean
+from attncli.maths.significance_tests import mean
 from attncli.records import Report, Row, Scalar, Verdict
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {

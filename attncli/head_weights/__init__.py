@@ -4,7 +4,7 @@ model_families            per model type: tensor names, layout, norm, positions;
 head_configs              the attention settings of config.json
 head_files                config and tensors of a folder, refused where a loaded model would be
 head_projections          one head's part of any layout
-head                      W_Q, W_K and biases of one head, and the steps between its input and its logits
+trained_head              W_Q, W_K and biases of one head, and the steps between its input and its logits
 inputs_for_scores         the inputs that make a head show requested queries and keys
 in_memory_tensors         tensors of a loaded model, with the interface of those in files
 collapse_bound_constants  the theorem's constants of a layer

@@ -9,7 +9,7 @@ from typing import Any
 from attncli.errors import InputError, UsageError
 from attncli.head_weights.attention_kind_counts import PER_LAYER, find_differing_layers
 from attncli.head_weights.model_families import HeadFamily, find_family
-from attncli.maths.rotary import Rotary
+from attncli.maths.rotary_embedding import Rotary
 from attncli.models.files.config_checks import read_config_json, refuse_oversized_values
 from attncli.records import Facts
 

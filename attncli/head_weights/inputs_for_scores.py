@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from attncli.errors import InputError
-from attncli.head_weights.head import Head
 from attncli.head_weights.head_projections import Array
 from attncli.head_weights.qk_ov_products import EXTREME
-from attncli.maths.rotary import rotate, rotate_back
-from attncli.maths.rounding import Floats, round_to_dtype
+from attncli.head_weights.trained_head import Head
+from attncli.maths.dtype_rounding import Floats, round_to_dtype
+from attncli.maths.rotary_embedding import rotate, rotate_back
 
 SINGULAR = 1e12
 """Condition number from which [W_Q W_K] counts as singular: float64 would leave four digits."""

@@ -1,9 +1,9 @@
 """Mathematics on numpy arrays, no input or output.
 
 number_format        numbers as people read them
-significance         is a difference more than noise?
-rounding             what float64, float32 and bfloat16 keep of a number
-rotary               rotary positions
+significance_tests   is a difference more than noise?
+dtype_rounding       what float64, float32 and bfloat16 keep of a number
+rotary_embedding     rotary positions
 residuals            the c+R arithmetic: a common row and what varies, each with its own magnitude
 matrices             norms of matrices, products of them, and what is nearest to one
 rank_collapse_bound  the paper's bound on pure attention

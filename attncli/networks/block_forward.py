@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from attncli.errors import BelowResolution, InputError
-from attncli.maths.residuals.activations import ACTIVATIONS, multiply_by_sigmoid
+from attncli.maths.residuals.activation_functions import ACTIVATIONS, multiply_by_sigmoid
 from attncli.maths.residuals.common_row_plus_deviation import (
     SplitParts,
     SplitState,
@@ -15,18 +15,22 @@ from attncli.maths.residuals.common_row_plus_deviation import (
     normalise_tokens,
 )
 from attncli.maths.residuals.logit_deviation import Logits, bound_largest_deviation
+from attncli.maths.residuals.plain_softmax_attention import softmax_output
 from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
-from attncli.maths.residuals.sinkhorn import sinkhorn_deviation, sinkhorn_output
-from attncli.maths.residuals.softmax import (
+from attncli.maths.residuals.sinkhorn_attention import sinkhorn_deviation, sinkhorn_output
+from attncli.maths.residuals.softmax_attention_deviation import (
     RESOLVED_BITS,
     compute_reference_offset,
     softmax_deviation,
 )
-from attncli.maths.residuals.standard_softmax import softmax_output
-from attncli.networks.positions import rotate_by_position, visibility_mask
-from attncli.networks.spec import NORM_EPSILON, NetworkSpec
-from attncli.networks.variants import FOR_MODELS_ONLY, AblationSwitches, require_known_switches
-from attncli.networks.weights import Layer
+from attncli.networks.ablation_variants import (
+    FOR_MODELS_ONLY,
+    AblationSwitches,
+    require_known_switches,
+)
+from attncli.networks.network_spec import NORM_EPSILON, NetworkSpec
+from attncli.networks.network_weights import Layer
+from attncli.networks.rotary_positions_and_masks import rotate_by_position, visibility_mask
 
 APART = -10
 """log2 of the residual relative to X above which tokens differ much: the plain form loses nothing."""

@@ -5,17 +5,17 @@ from typing import NamedTuple
 import numpy as np
 
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.residuals.plain_softmax_attention import softmax_output
 from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array
-from attncli.maths.residuals.standard_softmax import softmax_output
 from attncli.networks.block_forward import (
     add_head_bias,
     apply_norm,
     attention_logits,
     project_per_head,
 )
-from attncli.networks.positions import visibility_mask
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.weights import Layer
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import Layer
+from attncli.networks.rotary_positions_and_masks import visibility_mask
 
 
 class GatedHeads(NamedTuple):

@@ -17,9 +17,9 @@ import numpy as np
 from attncli.errors import InputError, UsageError, format_count
 from attncli.io.safetensors_arrays import StoredArrays
 from attncli.maths.residuals.scaled_arrays import Array
-from attncli.networks.spec import KINDS, NetworkSpec
-from attncli.networks.variants import SETS, VARIANTS
-from attncli.networks.weights import Layer, Network
+from attncli.networks.ablation_variants import SETS, VARIANTS
+from attncli.networks.network_spec import KINDS, NetworkSpec
+from attncli.networks.network_weights import Layer, Network
 from attncli.resource_limits import parse_whole_number
 
 FORMAT = "attn-network"

@@ -3,12 +3,12 @@
 import numpy as np
 
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.residuals.plain_softmax_attention import softmax_output
 from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array
-from attncli.maths.residuals.standard_softmax import softmax_output
+from attncli.networks.ablation_variants import AblationSwitches
 from attncli.networks.block_forward import attention_logits
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import AblationSwitches
-from attncli.networks.weights import Layer
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import Layer
 
 
 def is_linear_attention(spec: NetworkSpec, switches: AblationSwitches) -> bool:

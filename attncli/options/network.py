@@ -7,8 +7,7 @@ from typing import Any
 
 from attncli.declare.option_applicability import NETWORKS, Applies
 from attncli.declare.options import declare_option
-from attncli.networks.spec import KINDS, SINKHORN_NEEDS_ALL, NetworkSpec
-from attncli.networks.variants import (
+from attncli.networks.ablation_variants import (
     SETS,
     VARIANTS,
     AblationSwitches,
@@ -18,6 +17,7 @@ from attncli.networks.variants import (
     switch_off_norms,
     variant_from_switches,
 )
+from attncli.networks.network_spec import KINDS, SINKHORN_NEEDS_ALL, NetworkSpec
 from attncli.options.completion import complete_names
 from attncli.options.model import OF_MODELS
 from attncli.options.shared import ANY_RUN, OF_NETWORKS, split_names

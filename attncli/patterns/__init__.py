@@ -16,13 +16,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
-from attncli.patterns._pattern_files import is_pattern_file, read_pattern
-from attncli.patterns._sparse import (
+from attncli.patterns._make_sparse_pattern import (
     fill_empty_rows,
     keep_causal_part,
     normalise_rows,
     union_patterns,
 )
+from attncli.patterns._pattern_files import is_pattern_file, read_pattern
 from attncli.registry import Registry, call_entry_from_text
 
 PATTERNS: Registry[Callable[..., csr_array]] = Registry("pattern", "attncli.patterns")

@@ -21,7 +21,7 @@ from attncli.io.numpy_files import (
     read_array_header,
     read_numbers,
 )
-from attncli.patterns._checks import (
+from attncli.patterns._check_pattern import (
     make_pattern_from_dense,
     refuse_duplicates,
     require_file_fits_memory,

@@ -15,7 +15,7 @@ from scipy.sparse import coo_array, csr_array
 from attncli.errors import AttnError, InputError, UsageError, first_line_of_error, format_count
 from attncli.io.safetensors_arrays import StoredArrays
 from attncli.patterns._array_files import parse_number, read_mtx, read_npy, read_npz
-from attncli.patterns._checks import (
+from attncli.patterns._check_pattern import (
     check_pattern_rows,
     check_pattern_weights,
     check_shape,

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, issparse
 
 from attncli.errors import UsageError
 from attncli.io.in_memory_arrays import refuse_masked_arrays, torch_to_numpy
-from attncli.patterns._checks import (
+from attncli.patterns._check_pattern import (
     check_pattern_rows,
     check_pattern_weights,
     check_shape,

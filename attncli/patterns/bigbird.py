@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.patterns._sparse import union_patterns
+from attncli.patterns._make_sparse_pattern import union_patterns
 from attncli.patterns.longformer import longformer
 from attncli.patterns.random import random as drawn
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.patterns._sparse import (
+from attncli.patterns._make_sparse_pattern import (
     make_pattern_from_pairs,
     require_parameter_at_least,
     require_pattern_fits_memory,

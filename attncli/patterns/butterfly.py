@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.patterns._sparse import make_pattern_from_pairs
+from attncli.patterns._make_sparse_pattern import make_pattern_from_pairs
 
 
 def butterfly(length: int, rng: np.random.Generator, causal: bool) -> csr_array:

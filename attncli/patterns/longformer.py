@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.patterns import PATTERNS
-from attncli.patterns._sparse import union_patterns
+from attncli.patterns._make_sparse_pattern import union_patterns
 from attncli.patterns.window import window as sliding
 
 

@@ -3,7 +3,10 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.patterns._sparse import make_pattern_from_pairs, require_parameter_at_least
+from attncli.patterns._make_sparse_pattern import (
+    make_pattern_from_pairs,
+    require_parameter_at_least,
+)
 
 
 def previous(length: int, rng: np.random.Generator, causal: bool, *, back: int = 1) -> csr_array:

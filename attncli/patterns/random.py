@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError, require_known_names
-from attncli.patterns._sparse import (
+from attncli.patterns._make_sparse_pattern import (
     make_pattern_from_pairs,
     require_parameter_at_least,
     require_pattern_fits_memory,

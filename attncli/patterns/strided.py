@@ -3,7 +3,10 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.patterns._sparse import make_pattern_from_offsets, require_parameter_at_least
+from attncli.patterns._make_sparse_pattern import (
+    make_pattern_from_offsets,
+    require_parameter_at_least,
+)
 
 
 def strided(length: int, rng: np.random.Generator, causal: bool, *, stride: int = 8) -> csr_array:

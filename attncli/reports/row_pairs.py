@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from attncli.maths.significance import (
+from attncli.maths.significance_tests import (
     compute_welch_freedom,
     mean,
     standard_deviation,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from attncli.maths.curve_fits.slopes import fit_slopes
+from attncli.maths.curve_fits.straight_line_slopes import fit_slopes
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention.qk_clip import LARGEST_LOGIT
 from attncli.records import FOUND_KEYS, NOT_APPLICABLE, Definition, Row

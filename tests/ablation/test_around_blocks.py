@@ -12,7 +12,7 @@ from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
 from attncli.ablation.model_probes import operations_between_blocks
 from attncli.capture.model_structure.blocks import observe_states
 from attncli.errors import InputError
-from attncli.networks.variants import AblationSwitches
+from attncli.networks.ablation_variants import AblationSwitches
 
 START = "block 1 of layers (layers.1, Block) is given "
 

@@ -11,7 +11,7 @@ from toy_blocks import WIDTH, Attention, Block, Model, model_of, some_input
 
 from attncli.ablation import ablate, recognise_block_anatomy
 from attncli.errors import InputError
-from attncli.networks.variants import AblationSwitches
+from attncli.networks.ablation_variants import AblationSwitches
 
 
 def refusal(make: Callable[[], nn.Module], layers: int = 2) -> str:

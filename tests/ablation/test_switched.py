@@ -23,7 +23,7 @@ from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import observe_states
 from attncli.capture.reruns.float64 import force_float64
 from attncli.errors import UsageError
-from attncli.networks.variants import AblationSwitches
+from attncli.networks.ablation_variants import AblationSwitches
 
 SAN = AblationSwitches(skip=False, mlp=False, mlp_skip=False)
 

@@ -7,7 +7,7 @@ from toy_blocks import WIDTH, Block, Mlp, model_of, some_input
 
 from attncli.ablation import ablate, recognise_block_anatomy
 from attncli.errors import InputError, NoAttention
-from attncli.networks.variants import AblationSwitches
+from attncli.networks.ablation_variants import AblationSwitches
 
 
 class RunningMean(nn.Module):

@@ -11,7 +11,7 @@ from toy_blocks import WIDTH, Block, model_of, some_input
 from attncli.ablation import ablate, recognise_block_anatomy
 from attncli.capture.model_structure.blocks import observe_states
 from attncli.errors import InputError
-from attncli.networks.variants import AblationSwitches
+from attncli.networks.ablation_variants import AblationSwitches
 
 
 def in_place(x: Tensor, f: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits import FitRequest, FittedModule
-from attncli.fits._verify import measure_fit
+from attncli.fits._verify_fit import measure_fit
 from attncli.fits._width_search import (
     FitAttempt,
     find_fit_with_smallest_logits,

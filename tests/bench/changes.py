@@ -19,7 +19,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import attncli as attn
 from attncli.gates.baseline_changes import decide_changes, parse_change
-from attncli.maths.significance import standard_deviation
+from attncli.maths.significance_tests import standard_deviation
 from attncli.records import Report, Row
 
 METRIC = "sink"

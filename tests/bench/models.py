@@ -62,7 +62,7 @@ def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[],
     from attncli.ablation import recognise_block_anatomy
     from attncli.analysis.states.model_variant_runs import CollapseModel, StateRecorder, VariantRun
     from attncli.models.inputs.model_input import ModelInput
-    from attncli.networks.variants import VARIANTS
+    from attncli.networks.ablation_variants import VARIANTS
 
     subject = CollapseModel(model, recognise_block_anatomy(model, tokens(12)), exact=False)
     text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])
@@ -86,7 +86,7 @@ def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> C
     from attncli.analysis.states.model_variant_runs import CollapseModel, run_variants
     from attncli.commands.rank_collapse.inexact_variants import find_inexact_variants
     from attncli.models.inputs.model_input import ModelInput
-    from attncli.networks.variants import VARIANTS
+    from attncli.networks.ablation_variants import VARIANTS
 
     anatomy = recognise_block_anatomy(model, tokens(12))
     text = ModelInput("text", "random tokens", inputs, inputs["input_ids"].shape[1])

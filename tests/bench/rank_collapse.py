@@ -23,10 +23,10 @@ from collections.abc import Callable
 import numpy as np
 
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.block_forward import run_block
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import VARIANTS
-from attncli.networks.weights import GeneratedNetwork, Layer
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork, Layer
 
 REPEATS = 7
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from commands import attn, attn_program
 from page_reports import of_heads, share
 
-from attncli.maths.significance import mean, standard_deviation
+from attncli.maths.significance_tests import mean, standard_deviation
 from attncli.records import Report, Row
 from attncli.render import FORMATS
 from attncli.reports.reading import MOST_BYTES

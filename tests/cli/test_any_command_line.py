@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from attncli.networks.network_files import network_metadata, network_tensors
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 
 SIZES = ("--layers", "--tokens", "--width", "--heads", "--key-width", "--mlp-width", "--seeds")
 """Options whose wild values are chosen by hand: a large size is no error, only slow."""

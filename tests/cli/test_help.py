@@ -21,7 +21,7 @@ from attncli.cli.app import build_app, rewrite_arguments_for_typer
 from attncli.declare.commands import COMMANDS as COMMAND_TABLE
 from attncli.declare.commands import GATE
 from attncli.guides import guides_for
-from attncli.networks.variants import SETS, VARIANTS
+from attncli.networks.ablation_variants import SETS, VARIANTS
 from attncli.registry import Registry
 
 OPTIONS = Path(__file__).with_name("options.txt")

@@ -12,7 +12,7 @@ from attncli.commands.approximate.smallest_width_and_logits.width_growth import 
 from attncli.commands.attribute.report import LIFT, OF_CONSTANTS, SHARE, ChosenToken
 from attncli.commands.attribute.report import format_headline as attribution_headline
 from attncli.commands.rank_collapse.model_collapse import describe_curve as regime_of
-from attncli.maths.curve_fits.width_growth import GrowthLaw, fit_laws
+from attncli.maths.curve_fits.width_growth_laws import GrowthLaw, fit_laws
 from attncli.records import Finding, Row
 
 LENGTHS = [16.0, 32.0, 64.0, 128.0, 256.0, 512.0]

@@ -39,7 +39,7 @@ from attncli.models.inputs.model_input import ModelInput
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
-from attncli.networks.variants import VARIANTS
+from attncli.networks.ablation_variants import VARIANTS
 
 TABLE = Path(__file__).parents[2] / "attncli" / "models" / "random" / "architectures.tsv"
 SECONDS = 600

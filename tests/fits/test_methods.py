@@ -11,7 +11,7 @@ from attncli.errors import UsageError
 from attncli.fits import FitRequest, FittedModule, MethodNotApplicable, measure_fit
 from attncli.fits._best_queries import solve_queries
 from attncli.fits._fixed_keys import make_fixed_keys
-from attncli.fits._losses import likelihood_loss, make_loss_setting, margin_loss
+from attncli.fits._query_key_losses import likelihood_loss, make_loss_setting, margin_loss
 from attncli.fits._width_search import (
     find_fit_with_smallest_logits,
     find_width,
@@ -19,7 +19,7 @@ from attncli.fits._width_search import (
     try_fit_at_width,
 )
 from attncli.fits.cyclic import product_coefficients
-from attncli.maths.curve_fits.width_growth import fit_laws
+from attncli.maths.curve_fits.width_growth_laws import fit_laws
 from attncli.maths.head_capacity.width_formulas import compute_circle_logit_scale
 from attncli.patterns import build_pattern
 

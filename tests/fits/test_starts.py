@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from attncli.commands.approximate.fixed_attention_module.solutions import solve_pattern
 from attncli.fits import Fit, FitRequest, _width_search, measure_fit
 from attncli.fits._initial_keys import make_spectral_start, spectral_order
-from attncli.fits._registry import list_fixed_width_methods
+from attncli.fits._method_registry import list_fixed_width_methods
 from attncli.fits._width_search import (
     find_fit_with_smallest_logits,
     find_narrowest_fit,

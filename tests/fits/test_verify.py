@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from attncli.fits import FitRequest, measure_fit
-from attncli.fits import _verify as module_under_test
-from attncli.fits._types import FittedModule, make_module
-from attncli.maths.rounding import round_to_dtype
+from attncli.fits import _verify_fit as module_under_test
+from attncli.fits._fit_request_and_module import FittedModule, make_module
+from attncli.maths.dtype_rounding import round_to_dtype
 from attncli.patterns import build_pattern
 
 

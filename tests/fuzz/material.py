@@ -14,8 +14,8 @@ from small_checkpoints import saved
 
 from attncli.cli.main import run
 from attncli.networks.network_files import network_metadata, network_tensors
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmn")
 """As many as the tiny models have embeddings."""

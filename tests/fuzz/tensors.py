@@ -13,7 +13,7 @@ from fuzz.mutations import split_safetensors, spoilt_safetensors
 from numpy.typing import NDArray
 from oracles.network import log10_residuals
 
-from attncli.networks.variants import VARIANTS
+from attncli.networks.ablation_variants import VARIANTS
 
 Array = NDArray[Any]
 

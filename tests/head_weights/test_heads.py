@@ -11,7 +11,6 @@ from safetensors.numpy import load_file, save_file
 
 from attncli.commands.inspect_weights.report import build_weights_report
 from attncli.errors import AttnError, InputError, UsageError
-from attncli.head_weights.head import read_head
 from attncli.head_weights.inputs_for_scores import (
     invert_projections,
     project_inputs,
@@ -19,6 +18,7 @@ from attncli.head_weights.inputs_for_scores import (
     solve_projections_for_scores,
 )
 from attncli.head_weights.model_families import FAMILIES
+from attncli.head_weights.trained_head import read_head
 from attncli.models.files.local_folder import FetchSettings
 
 torch = pytest.importorskip("torch")

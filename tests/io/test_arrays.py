@@ -17,8 +17,8 @@ from attncli.errors import InputError
 from attncli.io.safetensors_arrays import DTYPES, StoredArrays
 from attncli.models.files.tensor_reader import TensorReader
 from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 
 KINDS = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool")  # fmt: skip
 

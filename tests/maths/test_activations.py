@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from attncli.errors import InputError
-from attncli.maths.residuals.activations import ACTIVATIONS, STEEPEST, multiply_by_sigmoid
+from attncli.maths.residuals.activation_functions import ACTIVATIONS, STEEPEST, multiply_by_sigmoid
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled_array
 

@@ -1,6 +1,6 @@
 import pytest
 
-from attncli.maths.curve_fits.rates import convergence_orders, estimate_late_order
+from attncli.maths.curve_fits.convergence_rates import convergence_orders, estimate_late_order
 
 CUBIC = [-0.5 * 3.0**layer for layer in range(8)]
 LINEAR = [-1.5 * layer for layer in range(8)]

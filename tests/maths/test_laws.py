@@ -3,7 +3,7 @@
 import pytest
 
 from attncli.maths.curve_fits.evaluate_law import RATES, evaluate_law
-from attncli.maths.curve_fits.width_growth import fit_laws
+from attncli.maths.curve_fits.width_growth_laws import fit_laws
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.3, 1.0])

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from attncli.fits import FitRequest
 from attncli.fits._width_search import find_narrowest_fit
 from attncli.fits.line import read_tolerances
-from attncli.maths.head_capacity.head_width_one.constraints import (
+from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Tolerances,
     WidthOneConstraints,
     necessary_constraints,

@@ -15,9 +15,15 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from attncli.maths.head_capacity.head_width_one import query_signs
-from attncli.maths.head_capacity.head_width_one.constraints import Tolerances, necessary_constraints
-from attncli.maths.head_capacity.head_width_one.decision import WidthOneDecision, decide_width_one
 from attncli.maths.head_capacity.head_width_one.infeasibility_proof import WidthOneProof
+from attncli.maths.head_capacity.head_width_one.logit_constraints import (
+    Tolerances,
+    necessary_constraints,
+)
+from attncli.maths.head_capacity.head_width_one.width_one_decision import (
+    WidthOneDecision,
+    decide_width_one,
+)
 from attncli.patterns import build_pattern
 
 RATIO = OFF = 0.2

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from attncli.maths.significance import (
+from attncli.maths.significance_tests import (
     adjust_probabilities_by_holm,
     compute_welch_freedom,
     standard_deviation,

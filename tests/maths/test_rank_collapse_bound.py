@@ -9,10 +9,10 @@ from attncli.maths import rank_collapse_bound
 from attncli.maths.matrices.norms import composite_norm, infinity_norm, one_norm
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.log10_residual_norm import log10_residual_norm
+from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.block_forward import run_block
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import VARIANTS
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 
 REGION = 1.256
 """The one-layer step is proved where logits of one row differ by no more."""

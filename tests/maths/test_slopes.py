@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attncli.maths.curve_fits.slopes import fit_slopes
+from attncli.maths.curve_fits.straight_line_slopes import fit_slopes
 
 
 def test_against_scipy() -> None:

@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 
 from attncli.maths.residuals.logit_deviation import Logits, iter_blocks, view_bias_rows
+from attncli.maths.residuals.plain_softmax_attention import softmax_output
 from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled_array
-from attncli.maths.residuals.sinkhorn import sinkhorn_deviation
-from attncli.maths.residuals.softmax import compute_reference_offset, softmax_deviation
-from attncli.maths.residuals.standard_softmax import softmax_output
+from attncli.maths.residuals.sinkhorn_attention import sinkhorn_deviation
+from attncli.maths.residuals.softmax_attention_deviation import (
+    compute_reference_offset,
+    softmax_deviation,
+)
 
 TOKENS = 5
 

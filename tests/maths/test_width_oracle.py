@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from attncli.maths.head_capacity.head_width_one.constraints import (
+from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Tolerances,
     WidthOneConstraints,
     necessary_constraints,
 )
-from attncli.maths.head_capacity.head_width_one.decision import decide_width_one
+from attncli.maths.head_capacity.head_width_one.width_one_decision import decide_width_one
 from attncli.maths.head_capacity.rows_with_own_keys import find_separated_rows
 from attncli.maths.head_capacity.width_lower_bounds import (
     bound_width_by_faces,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.maths.curve_fits.width_growth import fit_laws
+from attncli.maths.curve_fits.width_growth_laws import fit_laws
 from attncli.maths.head_capacity import width_formulas
 
 

@@ -7,7 +7,7 @@ import pytest
 from family_models import saved
 
 from attncli.errors import AttnError, InputError, UsageError
-from attncli.head_weights.head import read_head
+from attncli.head_weights.trained_head import read_head
 from attncli.models.files.local_folder import FetchSettings, find_local_folder
 
 CACHED = FetchSettings(offline=True)

@@ -9,7 +9,7 @@ from helpers import ALL_VARIANTS, curve, digits_for, oracle_curve, saved, worst_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncli.networks.spec import NetworkSpec
+from attncli.networks.network_spec import NetworkSpec
 
 TOLERANCE = 1e-6
 """Relative in log10 r; measured: 1e-8 at worst, most cases 1e-12."""

@@ -10,10 +10,10 @@ from safetensors.numpy import load_file, save_file
 
 from attncli.analysis.states.network_variant_runs import run_variants
 from attncli.errors import InputError
+from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import VARIANTS
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 
 SMALL = NetworkSpec(layers=2, tokens=5, width=4, heads=2)
 

@@ -9,8 +9,8 @@ from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.log10_residual_frobenius import log10_residual_frobenius
 from attncli.metrics.log10_residual_norm import log10_residual_norm
 from attncli.networks.block_forward import run_block
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 
 SPEC = NetworkSpec(layers=5, tokens=12, width=8, heads=2)
 EMBEDDINGS = GeneratedNetwork(SPEC, 0).embeddings()

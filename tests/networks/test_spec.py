@@ -4,8 +4,8 @@ import pytest
 from commands import attn
 
 from attncli.errors import UsageError
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import SETS, VARIANTS, parse_variants, variant_from_switches
+from attncli.networks.ablation_variants import SETS, VARIANTS, parse_variants, variant_from_switches
+from attncli.networks.network_spec import NetworkSpec
 
 
 @pytest.mark.parametrize(

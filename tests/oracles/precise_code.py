@@ -21,7 +21,7 @@ from attncli.capture.model_structure.residual_stream import (
     find_stream_output,
     replace_argument,
 )
-from attncli.networks.variants import AblationSwitches
+from attncli.networks.ablation_variants import AblationSwitches
 from attncli.tensor_subclasses.dispatch import KNOWN_WITHOUT_NUMBERS
 
 OPS: dict[str, Callable[..., Any]] = {}

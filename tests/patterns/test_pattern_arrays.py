@@ -18,8 +18,8 @@ from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array, 
 
 from attncli.errors import AttnError, InputError, LimitError
 from attncli.patterns._array_files import read_mtx, read_npy, read_npz
+from attncli.patterns._make_sparse_pattern import normalise_rows
 from attncli.patterns._pattern_files import read_pattern
-from attncli.patterns._sparse import normalise_rows
 
 RNG = np.random.default_rng(0)
 MATRIX = RNG.random((6, 6)) * (RNG.random((6, 6)) < 0.5) + np.eye(6)

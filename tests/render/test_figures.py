@@ -11,9 +11,9 @@ import pytest
 from commands import attn
 
 from attncli.analysis.states.network_collapse import measure_network_collapse
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import parse_variants
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.ablation_variants import parse_variants
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 from attncli.records import Definition, Report, Row, View
 from attncli.render.plots.chart import (
     collect_charts,

@@ -32,7 +32,7 @@ from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
-from attncli.networks.variants import VARIANTS, AblationSwitches
+from attncli.networks.ablation_variants import VARIANTS, AblationSwitches
 from attncli.tensor_subclasses.residual_split import split_arithmetic as exact_rules
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES
 from attncli.tolerances import KNOWN_NUMBER

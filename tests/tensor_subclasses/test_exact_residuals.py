@@ -25,7 +25,7 @@ from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
-from attncli.networks.variants import VARIANTS, AblationSwitches
+from attncli.networks.ablation_variants import VARIANTS, AblationSwitches
 from attncli.tensor_subclasses.residual_split import error_function, split_shapes
 from attncli.tensor_subclasses.residual_split.handwritten_norms import recognise_norm
 from attncli.tensor_subclasses.residual_split.split_forward import (

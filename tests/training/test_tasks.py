@@ -13,7 +13,7 @@ from attncli.commands.reproduce.circle.monitored_network import (
     build_training_pairs,
 )
 from attncli.commands.reproduce.circle.network_design import NetworkDesign
-from attncli.networks.variants import VARIANTS
+from attncli.networks.ablation_variants import VARIANTS
 from attncli.reports.reading import read_report
 
 CIRCLE = ("reproduce", "circle", "--width", "8", "--variants", "SAN", "--seeds", "2", "--train-steps", "6", "--recurrence", "2")  # fmt: skip

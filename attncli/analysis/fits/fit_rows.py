@@ -8,8 +8,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits._fit_files import SavedFit
-from attncli.fits._types import FitRequest
-from attncli.fits._verify import FitEvidence
+from attncli.fits._fit_request_and_module import FitRequest
+from attncli.fits._verify_fit import FitEvidence
 from attncli.fits._width_search import FitAttempt
 from attncli.maths.head_capacity import width_formulas
 from attncli.records import Definition, JsonObject, Row, Scalar, Verdict, View

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.fits._fit_files import SavedFit
-from attncli.fits._verify import mask_future, row_blocks
-from attncli.maths.rounding import matmul_in_dtype, round_to_dtype
+from attncli.fits._verify_fit import mask_future, row_blocks
+from attncli.maths.dtype_rounding import matmul_in_dtype, round_to_dtype
 from attncli.records import MapPicture, Report
 
 Array = NDArray[np.float64]

@@ -32,9 +32,9 @@ class ChosenPatterns:
         import numpy as np
 
         from attncli.patterns import build_pattern
-        from attncli.patterns._checks import check_pattern_rows
+        from attncli.patterns._check_pattern import check_pattern_rows
+        from attncli.patterns._make_sparse_pattern import normalise_rows
         from attncli.patterns._pattern_files import is_pattern_file
-        from attncli.patterns._sparse import normalise_rows
         from attncli.patterns._user_matrices import UserMatrix
 
         targets: dict[str, csr_array] = {}

@@ -60,7 +60,7 @@ from attncli.capture.linear.linear_heads import LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.strips.attention_sites import LINEAR
 from attncli.errors import AttnError, format_count
-from attncli.metrics.activations._state import ActivationPeak
+from attncli.metrics.activations._activation_state import ActivationPeak
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.inputs.synthetic_texts import (
     DRAWS,

@@ -13,8 +13,8 @@ from attncli.maths.curve_fits.depth_growth import (
     find_decreases,
     iter_plateaus,
 )
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import AblationSwitches, is_bound_applicable
+from attncli.networks.ablation_variants import AblationSwitches, is_bound_applicable
+from attncli.networks.network_spec import NetworkSpec
 from attncli.records import Finding
 
 VARIANCE, ENERGY, CLUSTERS, SPIKE = "log10_variance", "cluster_energy", "clusters", "spike_ratio"

@@ -37,7 +37,7 @@ from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.networks.variants import AblationSwitches
+from attncli.networks.ablation_variants import AblationSwitches
 from attncli.tensor_subclasses.residual_split.split_forward import (
     LastBitPerturbation,
     Move,

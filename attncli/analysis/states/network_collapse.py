@@ -26,9 +26,13 @@ from attncli.analysis.states.trajectories import (
 )
 from attncli.analysis.statistics import NOTHING, describe_averaging, summarize_values
 from attncli.maths import rank_collapse_bound
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import AblationSwitches, is_bound_applicable, network_switch_values
-from attncli.networks.weights import Network
+from attncli.networks.ablation_variants import (
+    AblationSwitches,
+    is_bound_applicable,
+    network_switch_values,
+)
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import Network
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import NOT_APPLICABLE, Definition, Facts, JsonObject, Report, Row, Scalar, View
 

@@ -9,14 +9,14 @@ import numpy as np
 from attncli.analysis.states.trajectories import StateMetrics, Trajectory
 from attncli.errors import BelowResolution, InputError
 from attncli.maths import rank_collapse_bound
-from attncli.maths.residuals.activations import STEEPEST
+from attncli.maths.residuals.activation_functions import STEEPEST
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.logit_deviation import BLOCK_ELEMENTS
 from attncli.maths.residuals.scaled_arrays import log10_of_scaled
+from attncli.networks.ablation_variants import AblationSwitches, is_bound_applicable
 from attncli.networks.block_forward import run_block
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import AblationSwitches, is_bound_applicable
-from attncli.networks.weights import Layer, Network
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import Layer, Network
 from attncli.resource_limits import refuse_computation_of_days, require_memory
 
 

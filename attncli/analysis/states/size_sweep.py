@@ -7,9 +7,9 @@ from attncli.analysis.states.network_collapse import build_rows, metric_definiti
 from attncli.analysis.states.network_variant_runs import refuse_work_of_many_days
 from attncli.analysis.states.value_gradients import DEFINITION, GRADIENT, build_gradient_rows
 from attncli.maths.number_format import format_number
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import AblationSwitches, network_switch_values
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.ablation_variants import AblationSwitches, network_switch_values
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, JsonObject, Report, Row, View
 

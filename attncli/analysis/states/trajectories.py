@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from attncli.analysis.statistics import summarize_values
-from attncli.maths.curve_fits.rates import convergence_orders
+from attncli.maths.curve_fits.convergence_rates import convergence_orders
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import METRICS, Metric
 from attncli.metrics.steps import STEPS, StepMetric

@@ -7,13 +7,13 @@ from attncli.analysis.states.network_variant_runs import run_block_or_none
 from attncli.analysis.statistics import NOTHING, summarize_values
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import Array
+from attncli.networks.ablation_variants import AblationSwitches
+from attncli.networks.network_weights import Network
 from attncli.networks.one_head_attention_layer import (
     compute_map_without_input,
     gradient_norms,
     is_linear_attention,
 )
-from attncli.networks.variants import AblationSwitches
-from attncli.networks.weights import Network
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar
 
 GRADIENT = "log10_value_gradient"

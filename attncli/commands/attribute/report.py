@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.analysis.statistics import describe_averaging, summarize_values
-from attncli.maths.significance import mean
+from attncli.maths.significance_tests import mean
 from attncli.records import Definition, Row, Scalar, View
 
 SHARE, OF_CONSTANTS = "attribution_share", "attribution_share_of_constants"

@@ -17,7 +17,7 @@ from attncli.analysis.prepare import PreparedModel
 from attncli.analysis.states.size_sweep import make_point_progress
 from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.errors import format_count
-from attncli.maths.curve_fits.slopes import fit_slopes
+from attncli.maths.curve_fits.straight_line_slopes import fit_slopes
 from attncli.metrics.attention import ATTENTION
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel

@@ -41,7 +41,7 @@ def generate_network(
     from attncli.io.tensor_file_endings import require_tensor_file
     from attncli.io.tensor_files import save_safetensors_and_report
     from attncli.networks.network_files import network_metadata, network_tensors
-    from attncli.networks.weights import GeneratedNetwork
+    from attncli.networks.network_weights import GeneratedNetwork
     from attncli.resource_limits import require_memory
 
     source = GeneratedNetwork(network.build_spec(), validate_seed(seed))

@@ -26,8 +26,8 @@ from attncli.commands.head_capacity.survey_rows import (
     format_headline,
 )
 from attncli.errors import AttnError
-from attncli.fits._types import FitRequest
-from attncli.head_weights.head import Reader
+from attncli.fits._fit_request_and_module import FitRequest
+from attncli.head_weights.trained_head import Reader
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.inputs.synthetic_texts import shuffle_tokens
 from attncli.models.loading.loaded_model import LoadedModel

@@ -10,10 +10,10 @@ from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
     fit_queries_and_keys,
     solve_and_measure_pattern,
 )
-from attncli.fits._types import FitRequest
+from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import FitAttempt
-from attncli.head_weights.head import Head
 from attncli.head_weights.inputs_for_scores import invert_projections, solve_projections_for_scores
+from attncli.head_weights.trained_head import Head
 from attncli.patterns import build_pattern
 from attncli.records import Definition
 

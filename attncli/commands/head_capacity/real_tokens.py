@@ -9,7 +9,7 @@ from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternIn
 from attncli.commands.head_capacity.one_head.real_token_inputs import add_token_inputs
 from attncli.commands.head_capacity.one_head.token_queries_and_keys import require_first_layer
 from attncli.fits import FitRequest
-from attncli.head_weights.head import Head
+from attncli.head_weights.trained_head import Head
 from attncli.models.loading.load import load_model
 from attncli.options.model import CheckpointOptions
 from attncli.progress import Progress

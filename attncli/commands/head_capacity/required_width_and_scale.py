@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attncli.analysis.fits.fit_rows import max_weight_ratio
 from attncli.fits._dense_map_fit import find_narrowest_dense_fit, sparsify_rows
-from attncli.fits._types import FitRequest
+from attncli.fits._fit_request_and_module import FitRequest
 from attncli.maths.head_capacity.dense_map_width import least_map_width
 from attncli.maths.head_capacity.width_formulas import compute_theorem_width
 from attncli.records import Definition

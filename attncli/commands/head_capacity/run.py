@@ -34,7 +34,7 @@ from attncli.errors import (
 )
 from attncli.fits import FitRequest
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
-from attncli.head_weights.head import (
+from attncli.head_weights.trained_head import (
     Head,
     Reader,
     make_head_reader,

@@ -17,7 +17,7 @@ from attncli.commands.head_capacity.random_patterns import (
 from attncli.commands.head_capacity.required_width_and_scale import OWN_MAP_METRICS, MapRequirements
 from attncli.errors import format_count
 from attncli.maths.number_format import format_approximately, format_number, format_with_deviation
-from attncli.maths.significance import estimate_share_deviation, standard_deviation
+from attncli.maths.significance_tests import estimate_share_deviation, standard_deviation
 from attncli.records import RANDOM, SHUFFLED, Definition, Finding, Row, RowPlace, Scalar, View
 
 SURVEY_METRICS: Mapping[str, Definition] = {

@@ -8,7 +8,7 @@ from statistics import median
 from attncli.errors import format_count
 from attncli.head_weights.attention_kind_counts import AttentionLayerCounts
 from attncli.maths.number_format import format_number
-from attncli.metrics.weights._products import ZERO
+from attncli.metrics.weights._singular_value_metrics import ZERO
 from attncli.records import Finding, Row
 
 PRODUCTS = {"qk": "W_QK", "ov": "W_OV"}

@@ -14,7 +14,7 @@ from attncli.commands.paths.synthetic.single_paths import measure_named_paths, m
 from attncli.errors import require_known_names
 from attncli.gates import Condition
 from attncli.metrics import METRICS
-from attncli.networks.weights import GeneratedNetwork, Network
+from attncli.networks.network_weights import GeneratedNetwork, Network
 from attncli.options.network import NetworkOptions
 from attncli.options.shared import RunOptions, split_names
 from attncli.sources import Source

@@ -1,4 +1,4 @@
-"""`attn rank-collapse`: how fast does the residual to rank 1 decay over layers, and what holds it
+"""`attn rank-collapse`: how fast does the residual to rank 1 decay over layers, and what holds it up?
 up?
 
 model_collapse        the study of a trained model, with parts ablated

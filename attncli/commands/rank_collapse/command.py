@@ -8,7 +8,7 @@ from attncli.analysis import MetricStudy
 from attncli.commands.rank_collapse.options import NOT_GATED, CollapseOptions
 from attncli.errors import UsageError, require_known_names
 from attncli.gates import Condition
-from attncli.networks.variants import AblationSwitches
+from attncli.networks.ablation_variants import AblationSwitches
 from attncli.options.model import SOURCE_ARGUMENT, InputOptions, ModelOptions
 from attncli.options.network import (
     NetworkOptions,
@@ -22,7 +22,7 @@ from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 if TYPE_CHECKING:
-    from attncli.networks.weights import Network
+    from attncli.networks.network_weights import Network
     from attncli.sources import Source as Named
 
 EXAMPLES = """
@@ -162,7 +162,7 @@ def prepare_network_curves(
     from attncli.analysis.source_arguments import describe_network_source
     from attncli.analysis.states.network_collapse import measure_network_collapse
     from attncli.gates import refuse_gates_that_match_no_row
-    from attncli.networks.weights import GeneratedNetwork
+    from attncli.networks.network_weights import GeneratedNetwork
 
     networks: Sequence[Network]
     if source.kind == "synthetic":

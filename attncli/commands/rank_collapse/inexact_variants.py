@@ -22,7 +22,7 @@ from attncli.analysis.states.trajectories import RESIDUAL
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.models.inputs.model_input import ModelInput
-from attncli.networks.variants import AblationSwitches
+from attncli.networks.ablation_variants import AblationSwitches
 from attncli.tolerances import EXACT_CURVE
 
 

@@ -43,7 +43,7 @@ from attncli.maths.curve_fits.collapse_regime import describe_regime
 from attncli.maths.curve_fits.decay_laws import FEWEST_POINTS
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
-from attncli.networks.variants import AblationSwitches
+from attncli.networks.ablation_variants import AblationSwitches
 from attncli.processes.work_sharing import indices_of_rank
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import (

@@ -10,10 +10,10 @@ from attncli.analysis.statistics import summarize_values
 from attncli.maths.number_format import format_number
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.attention import ATTENTION
-from attncli.metrics.attention._gates import GateObservations
+from attncli.metrics.attention._gate_statistics import GateObservations
+from attncli.networks.ablation_variants import AblationSwitches
 from attncli.networks.gated_heads import compute_gated_heads
-from attncli.networks.variants import AblationSwitches
-from attncli.networks.weights import Network
+from attncli.networks.network_weights import Network
 from attncli.records import Finding, Report, Row, View
 
 OF_GATES = "gates"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
 from attncli.declare.options import declare_option
 from attncli.errors import UsageError, make_unknown_name_error
-from attncli.networks.spec import KINDS
+from attncli.networks.network_spec import KINDS
 from attncli.options.completion import complete_depth_metric
 from attncli.options.model import ARITHMETICS, AUTO, EXACTLY, OF_MODELS, PLAIN
 from attncli.registry import list_entry_names

@@ -9,7 +9,7 @@ from attncli.analysis.model_argument_checks import check_options_before_loading
 from attncli.declare.dry_run import stop_here_in_dry_run
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
-from attncli.networks.variants import AblationSwitches
+from attncli.networks.ablation_variants import AblationSwitches
 from attncli.options.model import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
 from attncli.sources import Source
 

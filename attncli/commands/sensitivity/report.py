@@ -18,9 +18,13 @@ from attncli.analysis.statistics import (
     summarize_values,
 )
 from attncli.errors import format_count
-from attncli.maths.curve_fits.slopes import fit_slopes
+from attncli.maths.curve_fits.straight_line_slopes import fit_slopes
 from attncli.maths.number_format import format_number
-from attncli.maths.significance import ConfidenceInterval, confidence_interval, standard_deviation
+from attncli.maths.significance_tests import (
+    ConfidenceInterval,
+    confidence_interval,
+    standard_deviation,
+)
 from attncli.records import HIGH, LOW, NOT_APPLICABLE, UNIFORM, Definition, Row, Scalar, View
 
 SENSITIVITY, SHARE, PATHS = "sensitivity", "sensitivity_share", "path_sum"

@@ -12,7 +12,7 @@ from attncli.analysis.fits.fit_rows import (
     fit_row_keys,
 )
 from attncli.fits._fit_files import list_patterns_without_module, read_fits
-from attncli.fits._verify import measure_fit
+from attncli.fits._verify_fit import measure_fit
 from attncli.fits._width_search import FitAttempt, describe_missed_limits
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report, Row

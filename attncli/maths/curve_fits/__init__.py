@@ -1,12 +1,12 @@
 """Laws that curves follow, from few points, and how fast they change.
 
-rates                 the order of convergence, and whether a mean rate is distinct from zero
+convergence_rates     the order of convergence, and whether a mean rate is distinct from zero
 decay_laws            which law a curve of log10 r follows, and where
 collapse_regime       describe these laws
 depth_growth          by which law a size grows with depth
-width_growth          how a width grows with the length
+width_growth_laws     how a width grows with the length
 evaluate_law          such laws as numbers, for plots
-slopes                straight lines through a few measurements
+straight_line_slopes  straight lines through a few measurements
 
     >>> from attncli.maths.curve_fits.decay_laws import fit_piecewise_law
     >>> [piece.rate for piece in fit_piecewise_law((0.0, -1.0, -2.0, -3.0, -4.0, -5.0)).pieces]

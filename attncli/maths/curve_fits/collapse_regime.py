@@ -7,17 +7,17 @@ from functools import cached_property
 from itertools import pairwise
 from statistics import mean, stdev
 
+from attncli.maths.curve_fits.convergence_rates import (
+    STEADY,
+    estimate_late_order,
+    interval_of_mean,
+    is_clear_of_zero,
+)
 from attncli.maths.curve_fits.decay_laws import (
     COLLAPSED,
     FEWEST_POINTS,
     LawPiece,
     fit_piecewise_law,
-)
-from attncli.maths.curve_fits.rates import (
-    STEADY,
-    estimate_late_order,
-    interval_of_mean,
-    is_clear_of_zero,
 )
 from attncli.maths.number_format import format_power_of_ten
 

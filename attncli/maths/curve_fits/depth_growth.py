@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.maths.curve_fits.rates import is_clear_of_zero
+from attncli.maths.curve_fits.convergence_rates import is_clear_of_zero
 
 FEWEST = 5
 """The fewest layers for which a law is named."""

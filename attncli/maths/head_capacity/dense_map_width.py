@@ -9,16 +9,16 @@ import math
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.maths.head_capacity.head_width_one.constraints import (
+from attncli.maths.head_capacity.head_width_one.infeasibility_proof import (
+    WidthOneProof,
+    verify_proof,
+)
+from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Array,
     Index,
     Tolerances,
     necessary_constraints,
     visible_counts,
-)
-from attncli.maths.head_capacity.head_width_one.infeasibility_proof import (
-    WidthOneProof,
-    verify_proof,
 )
 from attncli.maths.head_capacity.head_width_one.query_signs import find_row_signs
 from attncli.maths.head_capacity.width_lower_bounds import KeyCuts, largest_shattered_set

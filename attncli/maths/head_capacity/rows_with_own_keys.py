@@ -20,7 +20,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from attncli.maths.head_capacity.head_width_one.constraints import Array, Index, WidthOneConstraints
+from attncli.maths.head_capacity.head_width_one.logit_constraints import (
+    Array,
+    Index,
+    WidthOneConstraints,
+)
 
 DEGREES = range(1, 9)
 CUTS = 24

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.head_capacity.head_width_one.constraints import Array, WidthOneConstraints
+from attncli.maths.head_capacity.head_width_one.logit_constraints import Array, WidthOneConstraints
 from attncli.maths.head_capacity.rows_with_own_keys import find_separated_rows
 
 Flags = NDArray[np.bool_]

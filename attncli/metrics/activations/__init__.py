@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from attncli.metrics import MetricRegistry
 
 if TYPE_CHECKING:
-    from attncli.metrics.activations._state import ActivationState
+    from attncli.metrics.activations._activation_state import ActivationState
 
 ACTIVATIONS: MetricRegistry[Callable[["ActivationState"], float]] = MetricRegistry(
     "activation metric", "attncli.metrics.activations"

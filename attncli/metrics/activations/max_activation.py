@@ -1,5 +1,5 @@
 from attncli.metrics import metric
-from attncli.metrics.activations._state import ActivationState
+from attncli.metrics.activations._activation_state import ActivationState
 
 
 @metric("1")

@@ -1,7 +1,7 @@
 from math import nan
 
 from attncli.metrics import metric
-from attncli.metrics.activations._state import ActivationState
+from attncli.metrics.activations._activation_state import ActivationState
 
 
 @metric("1")

@@ -14,7 +14,7 @@ from attncli.tolerances import FULL_ROW
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attncli.metrics.attention._outputs import HeadOutputs
+    from attncli.metrics.attention._head_outputs import HeadOutputs
 
 CUT_OFF = "weights have become 0 in the map's dtype: how far their logits are below is not known"
 
@@ -263,7 +263,7 @@ class MetricTotals:
 def find_collector(spec: MetricSpec) -> type:
     """The type that adds up strips for a metric: of its parameter, but gates are known only after all strips."""
     if spec.of == "gates":
-        from attncli.metrics.attention._gates import SinkColumn
+        from attncli.metrics.attention._gate_statistics import SinkColumn
 
         return SinkColumn
     return spec.parameter_type

@@ -1,5 +1,9 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gates import Array, GateObservations, share_of_closed_gates
+from attncli.metrics.attention._gate_statistics import (
+    Array,
+    GateObservations,
+    share_of_closed_gates,
+)
 
 
 @metric("1", group="gates")

@@ -1,5 +1,5 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gates import Array, GateObservations, mean_gate
+from attncli.metrics.attention._gate_statistics import Array, GateObservations, mean_gate
 
 
 @metric("1", group="gates")

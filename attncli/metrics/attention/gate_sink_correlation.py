@@ -1,5 +1,5 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gates import Array, GateObservations, sink_correlation
+from attncli.metrics.attention._gate_statistics import Array, GateObservations, sink_correlation
 
 
 @metric("1", group="gates")

@@ -1,5 +1,5 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gates import Array, GateObservations, compute_sparsity
+from attncli.metrics.attention._gate_statistics import Array, GateObservations, compute_sparsity
 
 
 @metric("1", group="gates")

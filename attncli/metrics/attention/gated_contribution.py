@@ -1,5 +1,9 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gates import Array, GateObservations, compute_median_contribution
+from attncli.metrics.attention._gate_statistics import (
+    Array,
+    GateObservations,
+    compute_median_contribution,
+)
 
 
 @metric("1", group="gates")

@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
 from attncli.metrics._median import median
-from attncli.metrics.attention._outputs import HeadOutputs
+from attncli.metrics.attention._head_outputs import HeadOutputs
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,5 +1,5 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gates import (
+from attncli.metrics.attention._gate_statistics import (
     Array,
     GateObservations,
     compute_median_contribution,

@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._offsets import Offsets
+from attncli.metrics.attention._weight_by_offset import Offsets
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,6 +1,6 @@
 from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics import metric
-from attncli.metrics.weights._products import compute_positive_eigenvalue_share
+from attncli.metrics.weights._singular_value_metrics import compute_positive_eigenvalue_share
 
 
 @metric("share")

@@ -1,6 +1,6 @@
 from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics import metric
-from attncli.metrics.weights._products import stable_rank
+from attncli.metrics.weights._singular_value_metrics import stable_rank
 
 
 @metric("dimensions")

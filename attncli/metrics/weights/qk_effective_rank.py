@@ -1,6 +1,6 @@
 from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics import metric
-from attncli.metrics.weights._products import effective_rank
+from attncli.metrics.weights._singular_value_metrics import effective_rank
 
 
 @metric("dimensions")

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.maths.residuals import activations
+from attncli.maths.residuals import activation_functions
 from attncli.maths.residuals.common_row_plus_deviation import (
     SplitParts,
     SplitState,
@@ -66,29 +66,29 @@ def apply_to_all_tokens(
 
 @rule(F.relu, torch.relu, Tensor.relu)
 def relu(x: SplitTensor, inplace: bool = False) -> SplitTensor:
-    return apply_function(activations.relu, x)
+    return apply_function(activation_functions.relu, x)
 
 
 @rule(F.silu, torch.nn.functional.silu)
 def silu(x: SplitTensor, inplace: bool = False) -> SplitTensor:
-    return apply_function(activations.silu, x)
+    return apply_function(activation_functions.silu, x)
 
 
 @rule(F.gelu)
 def gelu(x: SplitTensor, approximate: str = "none") -> SplitTensor:
     if approximate == "tanh":
-        return apply_function(activations.gelu, x)
+        return apply_function(activation_functions.gelu, x)
     return apply_to_all_tokens(error_function.gelu, x)
 
 
 @rule(torch.tanh, Tensor.tanh, F.tanh)
 def tanh(x: SplitTensor) -> SplitTensor:
-    return apply_function(activations.tanh, x)
+    return apply_function(activation_functions.tanh, x)
 
 
 @rule(torch.sigmoid, Tensor.sigmoid, F.sigmoid)
 def sigmoid(x: SplitTensor) -> SplitTensor:
-    return apply_function(activations.sigmoid, x)
+    return apply_function(activation_functions.sigmoid, x)
 
 
 @rule(torch.exp, Tensor.exp)

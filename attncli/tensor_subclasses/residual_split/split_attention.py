@@ -16,7 +16,7 @@ from torch import Tensor
 from attncli.errors import BelowResolution
 from attncli.maths.residuals.logit_deviation import Logits
 from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
-from attncli.maths.residuals.softmax import (
+from attncli.maths.residuals.softmax_attention_deviation import (
     RESOLVED_BITS,
     compute_reference_offset,
     softmax_deviation,

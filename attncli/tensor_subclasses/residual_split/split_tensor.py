@@ -15,7 +15,7 @@ from attncli.errors import BelowResolution, NoExactRule
 from attncli.forward_types import Output
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts, SplitState
 from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
-from attncli.maths.residuals.softmax import RESOLVED_BITS
+from attncli.maths.residuals.softmax_attention_deviation import RESOLVED_BITS
 from attncli.tensor_subclasses.dispatch import (
     StreamTensor,
     Table,

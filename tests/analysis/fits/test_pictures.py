@@ -8,7 +8,7 @@ import pytest
 from attncli.analysis.fits import pictures
 from attncli.analysis.fits.pictures import build_picture
 from attncli.fits import FitRequest, FittedModule
-from attncli.fits import _verify as blocks
+from attncli.fits import _verify_fit as blocks
 from attncli.fits._fit_files import ModuleArrays, SavedFit
 from attncli.fits._width_search import run_method
 from attncli.patterns import build_pattern

@@ -13,7 +13,7 @@ from attncli.analysis.heads.rows.head_rows import (
     warn_unconverged_spectra,
 )
 from attncli.capture import AttentionSite
-from attncli.metrics.activations._state import ActivationPeak
+from attncli.metrics.activations._activation_state import ActivationPeak
 from attncli.records import Row
 
 SITE = AttentionSite("h", 2, "self", "full", "h.2.attn")

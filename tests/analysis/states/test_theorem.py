@@ -15,8 +15,8 @@ from small_checkpoints import saved
 from attncli.analysis.states.collapse_bound_rows import describe_bound_coverage, log10_bound_slack
 from attncli.analysis.states.network_variant_runs import logit_range
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 from attncli.records import Row
 
 IDS = "3,5,4,9,2,1,7"

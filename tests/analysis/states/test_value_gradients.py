@@ -9,9 +9,9 @@ from commands import attn as command
 
 import attncli as attn
 from attncli.analysis.states.value_gradients import GRADIENT, network_gradients
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import AblationSwitches
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.ablation_variants import AblationSwitches
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 
 torch.set_num_threads(1)
 

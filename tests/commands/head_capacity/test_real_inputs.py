@@ -21,7 +21,7 @@ from attncli.commands.head_capacity.one_head.token_search import (
     candidate_losses,
     search_best_tokens,
 )
-from attncli.head_weights.head import read_head
+from attncli.head_weights.trained_head import read_head
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.progress import ignore_progress

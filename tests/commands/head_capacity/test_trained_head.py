@@ -11,7 +11,7 @@ from commands import attn
 from safetensors.numpy import load_file
 from trained_models import trained
 
-from attncli.head_weights.head import read_head
+from attncli.head_weights.trained_head import read_head
 
 PATTERNS = ("previous", "strided:8", "random:k=4")
 
@@ -78,7 +78,7 @@ def test_the_models_own_layer_shows_the_pattern(minilm: Path, tmp_path: Path) ->
 
 def test_reading_a_head_imports_no_torch(minilm: Path) -> None:
     program = (
-        "import sys\nfrom attncli.head_weights.head import read_head\n"
+        "import sys\nfrom attncli.head_weights.trained_head import read_head\n"
         f"read_head({str(minilm)!r}, '0.0')\n"
         "assert not {'torch', 'transformers'} & sys.modules.keys()\n"
     )

@@ -30,9 +30,9 @@ from attncli.commands.paths.synthetic.single_paths import (
 )
 from attncli.errors import InputError
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import VARIANTS
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.ablation_variants import VARIANTS
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 from attncli.records import Report, Row
 from attncli.tolerances import COMPLETENESS
 

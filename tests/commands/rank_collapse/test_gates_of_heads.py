@@ -15,12 +15,12 @@ import attncli as attn
 from attncli.commands.rank_collapse.network_output_gates import list_gate_metrics
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.attention import ATTENTION
-from attncli.metrics.attention._gates import GateObservations
+from attncli.metrics.attention._gate_statistics import GateObservations
+from attncli.networks.ablation_variants import AblationSwitches
 from attncli.networks.block_forward import apply_attention
 from attncli.networks.gated_heads import compute_gated_heads
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import AblationSwitches
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 
 torch.set_num_threads(1)
 

@@ -8,9 +8,13 @@ from attncli.analysis.states.network_collapse import measure_network_collapse
 from attncli.analysis.states.size_sweep import spec_at_point, sweep_sizes
 from attncli.analysis.states.trajectories import explain_missing_convergence_order
 from attncli.analysis.statistics import summarize_values
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import VARIANTS, add_variants_without_outlier, parse_variants
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.ablation_variants import (
+    VARIANTS,
+    add_variants_without_outlier,
+    parse_variants,
+)
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 from attncli.records import Report, Row
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import attncli as attn
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.weights import GeneratedNetwork
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import GeneratedNetwork
 
 SIZES: dict[str, Any] = {"layers": 3, "tokens": 9, "width": 8, "heads": 2}
 NAMES = ("skip_residual", "rest_residual", "residual_lower_bound", "output_residual")

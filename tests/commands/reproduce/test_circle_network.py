@@ -40,7 +40,7 @@ from attncli.errors import BelowResolution, UsageError
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts, SplitState
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics.log10_residual import log10_residual
-from attncli.networks.variants import VARIANTS, AblationSwitches
+from attncli.networks.ablation_variants import VARIANTS, AblationSwitches
 
 torch.set_num_threads(1)
 

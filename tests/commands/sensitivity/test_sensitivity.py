@@ -18,7 +18,7 @@ from attncli.analysis.paths.jacobian_norm_sampling import (
     rank_correlation,
 )
 from attncli.commands.sensitivity.measure import SensitivityPlan
-from attncli.maths.significance import confidence_interval
+from attncli.maths.significance_tests import confidence_interval
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.tensor_subclasses.gradients import draw_directions
 

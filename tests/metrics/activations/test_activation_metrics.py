@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attncli.metrics.activations import ACTIVATIONS
-from attncli.metrics.activations._state import ActivationPeak, ActivationState
+from attncli.metrics.activations._activation_state import ActivationPeak, ActivationState
 
 GAP, WITHOUT = "token_cosine_gap", "token_cosine_gap_without_spikes"
 

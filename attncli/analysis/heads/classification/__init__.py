@@ -1,4 +1,4 @@
-"""Classify heads from their numbers: roles and findings.
+"""What the numbers of heads say: roles and findings.
 
 role_rules    thresholds of each role
 head_roles    the heads by their roles

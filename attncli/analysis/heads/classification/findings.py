@@ -21,7 +21,7 @@ from attncli.analysis.heads.classification.role_rules import UNIFORM as EVEN
 from attncli.capture.other_mixers.token_mixers import format_layers
 from attncli.errors import format_count
 from attncli.maths.number_format import format_number, format_with_deviation
-from attncli.metrics.activations._state import MASSIVE, RATIO
+from attncli.metrics.activations._activation_state import MASSIVE, RATIO
 from attncli.records import NULLS, UNIFORM, Finding, Row
 from attncli.tolerances import SAME_TOKEN
 

@@ -19,7 +19,7 @@ from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.capture.verification import model_dtype
 from attncli.errors import AttnError
-from attncli.metrics.activations._state import ActivationState
+from attncli.metrics.activations._activation_state import ActivationState
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._metric_accumulator import (
     MetricTotals,

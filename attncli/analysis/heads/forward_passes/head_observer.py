@@ -26,11 +26,11 @@ from attncli.errors import InputError, NonFiniteNumbers
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
-from attncli.metrics.activations._state import ActivationPeak, ActivationState
+from attncli.metrics.activations._activation_state import ActivationPeak, ActivationState
 from attncli.metrics.attention import ATTENTION, is_map_metric
+from attncli.metrics.attention._head_outputs import HeadOutputs
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import MetricTotals, Values
-from attncli.metrics.attention._outputs import HeadOutputs
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.records import NOT_APPLICABLE
 from attncli.tolerances import FULL_ROW

@@ -16,7 +16,7 @@ from attncli.capture import AttentionSite
 from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.errors import format_count
-from attncli.metrics.activations._state import ActivationPeak
+from attncli.metrics.activations._activation_state import ActivationPeak
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._map_spectrum import ROUNDS, STILL
 from attncli.records import NOT_APPLICABLE, UNIFORM, Row, Scalar

@@ -1,4 +1,4 @@
-"""`attn list`: names of metrics, patterns, model types and more.
+"""`attn list`: what there is.
 
 catalogue  the entries of each list, as records
 command    `attn list`

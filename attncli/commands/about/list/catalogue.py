@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pkgutil import resolve_name
 
-from attncli.networks.variants import SETS, VARIANTS
+from attncli.networks.ablation_variants import SETS, VARIANTS
 from attncli.registry import Registry
 
 Entry = Mapping[str, str]

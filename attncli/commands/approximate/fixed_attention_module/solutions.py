@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from scipy.sparse import csr_array
 
 from attncli.fits._fit_files import ModuleArrays, SavedFit
-from attncli.fits._types import FitRequest
+from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import (
     DENSE_LIMIT,
     FitAttempt,

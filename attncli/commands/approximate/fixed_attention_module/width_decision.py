@@ -8,11 +8,11 @@ from scipy.sparse import csr_array
 
 from attncli.analysis.fits.fit_rows import build_fit_row
 from attncli.errors import format_count
-from attncli.fits._types import FitRequest
+from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import FitAttempt, find_narrowest_fit
 from attncli.fits.line import WidthOneResult, fit_width_one, read_tolerances
-from attncli.maths.head_capacity.head_width_one.constraints import necessary_constraints
 from attncli.maths.head_capacity.head_width_one.infeasibility_proof import WidthOneProof
+from attncli.maths.head_capacity.head_width_one.logit_constraints import necessary_constraints
 from attncli.maths.head_capacity.width_lower_bounds import (
     MOST_BOUNDED,
     LeastWidth,

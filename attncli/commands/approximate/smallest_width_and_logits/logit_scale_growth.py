@@ -8,9 +8,9 @@ from scipy.sparse import csr_array
 from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts, max_keys_per_row
 from attncli.analysis.statistics import summarize_values
 from attncli.commands.approximate.smallest_width_and_logits.width_growth import Make
-from attncli.fits._types import FitRequest
+from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import try_fit_at_width
-from attncli.maths.curve_fits.width_growth import FEWEST_LENGTHS, least_squares
+from attncli.maths.curve_fits.width_growth_laws import FEWEST_LENGTHS, least_squares
 from attncli.maths.head_capacity.width_formulas import compute_permutation_exponent
 from attncli.maths.number_format import format_number
 from attncli.progress import Progress, ignore_progress

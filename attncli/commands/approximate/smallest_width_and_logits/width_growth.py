@@ -10,11 +10,11 @@ from scipy.sparse import csr_array
 from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts
 from attncli.analysis.statistics import summarize_values
 from attncli.errors import format_count
-from attncli.fits._types import FitRequest
+from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import find_narrowest_fit, find_width
 from attncli.maths.curve_fits.evaluate_law import RATES
-from attncli.maths.curve_fits.width_growth import FEWEST_LENGTHS, GrowthLaw, fit_laws
-from attncli.maths.significance import mean
+from attncli.maths.curve_fits.width_growth_laws import FEWEST_LENGTHS, GrowthLaw, fit_laws
+from attncli.maths.significance_tests import mean
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 

@@ -7,16 +7,16 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts, max_keys_per_row
-from attncli.fits._registry import is_width_one_method, list_auto_methods
-from attncli.fits._types import FitRequest
+from attncli.fits._fit_request_and_module import FitRequest
+from attncli.fits._method_registry import is_width_one_method, list_auto_methods
 from attncli.fits._width_search import FitAttempt, try_fit_at_width
 from attncli.fits.line import read_tolerances
-from attncli.maths.head_capacity.head_width_one.constraints import necessary_constraints
-from attncli.maths.head_capacity.head_width_one.decision import decide_width_one
+from attncli.maths.dtype_rounding import DTYPES
+from attncli.maths.head_capacity.head_width_one.logit_constraints import necessary_constraints
+from attncli.maths.head_capacity.head_width_one.width_one_decision import decide_width_one
 from attncli.maths.head_capacity.width_formulas import width_limit_for_fixed_keys
 from attncli.maths.head_capacity.width_lower_bounds import MOST_BOUNDED, min_logit_bound
 from attncli.maths.number_format import format_number
-from attncli.maths.rounding import DTYPES
 from attncli.progress import Progress, ignore_progress
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
 

@@ -14,12 +14,12 @@ from attncli.analysis.fits.fit_rows import (
     warn_about_dense_rows,
 )
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInDtype, PatternInputs
-from attncli.fits._types import FitRequest
+from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import describe_missed_limits
-from attncli.head_weights.head import Head
 from attncli.head_weights.inputs_for_scores import invert_projections, largest_input_norm
+from attncli.head_weights.trained_head import Head
+from attncli.maths.dtype_rounding import DTYPES
 from attncli.maths.number_format import format_number
-from attncli.maths.rounding import DTYPES
 from attncli.records import Definition, Finding, JsonObject, Report, Row, Scalar, View
 
 HEAD_METRICS = {name: FIT_METRICS[name] for name in ("meets", *MEASURED)} | {

@@ -8,11 +8,10 @@ from scipy.sparse import csr_array
 
 from attncli.errors import InputError, UsageError
 from attncli.fits._fit_files import ModuleArrays, SavedFit
-from attncli.fits._registry import list_head_methods
-from attncli.fits._types import FitRequest
-from attncli.fits._verify import FitEvidence, measure_module
+from attncli.fits._fit_request_and_module import FitRequest
+from attncli.fits._method_registry import list_head_methods
+from attncli.fits._verify_fit import FitEvidence, measure_module
 from attncli.fits._width_search import FitAttempt, best_attempt, try_fit_at_width
-from attncli.head_weights.head import Head
 from attncli.head_weights.head_projections import Array
 from attncli.head_weights.inputs_for_scores import (
     ProjectionInverse,
@@ -21,7 +20,8 @@ from attncli.head_weights.inputs_for_scores import (
     solve_inputs_for_projections,
     solve_projections_for_scores,
 )
-from attncli.maths.rounding import DTYPES, Floats
+from attncli.head_weights.trained_head import Head
+from attncli.maths.dtype_rounding import DTYPES, Floats
 from attncli.progress import Progress, ignore_progress
 
 QUIET = 1e15

@@ -27,9 +27,9 @@ from attncli.commands.head_capacity.one_head.token_search import (
     search_best_tokens,
 )
 from attncli.errors import AttnError, InputError
-from attncli.fits._types import FitRequest
-from attncli.fits._verify import FitEvidence, measure_module
-from attncli.head_weights.head import Head
+from attncli.fits._fit_request_and_module import FitRequest
+from attncli.fits._verify_fit import FitEvidence, measure_module
+from attncli.head_weights.trained_head import Head
 from attncli.maths.number_format import format_number
 from attncli.models.inputs.model_input import WORDS, label_tokens_by_ids
 from attncli.models.inputs.tokenizing import load_tokenizer

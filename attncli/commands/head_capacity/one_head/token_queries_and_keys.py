@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.model_structure.module_paths import find_module_by_name
 from attncli.errors import InputError, UsageError
-from attncli.head_weights.head import Head
 from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.inputs_for_scores import project_inputs
+from attncli.head_weights.trained_head import Head
 from attncli.models.inputs.model_input import WORDS
 from attncli.models.inputs.vocabulary_and_positions import max_positions, vocabulary_size
 from attncli.models.layer_configs import text_config

@@ -22,9 +22,9 @@ from attncli.commands.paths.synthetic.single_paths import describe_source
 from attncli.errors import InputError, format_count
 from attncli.maths.number_format import format_with_deviation
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.networks.frozen_layers import LayerWithFrozenMaps, add_states
-from attncli.networks.variants import VARIANTS
-from attncli.networks.weights import Network
+from attncli.networks.ablation_variants import VARIANTS
+from attncli.networks.frozen_attention_layers import LayerWithFrozenMaps, add_states
+from attncli.networks.network_weights import Network
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import Definition, Facts, Finding, JsonObject, Report, Row, View
 from attncli.tolerances import COMPLETENESS

@@ -9,10 +9,14 @@ from attncli.analysis.states.network_variant_runs import estimate_memory
 from attncli.errors import InputError
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import make_scaled_array
-from attncli.networks.frozen_layers import LayerWithFrozenMaps, add_states, run_and_freeze_layer
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import AblationSwitches
-from attncli.networks.weights import Network
+from attncli.networks.ablation_variants import AblationSwitches
+from attncli.networks.frozen_attention_layers import (
+    LayerWithFrozenMaps,
+    add_states,
+    run_and_freeze_layer,
+)
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import Network
 from attncli.resource_limits import require_memory
 
 Terms = dict[int, SplitState]

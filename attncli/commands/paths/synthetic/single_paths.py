@@ -20,9 +20,9 @@ from attncli.maths.curve_fits.collapse_regime import find_single_rate
 from attncli.maths.number_format import format_power_of_ten
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.log10_residual import log10_residual
-from attncli.networks.frozen_layers import LayerWithFrozenMaps
-from attncli.networks.variants import VARIANTS
-from attncli.networks.weights import Network
+from attncli.networks.ablation_variants import VARIANTS
+from attncli.networks.frozen_attention_layers import LayerWithFrozenMaps
+from attncli.networks.network_weights import Network
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Facts, Finding, JsonObject, Report, Row, Scalar, View
 

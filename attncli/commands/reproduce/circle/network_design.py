@@ -13,8 +13,8 @@ Its GELU has erf where this one has its usual approximation by tanh.
 from dataclasses import dataclass, replace
 
 from attncli.errors import UsageError
-from attncli.networks.spec import NetworkSpec
-from attncli.networks.variants import VARIANTS, AblationSwitches, require_known_switches
+from attncli.networks.ablation_variants import VARIANTS, AblationSwitches, require_known_switches
+from attncli.networks.network_spec import NetworkSpec
 
 HEADS = 2
 NORM_EPSILON = 1e-12

@@ -21,7 +21,7 @@ from attncli.maths.residuals.common_row_plus_deviation import (
 )
 from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array
 from attncli.networks.block_forward import apply_attention, apply_mlp, run_sub_block
-from attncli.networks.weights import Layer
+from attncli.networks.network_weights import Layer
 
 Weights = Mapping[str, Array]
 

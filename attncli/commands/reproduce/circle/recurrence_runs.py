@@ -10,7 +10,7 @@ from attncli.analysis.states.trajectories import RESIDUAL
 from attncli.commands.reproduce.circle.arcs import RADIUS, STEP, compute_arc_positions
 from attncli.commands.reproduce.circle.network_design import NetworkDesign
 from attncli.commands.reproduce.circle.recurrence import Weights, iterate_predictions
-from attncli.maths.curve_fits.rates import estimate_late_order
+from attncli.maths.curve_fits.convergence_rates import estimate_late_order
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
 

@@ -9,7 +9,7 @@ from attncli.analysis.statistics import summarize_values
 from attncli.commands.reproduce.circle.arcs import RADIUS, STEP
 from attncli.commands.reproduce.circle.recurrence_runs import ASTRAY, STILL, TOGETHER, CircleRun
 from attncli.errors import format_count
-from attncli.maths.significance import estimate_share_deviation, standard_deviation
+from attncli.maths.significance_tests import estimate_share_deviation, standard_deviation
 from attncli.metrics import METRICS
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Row, Scalar, View
 

@@ -35,7 +35,7 @@ from attncli.commands.reproduce.training import (
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
-from attncli.networks.variants import network_switch_values
+from attncli.networks.ablation_variants import network_switch_values
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import Definition, JsonObject, PointTrack, Report
 from attncli.resource_limits import require_memory

@@ -24,7 +24,7 @@ from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.errors import format_count
 from attncli.maths.head_capacity.low_rank_head import head_mean_squared_error
 from attncli.maths.number_format import format_with_deviation
-from attncli.maths.significance import (
+from attncli.maths.significance_tests import (
     CONFIDENCE,
     compute_welch_freedom,
     mean,

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from itertools import product
 from typing import NamedTuple
 
-from attncli.maths.head_capacity.head_width_one.constraints import WidthOneConstraints
+from attncli.maths.head_capacity.head_width_one.logit_constraints import WidthOneConstraints
 from attncli.maths.head_capacity.head_width_one.query_signs import RowSignLink, is_link_valid
 from attncli.records import JsonObject
 

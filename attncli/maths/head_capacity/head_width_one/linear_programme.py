@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array
 
-from attncli.maths.head_capacity.head_width_one.constraints import Array, WidthOneConstraints
 from attncli.maths.head_capacity.head_width_one.infeasibility_proof import (
     NOTHING,
     ProofStep,
     Weighed,
     round_step_weights,
 )
+from attncli.maths.head_capacity.head_width_one.logit_constraints import Array, WidthOneConstraints
 from attncli.maths.head_capacity.head_width_one.query_signs import PAIRWISE_LIMIT
 
 ROUNDS = 60

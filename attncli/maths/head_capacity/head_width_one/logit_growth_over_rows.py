@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.head_capacity.head_width_one.constraints import Array, WidthOneConstraints
 from attncli.maths.head_capacity.head_width_one.linear_programme import (
     SMALLEST,
     ProgrammeUnits,
@@ -18,6 +17,7 @@ from attncli.maths.head_capacity.head_width_one.linear_programme import (
     WidthOneSolution,
     rank_keys,
 )
+from attncli.maths.head_capacity.head_width_one.logit_constraints import Array, WidthOneConstraints
 
 FIRST = 3
 """Rows to begin with."""

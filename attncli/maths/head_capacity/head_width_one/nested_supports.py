@@ -17,8 +17,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.head_capacity.head_width_one.constraints import Array, Index, WidthOneConstraints
 from attncli.maths.head_capacity.head_width_one.infeasibility_proof import ProofStep
+from attncli.maths.head_capacity.head_width_one.logit_constraints import (
+    Array,
+    Index,
+    WidthOneConstraints,
+)
 from attncli.maths.head_capacity.head_width_one.query_signs import RowSigns
 
 SWEEPS = 500

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.maths.head_capacity.head_width_one.constraints import WidthOneConstraints
+from attncli.maths.head_capacity.head_width_one.logit_constraints import WidthOneConstraints
 
 Flags = NDArray[np.bool_]
 Counts = NDArray[np.float32]

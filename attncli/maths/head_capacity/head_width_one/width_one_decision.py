@@ -7,7 +7,6 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.head_capacity.head_width_one.constraints import Array, WidthOneConstraints
 from attncli.maths.head_capacity.head_width_one.infeasibility_proof import (
     WidthOneProof,
     verify_proof,
@@ -17,6 +16,7 @@ from attncli.maths.head_capacity.head_width_one.linear_programme import (
     WidthOneProgramme,
     WidthOneSolution,
 )
+from attncli.maths.head_capacity.head_width_one.logit_constraints import Array, WidthOneConstraints
 from attncli.maths.head_capacity.head_width_one.logit_growth_over_rows import (
     GrowingLogits,
     is_programme_solved,

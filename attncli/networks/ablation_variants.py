@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from attncli.errors import require_known_names
-from attncli.networks.spec import NetworkSpec
+from attncli.networks.network_spec import NetworkSpec
 
 OF_MODELS = {"of": "models"}
 """Marks a switch that synthetic networks do not have."""

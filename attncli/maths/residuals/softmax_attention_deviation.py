@@ -29,6 +29,12 @@ from attncli.maths.residuals.logit_deviation import (
     find_last_query_bias,
     iter_blocks,
 )
+from attncli.maths.residuals.plain_softmax_attention import (
+    MODERATE,
+    log_softmax,
+    mask_logits,
+    softmax_output,
+)
 from attncli.maths.residuals.scaled_arrays import (
     NEGLIGIBLE,
     Array,
@@ -39,12 +45,6 @@ from attncli.maths.residuals.scaled_arrays import (
     largest_magnitude,
     make_scaled_array,
     make_scaled_from_logs,
-)
-from attncli.maths.residuals.standard_softmax import (
-    MODERATE,
-    log_softmax,
-    mask_logits,
-    softmax_output,
 )
 
 RESOLVED_BITS = 30

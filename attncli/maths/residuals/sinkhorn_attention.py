@@ -19,8 +19,8 @@ from attncli.maths.residuals.logit_deviation import (
     compute_logit_deviation,
     compute_reference_row,
 )
+from attncli.maths.residuals.plain_softmax_attention import log_softmax
 from attncli.maths.residuals.scaled_arrays import NEGLIGIBLE, Array, ScaledArray, make_scaled_array
-from attncli.maths.residuals.standard_softmax import log_softmax
 
 EXPM1_BEST = 1.0
 """Below this, log mean e^x is taken as log1p(mean expm1(x)), which keeps the digits of small x."""

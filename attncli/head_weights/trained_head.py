@@ -17,7 +17,7 @@ from attncli.head_weights.head_projections import (
     read_projection,
     weight_name,
 )
-from attncli.maths.rotary import Rotary
+from attncli.maths.rotary_embedding import Rotary
 from attncli.models.files.local_folder import (
     NOTHING_TRUSTED,
     FetchSettings,

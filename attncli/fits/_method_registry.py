@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits._types import Fit
+from attncli.fits._fit_request_and_module import Fit
 from attncli.registry import DECLARED, EntryDeclaration, Registry
 
 FITS: Registry[Callable[..., Fit]] = Registry("method", "attncli.fits")

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
-from attncli.networks.spec import ROPE_BASE
+from attncli.networks.network_spec import ROPE_BASE
 
 
 def rotary_angles_of_tokens(tokens: int, width: int) -> Array:

@@ -14,8 +14,8 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from attncli.fits._best_queries import bound_leak
-from attncli.fits._types import FitRequest
-from attncli.maths.rounding import Floats
+from attncli.fits._fit_request_and_module import FitRequest
+from attncli.maths.dtype_rounding import Floats
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import UsageError, quote_parameter, require_known_names
-from attncli.maths.rounding import DTYPES, Floats, round_to_dtype
+from attncli.maths.dtype_rounding import DTYPES, Floats, round_to_dtype
 
 SMALLEST = 1e-100
 """The smallest tolerance: squares of smaller numbers, which the theorem uses, underflow."""

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
 from attncli.errors import InputError, LimitError, UsageError
-from attncli.patterns._sparse import LARGEST
+from attncli.patterns._make_sparse_pattern import LARGEST
 
 SMALLEST_SHARE = 1e-290
 """Of a row's largest weight: below, its share of the row is no normal number, and neither is its inverse."""

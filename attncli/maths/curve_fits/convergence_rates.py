@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import mean, stdev
 
-from attncli.maths.significance import CONFIDENCE, ConfidenceInterval, student_quantile
+from attncli.maths.significance_tests import CONFIDENCE, ConfidenceInterval, student_quantile
 
 STEADY = -0.1
 """Decades a layer: two steps in a row at least this steep make an order; flatter ones are noise."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from attncli.maths.residuals.scaled_arrays import Array
-from attncli.networks.spec import NetworkSpec
+from attncli.networks.network_spec import NetworkSpec
 
 
 class Layer(NamedTuple):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attncli.maths.rounding import Floats, round_to_dtype
+from attncli.maths.dtype_rounding import Floats, round_to_dtype
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits._types import FitRequest
-from attncli.maths.rounding import Floats, matmul_in_dtype, round_to_dtype
+from attncli.fits._fit_request_and_module import FitRequest
+from attncli.maths.dtype_rounding import Floats, matmul_in_dtype, round_to_dtype
 from attncli.progress import Progress, ignore_progress
 
 BLOCK = 1 << 22

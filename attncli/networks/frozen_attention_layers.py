@@ -23,6 +23,7 @@ from attncli.maths.residuals.scaled_arrays import (
     common_exponent,
     make_scaled_array,
 )
+from attncli.networks.ablation_variants import AblationSwitches
 from attncli.networks.block_forward import (
     APART,
     SAFE,
@@ -34,9 +35,8 @@ from attncli.networks.block_forward import (
     project_per_head,
     run_block,
 )
-from attncli.networks.spec import NORM_EPSILON, NetworkSpec
-from attncli.networks.variants import AblationSwitches
-from attncli.networks.weights import Layer
+from attncli.networks.network_spec import NORM_EPSILON, NetworkSpec
+from attncli.networks.network_weights import Layer
 
 LARGEST_EXPONENT = 400
 """log2 of states whose squares stay inside float range."""

@@ -1,4 +1,4 @@
-"""Parts of a transformer's blocks switched off, on unmodified model code.
+"""Ablate parts of a transformer's blocks, on unmodified model code.
 
 While a block runs, each tensor has a tag that records its ancestors. The stream is the block's input and what
 skip additions, norms, views, casts and scalar factors make of it. A skip addition is `a + b` where a is on the stream and

@@ -1,4 +1,4 @@
-"""What several questions, or a question and the training monitor, share. Nothing here prints.
+"""Analyses that several questions, or a question and the training monitor, share. Nothing here
 prints.
 
 statistics             means and standard deviations over seeds and texts, and significance

@@ -1,4 +1,4 @@
-"""Find a model's blocks and attention while it runs, on its own unmodified code, and emit states and strips of maps.
+"""Find a model's blocks and attention while its unmodified code runs, and emit states and strips of attention maps.
 
 Blocks and residual streams:
 

@@ -1,4 +1,4 @@
-"""One folder for each question: `command.py` declares its options, `run.py` answers it, `report.py` makes rows and sentences.
+"""One folder for each question: `command.py` declares its options, `run.py` answers it, `report.py`
 makes rows and sentences.
 
 about            commands about commands and reports

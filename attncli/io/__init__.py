@@ -1,4 +1,4 @@
-"""Files that others wrote, read without torch and believed only after checks; files of ours, written whole or not at all.
+"""Read files without torch, and trust them only after checks; write files whole or not at all.
 
 json_files           config.json and the like
 safetensors_headers  headers of safetensors files

@@ -1,4 +1,4 @@
-"""Synthetic transformers: what they are (`spec`, `variants`), their weights (`weights`, `network_files`), one block (`block_forward`).
+"""Synthetic transformers: their sizes, their weights, one block, and which of its parts a variant leaves out.
 
 Block l, with u = N(X) for a pre-norm and u = X otherwise:
 

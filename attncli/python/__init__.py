@@ -1,4 +1,4 @@
-"""Questions as functions: keywords of Python in, a report out.
+"""Questions as functions: Python keywords in, a report out.
 
 Nothing here prints, and every error is one of `attncli.errors`. A command is a wrapper of a
 question. `attncli/__init__.py` looks a question up here when its name is accessed, so that

@@ -1,4 +1,4 @@
-"""Tensors that travel through a model's own code in place of its residual stream.
+"""Tensor subclasses that replace the residual stream in a model's own code.
 
 dispatch         the base class of the tensors of `exact` and `paths`: a rule for every torch function
 fused_attention  sdpa by its definition

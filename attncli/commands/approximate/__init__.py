@@ -1,4 +1,4 @@
-"""`attn approximate`: can one fixed attention module show these patterns by its inputs alone, and how wide must it be?
+"""`attn approximate`: can one fixed attention module show these patterns by its inputs alone, and
 how wide must it be?
 
 fixed_attention_module     one module for all patterns: fit, decision, verification

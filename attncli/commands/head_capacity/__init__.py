@@ -1,4 +1,4 @@
-"""What could each trained head show, and what moves it?
+"""Which patterns could each trained head produce, and how far does the input move its map?
 
 required_width_and_scale  how wide a module must be for a head's own map
 one_head                  one head of a model: inputs that make it show the patterns

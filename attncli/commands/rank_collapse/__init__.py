@@ -1,4 +1,4 @@
-"""`attn rank-collapse`: how fast does the residual to rank 1 decay over layers, and what holds it up?
+"""`attn rank-collapse`: how fast does the residual to rank 1 decay over layers, and what holds it
 up?
 
 model_collapse        the study of a trained model, with parts ablated

@@ -1,6 +1,6 @@
 """Measurements of one layer's state as the model has it, one per file: massive activations and over-smoothing.
 
-A file holds a function of its own name under `@metric(…)`: of an `_state.State`, it returns one number. Tensors are only
+A file holds a function of its own name under `@metric(…)`: of an `_activation_state.ActivationState`, it returns one number. Tensors are only
 used by their methods, so that nothing here imports torch.
 
     >>> from attncli.metrics.activations import ACTIVATIONS

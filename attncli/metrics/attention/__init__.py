@@ -6,14 +6,14 @@ A file holds a function of its own name under `@metric(…)`. What its parameter
               or least) is the metric; rows that do not count are nan
     summaries what each row comes to (`_map_strip_rows.MapStripRows`, without its weights): likewise
     columns   what each key has received in all (`_received_mass.ReceivedMass`): returns one number for each head
-    offsets   what lies on each diagonal (`_offsets.Offsets`): likewise
+    offsets   what lies on each diagonal (`_weight_by_offset.Offsets`): likewise
     spectrum  the largest singular values (`_map_spectrum.SpectrumIteration`): likewise
     gram      how many singular values hold most of a map (`_energy_rank.EnergyRank`): likewise
     energy    squares of what each key has received (`_column_energy.ColumnEnergy`): likewise
     block     where late queries look at early keys (`_off_diagonal_block.PastBlock`): likewise
     sides     queries, keys and values (`_query_key_value_statistics.OperandStatistics`): likewise
-    outputs   what the heads write (`_outputs.HeadOutputs`): likewise
-    gates     what multiplies that before (`_gates.GateObservations`): one number for each head, of one text
+    outputs   what the heads write (`_head_outputs.HeadOutputs`): likewise
+    gates     what multiplies that before (`_gate_statistics.GateObservations`): one number for each head, of one text
 
 Tensors are only used by their methods, so that nothing here imports torch. Axes: [batch, head, query, key]; a map's
 batch items count alike.

@@ -1,4 +1,4 @@
-"""What the numbers of heads say: roles and findings.
+"""Classify heads from their numbers: roles and findings.
 
 role_rules    thresholds of each role
 head_roles    the heads by their roles

@@ -1,4 +1,4 @@
-"""`attn list`: what there is.
+"""`attn list`: names of metrics, patterns, model types and more.
 
 catalogue  the entries of each list, as records
 command    `attn list`

@@ -1,4 +1,4 @@
-"""One trained head: which inputs make it show the patterns.
+"""One trained head: inputs that make it show the patterns.
 
 inputs_for_pattern      fitted free inputs, evaluated in every dtype
 head_report             the study of free inputs

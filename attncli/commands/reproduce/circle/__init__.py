@@ -1,4 +1,4 @@
-"""Two points that walk along a circle: one layer, taught the next step, is applied again and again to its own output.
+"""Two points that walk along a circle: one layer, trained on the next step, is applied again and again to its
 own output.
 
 train_and_measure  the report

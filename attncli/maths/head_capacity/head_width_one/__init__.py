@@ -17,9 +17,9 @@ width_one_decision      yes, no, or not decided, and the least logits
 
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
-    >>> from attncli.maths.head_capacity.head_width_one import constraints, decision
-    >>> tolerances = constraints.Tolerances(log_ratio=0.1, log_off=-5.0, variation=0.1)
-    >>> wanted = constraints.necessary_constraints(csr_array(np.eye(3)), False, tolerances)
-    >>> decision.decide_width_one(wanted, budget=60.0).possible
+    >>> from attncli.maths.head_capacity.head_width_one import logit_constraints, width_one_decision
+    >>> tolerances = logit_constraints.Tolerances(log_ratio=0.1, log_off=-5.0, variation=0.1)
+    >>> wanted = logit_constraints.necessary_constraints(csr_array(np.eye(3)), False, tolerances)
+    >>> width_one_decision.decide_width_one(wanted, budget=60.0).possible
     False
 """

@@ -1,4 +1,4 @@
-"""Modules that live in the caller's process: measured in place and restored.
+"""Modules in the caller's process: measured in place and restored.
 
 unwrap           remove DDP, torch.compile and PEFT wrappers from a model in training
 restore_state    record what running a model changes, and restore it

@@ -9,7 +9,7 @@ import numpy as np
 from oracles.network import log10_residuals
 from safetensors.numpy import save_file
 
-from attncli.analysis.states.network_variant_runs import run_variants
+from attncli.analysis.rank_collapse.network_variant_runs import run_variants
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.networks.ablation_variants import (
     VARIANTS,

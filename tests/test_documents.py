@@ -130,7 +130,7 @@ METRICS = PACKAGE / "guides" / "metrics.md"
 
 
 def test_the_table_of_the_metrics_of_states_is_generated() -> None:
-    from attncli.analysis.states.network_collapse import OWN_METRICS
+    from attncli.analysis.rank_collapse.network_collapse import OWN_METRICS
     from attncli.metrics import METRICS
     from attncli.metrics import METRICS as REGISTRY
 

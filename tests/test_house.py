@@ -189,7 +189,7 @@ def test_public_names_are_unique() -> None:
 
 
 def command_of(module: str) -> str:
-    """The folder of a command: `rank_collapse`, or `about`."""
+    """The folder of a command: `rank_collapse`, or `utilities`."""
     return module.split(".")[2]
 
 
@@ -319,7 +319,7 @@ def filled(part: ast.expr) -> str:
 
 
 TERMINAL_ALONE = tuple(
-    f"commands/about/{name}"
+    f"commands/utilities/{name}"
     for name in ("check", "ci", "config", "guide", "list", "sweep/terminal_command")
 )
 """Commands without a function in Python."""
@@ -421,7 +421,7 @@ def test_refused_options_are_listed_by_their_parameters() -> None:
 
 ALWAYS_SEVERAL = {
     "analysis/fits/target_patterns.py",
-    "commands/about/ci/command.py",
+    "commands/utilities/ci/command.py",
     "render/plots/labels.py",
     "analysis/heads/map_export/collected_maps.py",
     "capture/model_structure/module_paths.py",
@@ -468,7 +468,7 @@ READS_WORDS = {
     "cli/main.py": "--debug, which says how errors of the parser itself are shown",
     "cli/shell_completion.py": "where bash breaks a word",
     "cli/config/command_line_only.py": "options that count on the command line alone, however deep in command lines within values",
-    "commands/about/sweep/command.py": "the words of a saved report, perhaps of another version",
+    "commands/utilities/sweep/command.py": "the words of a saved report, perhaps of another version",
 }
 """Files that may look for dashes in the words of a command line, and why the parser cannot tell them."""
 
@@ -653,12 +653,12 @@ FEWEST_LINES = 15
 SHORT_FILES = {
     "__main__": "run by `python -m attncli`",
     "ablation/norm_modules": "by tags, trials and the tensor subclasses, which do not know of each other",
-    "analysis/heads/rows/extra_metric_definitions": "by `inspect-model` before anything heavy is imported",
-    "analysis/quantiles": "the only statistics that need numpy",
+    "analysis/heads/report_rows/token_pair_and_completeness_definitions": "by `inspect-model` before anything heavy is imported",
+    "analysis/bootstrap_quantile_errors": "the only statistics that need numpy",
     "forward_types": "by every package that runs models",
     "capture/reruns/fixed_rng": "one of the ways to run a model again",
     "capture/model_structure/module_paths": "by commands, without the search for blocks",
-    "commands/reproduce/circle/arcs": "below everything that trains or draws the circle",
+    "commands/reproduce/circle/arc_positions": "below everything that trains or draws the circle",
     "commands/reproduce/rank_heads/rank_head_metrics": "by gates, before torch is imported",
     "declare/dry_run": "one switch, which all processes of a command share",
     "io/json_files": "by readers of every format",

@@ -11,7 +11,7 @@ import pytest
 from source_trees import nodes_of
 
 import attncli
-from attncli.commands.about.list.catalogue import REGISTRIES
+from attncli.commands.utilities.list.registry_catalogue import REGISTRIES
 from attncli.errors import UsageError
 from attncli.registry import (
     EntryDeclaration,

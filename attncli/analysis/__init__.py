@@ -1,23 +1,23 @@
 """Analyses that several questions, or a question and the training monitor, share. Nothing here
 prints.
 
-statistics             means and standard deviations over seeds and texts, and significance
-quantiles              standard errors of quantiles
-text_loop              the loop over texts, distributed over processes
-cache_key              everything that determines a run's numbers, as one digest
-source_arguments       the SOURCE of each command, the kinds that it takes, and what a report says of networks
-states                 states of the residual stream over layers
-weight_sources         weights of a saved or an in-memory model
-report_row_selection   part of a finished report: some of its metrics, its heads sorted by one of them
-model_argument_checks  checks of SOURCE and the model options before anything heavy is imported
-verification_inputs    the input on which a model is verified: an example, or a caller's own parts
-prepare                one preparation of a model for every question
-fits                   fits of modules to patterns
-paths                  decomposition of the output by paths
-heads                  measurements of every head
-layer_maps             whole maps of a few layers at a time
+means_and_confidence_intervals  means and standard deviations over seeds and texts, and significance
+bootstrap_quantile_errors       standard errors of quantiles
+distributed_text_loop           the loop over texts, distributed over processes
+cache_key                       everything that determines a run's numbers, as one digest
+source_arguments                the SOURCE of each command, the kinds that it takes, and what a report says of networks
+rank_collapse                   states of the residual stream over layers
+weight_sources                  weights of a saved or an in-memory model
+report_row_selection            part of a finished report: some of its metrics, its heads sorted by one of them
+model_argument_checks           checks of SOURCE and the model options before anything heavy is imported
+verification_inputs             the input on which a model is verified: an example, or a caller's own parts
+model_preparation               one preparation of a model for every question
+fits                            fits of modules to patterns
+paths                           decomposition of the output by paths
+heads                           measurements of every head
+layer_maps                      whole maps of a few layers at a time
 
-    >>> from attncli.analysis.statistics import summarize_values
+    >>> from attncli.analysis.means_and_confidence_intervals import summarize_values
     >>> row = summarize_values("sink", "1", [0.25, 0.75], "", layer=0, head=1)
     >>> row.value, row.n
     (0.5, 2)

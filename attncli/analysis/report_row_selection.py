@@ -4,7 +4,7 @@ numpy."""
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from attncli.analysis.statistics import describe_averaging
+from attncli.analysis.means_and_confidence_intervals import describe_averaging
 from attncli.errors import UsageError, require_known_names
 from attncli.records import Report, Row, Scalar, View
 

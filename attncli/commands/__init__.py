@@ -1,7 +1,7 @@
 """One folder for each question: `command.py` declares its options, `run.py` answers it, `report.py`
 makes rows and sentences.
 
-about            commands about commands and reports
+utilities        commands for saved reports, CI, sweeps, settings and help
 approximate      which patterns one fixed attention module can produce
 attribute        which input tokens a state comes from
 count_paths      number of paths of each length

@@ -141,27 +141,29 @@ COMMANDS: Mapping[str, CommandEntry] = {
         gate="error_share > 0.5",
     ),
     "check": CommandEntry(
-        "about.check:check",
+        "utilities.check:check",
         "Does a saved report pass these gates, and has it moved away from an earlier one?",
         ("report",),
         gate="log10_residual[layer=-1] < -3",
     ),
     "compare": CommandEntry(
-        "about.compare:compare",
+        "utilities.compare:compare",
         "What changed between two reports or models, and is it more than noise?",
         ("report",),
         gate="change_in_spreads > 3",
     ),
     "sweep": CommandEntry(
-        "about.sweep.terminal_command:sweep",
+        "utilities.sweep.terminal_command:sweep",
         "How does a number change over many models, such as the checkpoints of a training run?",
         gate="log10_residual < -3",
     ),
     "ci": CommandEntry(
-        "about.ci.command:ci", "Do the checks in the configuration file pass?", gate="exit_code > 1"
+        "utilities.ci.command:ci",
+        "Do the checks in the configuration file pass?",
+        gate="exit_code > 1",
     ),
     "config show": CommandEntry(
-        "about.config:show", "Which options are set by the environment or a file, and where."
+        "utilities.config:show", "Which options are set by the environment or a file, and where."
     ),
     "generate network": CommandEntry(
         "generate.network:generate_network",
@@ -172,11 +174,11 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "Attention maps with known answers: one layer for every `map`, [head, query, key] in float64.",
     ),
     "list": CommandEntry(
-        "about.list.command:list_registered_names",
+        "utilities.list.command:list_registered_names",
         "List metrics, patterns, model types and whatever else has a name, one line each.",
     ),
     "guide": CommandEntry(
-        "about.guide:guide",
+        "utilities.guide:guide",
         "Read how to use attn and how to read its numbers: one guide for each question.",
     ),
 }

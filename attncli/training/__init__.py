@@ -1,16 +1,16 @@
 """Monitor a training run: health of attention, logged with the loss.
 
-callback          for transformers' Trainer
-monitor           for custom loops; the work of a step, shared with the callback
-stop_rules        conditions that stop a training or warn
-training_history  the reports of a run, saved in a folder
-scalars           the few numbers for a logger
-rank_zero         agree between the processes of one training
-batch_capture     the batch of a step: its maps, captured in its own forward pass or in an extra one
-metric_growth     growth of the heads' numbers over observations: slopes with errors, and when a limit is reached
-packed_batches    the texts in a batch, without padding; several texts may be packed into one row
-probe_text_runs   the same texts, observed repeatedly between two steps of a training
-step_reports      the numbers of one step as a report, like that of any other model
+callback                 for transformers' Trainer
+monitor                  for custom loops; the work of a step, shared with the callback
+stop_rules               conditions that stop a training or warn
+training_history         the reports of a run, saved in a folder
+logged_scalars           the few numbers for a logger
+rank_zero_communication  agree between the processes of one training
+batch_capture            the batch of a step: its maps, captured in its own forward pass or in an extra one
+metric_growth            growth of the heads' numbers over observations: slopes with errors, and when a limit is reached
+packed_batches           the texts in a batch, without padding; several texts may be packed into one row
+probe_text_runs          the same texts, observed repeatedly between two steps of a training
+step_reports             the numbers of one step as a report, like that of any other model
 
     from attncli.training import AttnCallback, Monitor
 

@@ -32,6 +32,7 @@ from attncli.training.batch_capture import (
     refuse_metrics_that_need_more_than_maps,
     require_batch_support,
 )
+from attncli.training.logged_scalars import summarize_scalars
 from attncli.training.metric_growth import WINDOW, HeadMetricHistory
 from attncli.training.probe_text_runs import (
     Probe,
@@ -40,8 +41,11 @@ from attncli.training.probe_text_runs import (
     identify_trained_model,
     prepare_probe,
 )
-from attncli.training.rank_zero import broadcast_from_rank_zero, gather_from_all_ranks, is_rank_zero
-from attncli.training.scalars import summarize_scalars
+from attncli.training.rank_zero_communication import (
+    broadcast_from_rank_zero,
+    gather_from_all_ranks,
+    is_rank_zero,
+)
 from attncli.training.step_reports import StepReports
 from attncli.training.stop_rules import ConditionTexts, StopDecisions, StopRules, parse_conditions
 from attncli.training.training_history import TrainingHistory

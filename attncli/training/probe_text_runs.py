@@ -20,7 +20,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 )
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.analysis.prepare import HEADS, PreparedModel, Requirement, prepare_model
+from attncli.analysis.model_preparation import HEADS, PreparedModel, Requirement, prepare_model
 from attncli.declare.options import is_whole_number
 from attncli.errors import UsageError, format_count
 from attncli.forward_types import Inputs, Kwargs

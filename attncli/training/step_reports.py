@@ -7,14 +7,14 @@ from attncli.analysis.heads.classification.head_roles import build_role_rows, cl
 from attncli.analysis.heads.forward_passes.head_observer import PassResult
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.model_inspection import describe_layers, select_every_head
-from attncli.analysis.heads.rows.head_rows import (
+from attncli.analysis.heads.report_rows.head_rows import (
     HeadObservations,
     build_head_rows,
     build_state_rows,
     site_keys,
 )
-from attncli.analysis.heads.tables import build_views
-from attncli.analysis.prepare import PreparedModel
+from attncli.analysis.heads.report_tables import build_views
+from attncli.analysis.model_preparation import PreparedModel
 from attncli.errors import AttnError
 from attncli.records import Facts, Finding, Report, Row, Scalar, View
 from attncli.training.metric_growth import HeadMetricHistory

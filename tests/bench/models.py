@@ -60,7 +60,11 @@ def cpu(works: Sequence[Callable[[], object]], repeats: int = REPEATS) -> list[f
 
 def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
     from attncli.ablation import recognise_block_anatomy
-    from attncli.analysis.states.model_variant_runs import CollapseModel, StateRecorder, VariantRun
+    from attncli.analysis.rank_collapse.model_variant_runs import (
+        CollapseModel,
+        StateRecorder,
+        VariantRun,
+    )
     from attncli.models.inputs.model_input import ModelInput
     from attncli.networks.ablation_variants import VARIANTS
 
@@ -83,7 +87,7 @@ def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[],
 def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> Callable[[], object]:
     """All four variants, as the command runs them."""
     from attncli.ablation import recognise_block_anatomy
-    from attncli.analysis.states.model_variant_runs import CollapseModel, run_variants
+    from attncli.analysis.rank_collapse.model_variant_runs import CollapseModel, run_variants
     from attncli.commands.rank_collapse.inexact_variants import find_inexact_variants
     from attncli.models.inputs.model_input import ModelInput
     from attncli.networks.ablation_variants import VARIANTS

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
-from attncli.analysis.heads.rows.head_rows import name_stacks
+from attncli.analysis.heads.report_rows.head_rows import name_stacks
 from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.saved_maps.map_names import NAME, map_tensor_name

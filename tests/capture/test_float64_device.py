@@ -8,13 +8,13 @@ from one_pass import one_pass
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attncli.analysis.heads.forward_passes.batches import BatchObserver
 from attncli.analysis.heads.forward_passes.head_observer import (
     HeadObserver,
     PassRequest,
     ignore_progress_share,
     observe_forward_pass,
 )
+from attncli.analysis.heads.forward_passes.text_batches import BatchObserver
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import list_state_metrics
 from attncli.capture.model_structure.blocks import find_block_stacks

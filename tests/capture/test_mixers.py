@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis.heads.rows.layer_kinds import LayerCounts, TokenMixing
+from attncli.analysis.heads.report_rows.layer_counts_by_mixer import LayerCounts, TokenMixing
 from attncli.capture import verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.other_mixers.token_mixers import (

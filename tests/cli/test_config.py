@@ -12,8 +12,8 @@ from documents import PACKAGE
 from trained_models import trained
 
 from attncli.cli.config.settings import load_config_file
-from attncli.commands.about.ci.check_runs import check_gates
-from attncli.commands.about.ci.named_checks import parse_checks
+from attncli.commands.utilities.ci.check_runs import check_gates
+from attncli.commands.utilities.ci.named_checks import parse_checks
 from attncli.errors import LimitError
 
 VERSION_1 = Path(__file__).parent.parent / "reports" / "schema_version_1.json"

@@ -141,7 +141,7 @@ def test_4_is_also_memory_that_runs_out_on_the_way(monkeypatch: pytest.MonkeyPat
     def exhausted(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("attncli.analysis.states.network_collapse.run_variants", exhausted)
+    monkeypatch.setattr("attncli.analysis.rank_collapse.network_collapse.run_variants", exhausted)
     outcome = attn("rank-collapse", *ONE)
     assert (outcome.code, outcome.out) == (4, "")
     assert outcome.err.startswith("attn: out of memory: choose")
@@ -227,7 +227,7 @@ def test_odd_sizes_are_sizes(sizes: list[str], format: str) -> None:
 
 TELLING = """
 import signal
-from attncli.analysis.states import network_collapse
+from attncli.analysis.rank_collapse import network_collapse
 
 def measure(*given):
     print("at work", flush=True)

@@ -21,11 +21,11 @@ def no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever would begin the work fails."""
     monkeypatch.chdir(tmp_path)
     places = (
-        "attncli.analysis.prepare.load_model",
+        "attncli.analysis.model_preparation.load_model",
         "attncli.commands.inspect_model.run.load_model",
-        "attncli.analysis.states.network_collapse.run_networks",
-        "attncli.analysis.states.size_sweep.run_networks",
-        "attncli.commands.about.sweep.command.run_sweep_items",
+        "attncli.analysis.rank_collapse.network_collapse.run_networks",
+        "attncli.analysis.rank_collapse.size_sweep.run_networks",
+        "attncli.commands.utilities.sweep.command.run_sweep_items",
     )
     for place in places:  # all before the first is patched: one imports from another
         importlib.import_module(place.rpartition(".")[0])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from commands import attn
 
-from attncli.commands.about.list.catalogue import LISTS
-from attncli.commands.about.list.command import wrap_entry
+from attncli.commands.utilities.list.command import wrap_entry
+from attncli.commands.utilities.list.registry_catalogue import LISTS
 
 
 @pytest.mark.parametrize("what", LISTS)

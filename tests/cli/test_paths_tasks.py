@@ -109,14 +109,14 @@ def test_trainings_are_kept_and_used_again(tmp_path: Path) -> None:
 
 HASTY = """
 import os, signal
-from attncli.commands.reproduce import training
+from attncli.commands.reproduce import training_loop
 
-def keep(saved, *given, keep=training.SavedTraining.save_state):
+def keep(saved, *given, keep=training_loop.SavedTraining.save_state):
     keep(saved, *given)
-    training.SavedTraining.save_state, training.EVERY = keep, 2.0
+    training_loop.SavedTraining.save_state, training_loop.EVERY = keep, 2.0
     os.kill(os.getpid(), signal.SIGSTOP)
 
-training.SavedTraining.save_state, training.EVERY = keep, 0.05
+training_loop.SavedTraining.save_state, training_loop.EVERY = keep, 0.05
 from attncli.cli.main import main
 main()
 """

@@ -17,7 +17,7 @@ import commands
 import pytest
 from commands import ATTN, PLAIN, attn, files_in
 
-from attncli.commands.about.sweep.swept_models import (
+from attncli.commands.utilities.sweep.swept_models import (
     list_models,
     parse_steps,
     read_report_if_complete,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from attncli.analysis.states.headlines import format_model_headline as collapse_headline
-from attncli.analysis.states.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
+from attncli.analysis.rank_collapse.headlines import format_model_headline as collapse_headline
+from attncli.analysis.rank_collapse.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.commands.approximate.smallest_width_and_logits.width_growth import (
     describe_laws,
     summarize_laws,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import attncli as attn
-from attncli.analysis.quantiles import bootstrap_quantile_errors
+from attncli.analysis.bootstrap_quantile_errors import bootstrap_quantile_errors
 from attncli.commands.paths.synthetic.head_shares import describe_largest_share
 from attncli.commands.paths.synthetic.single_paths import describe_decay
 from attncli.records import Row

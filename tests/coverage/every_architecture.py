@@ -26,8 +26,8 @@ from transformers import PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from attncli.ablation import recognise_block_anatomy
-from attncli.analysis.states.model_variant_runs import CollapseModel, run_variants
-from attncli.analysis.states.trajectories import Trajectory
+from attncli.analysis.rank_collapse.model_variant_runs import CollapseModel, run_variants
+from attncli.analysis.rank_collapse.trajectories import Trajectory
 from attncli.capture import verify_capture
 from attncli.capture.linear.linear_layers import find_linear_attention_layers
 from attncli.capture.model_structure.blocks import find_block_stacks, find_stacks_without_attention

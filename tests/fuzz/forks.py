@@ -56,12 +56,12 @@ def load_everything() -> None:
     import torch
     import transformers  # noqa: F401
 
-    import attncli.analysis.prepare
+    import attncli.analysis.model_preparation
     import attncli.cli.app
     import attncli.commands.approximate.run
     import attncli.commands.inspect_maps.run
     import attncli.commands.inspect_model.run
-    import attncli.commands.paths.run_model
+    import attncli.commands.paths.run_trained_model
     import attncli.commands.verify_fit.report  # noqa: F401
 
     torch.set_num_threads(1)

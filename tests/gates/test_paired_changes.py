@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from commands import attn
 
-from attncli.analysis.statistics import summarize_values
+from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.errors import UsageError
 from attncli.gates.baseline_changes import decide_changes, parse_change
 from attncli.records import Report, Row, Verdict

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncli.analysis.states.findings import describe_activation_spike, describe_variance
+from attncli.analysis.rank_collapse.findings import describe_activation_spike, describe_variance
 from attncli.maths.curve_fits.depth_growth import classify_growth, find_decreases, iter_plateaus
 
 LAYERS = np.arange(1.0, 13.0)

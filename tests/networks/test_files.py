@@ -8,7 +8,7 @@ import pytest
 from helpers import saved
 from safetensors.numpy import load_file, save_file
 
-from attncli.analysis.states.network_variant_runs import run_variants
+from attncli.analysis.rank_collapse.network_variant_runs import run_variants
 from attncli.errors import InputError
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors

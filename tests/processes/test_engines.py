@@ -460,7 +460,7 @@ def test_reports_at_an_address(nets: Path) -> None:
 def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from fsspec.implementations.memory import MemoryFileSystem
 
-    from attncli.commands.about.sweep.swept_models import list_reports, read_report_if_complete
+    from attncli.commands.utilities.sweep.swept_models import list_reports, read_report_if_complete
     from attncli.io.remote_files import read_remote_file, remove_remote_file, write_remote_file
 
     place = "memory://sweep/a/net-1.json"
@@ -517,7 +517,7 @@ def test_evicted_is_what_was_downloaded_for_this(
     nets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Never what the cache held before, and nothing that is no model of the hub."""
-    from attncli.commands.about.sweep import runs
+    from attncli.commands.utilities.sweep import resumable_runs
     from attncli.models.files import hub_cache
 
     removed: list[str] = []
@@ -525,6 +525,6 @@ def test_evicted_is_what_was_downloaded_for_this(
     monkeypatch.setattr(hub_cache, "remove_from_cache", removed.append)
     held: set[str] = set()
     for name in ("org/held", "org/fresh@step1", "net-1.safetensors", "random:bert"):
-        runs.remember_cached_models(name, held)
-        runs.evict_cached_model(name, held)
+        resumable_runs.remember_cached_models(name, held)
+        resumable_runs.evict_cached_model(name, held)
     assert removed == ["org/fresh"]

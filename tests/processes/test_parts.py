@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from commands import attn
 
-from attncli.analysis import text_loop
-from attncli.analysis.states.trajectories import Trajectory
+from attncli.analysis import distributed_text_loop
+from attncli.analysis.rank_collapse.trajectories import Trajectory
 from attncli.processes.resume_cache import PARTS, build_result_cache, compute_without_cache
 
 
@@ -113,7 +113,7 @@ def test_results_of_every_study_survive(
         read += len(items)
         return [keep(name(item), never) for item in items]
 
-    monkeypatch.setattr(text_loop, "share_work", from_disk)
+    monkeypatch.setattr(distributed_text_loop, "share_work", from_disk)
     assert saved_report(line, tmp_path / "report.json") == whole
     assert read >= 2
 
@@ -138,7 +138,7 @@ def test_what_leaves_more_than_its_result_is_not_kept(
         selects.append(keep)
         return [work(item) for item in items]
 
-    monkeypatch.setattr(text_loop, "share_work", looked_at)
+    monkeypatch.setattr(distributed_text_loop, "share_work", looked_at)
     line = ("inspect-model", *MODEL, "--metric", "entropy")
     assert attn(*line, "--save-maps", str(tmp_path / "maps.safetensors")).code == 0
     assert attn(*line).code == 0

@@ -28,7 +28,7 @@ IMPORTS = {
 """What hints may name."""
 PUBLIC = """from attncli import errors as errors
 from attncli import training as training
-from attncli.commands.about.sweep.command import sweep as sweep
+from attncli.commands.utilities.sweep.command import sweep as sweep
 from attncli.errors import AttnError as AttnError
 from attncli.python import reproduce as reproduce
 from attncli.python.report_answer import Answer as Answer

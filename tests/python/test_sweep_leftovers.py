@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from attncli.commands.about.sweep.report import SweepItem
-from attncli.commands.about.sweep.runs import SweepPlan, run_sweep_items
-from attncli.commands.about.sweep.swept_models import remove_partial_reports
+from attncli.commands.utilities.sweep.report import SweepItem
+from attncli.commands.utilities.sweep.resumable_runs import SweepPlan, run_sweep_items
+from attncli.commands.utilities.sweep.swept_models import remove_partial_reports
 from attncli.errors import UsageError
 from attncli.io.atomic_files import write_atomically
 from attncli.processes.command_runs import ProcessRun

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from commands import attn
 
-from attncli.analysis.states.network_collapse import measure_network_collapse
+from attncli.analysis.rank_collapse.network_collapse import measure_network_collapse
 from attncli.networks.ablation_variants import parse_variants
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork

@@ -16,7 +16,7 @@ from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 from torch import nn
 
 from attncli.ablation import recognise_block_anatomy
-from attncli.analysis.states.model_variant_runs import CollapseModel, run_variants
+from attncli.analysis.rank_collapse.model_variant_runs import CollapseModel, run_variants
 from attncli.errors import NoExactRule
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import make_scaled_array

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from scipy.sparse import csr_array, vstack
 
-from attncli.analysis.prepare import Requirement, prepare_model
+from attncli.analysis.model_preparation import Requirement, prepare_model
 from attncli.capture import STRIP_MEMORY, AttentionSite, Strip, capture_attention
 from attncli.capture.model_errors import translate_model_errors
 from attncli.errors import InputError, UsageError

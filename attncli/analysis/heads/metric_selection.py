@@ -5,7 +5,10 @@ from dataclasses import dataclass, replace
 
 from attncli.analysis.heads.classification import role_rules
 from attncli.analysis.heads.classification.role_rules import DEFINITION, ROLE
-from attncli.analysis.heads.rows.extra_metric_definitions import DEFINITIONS, PAIR
+from attncli.analysis.heads.report_rows.token_pair_and_completeness_definitions import (
+    DEFINITIONS,
+    PAIR,
+)
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS

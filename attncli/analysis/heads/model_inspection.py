@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from attncli.analysis.distributed_text_loop import apply_to_texts
 from attncli.analysis.heads.classification.findings import build_findings
 from attncli.analysis.heads.classification.head_roles import (
     ClassifiedHead,
@@ -18,7 +19,6 @@ from attncli.analysis.heads.classification.linear_heads import (
     report_linear_attention,
 )
 from attncli.analysis.heads.classification.role_rules import MIXED, ROLE
-from attncli.analysis.heads.forward_passes.batches import BatchObserver, TextBatches, join_inputs
 from attncli.analysis.heads.forward_passes.head_observer import (
     HeadObserver,
     Look,
@@ -32,13 +32,18 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 from attncli.analysis.heads.forward_passes.head_observer import (
     observe_forward_pass as observe_heads,
 )
-from attncli.analysis.heads.forward_passes.packed_values import PackedValues, pack_result
+from attncli.analysis.heads.forward_passes.packed_metric_values import PackedValues, pack_result
 from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs
+from attncli.analysis.heads.forward_passes.text_batches import (
+    BatchObserver,
+    TextBatches,
+    join_inputs,
+)
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.head_selection import HeadRanking, HeadSelection, rank_rows
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
-from attncli.analysis.heads.rows.extreme_heads import describe_extreme_heads
-from attncli.analysis.heads.rows.head_rows import (
+from attncli.analysis.heads.report_rows.extreme_heads import describe_extreme_heads
+from attncli.analysis.heads.report_rows.head_rows import (
     ON_RANDOM,
     ON_REPEATS,
     HeadObservations,
@@ -49,12 +54,11 @@ from attncli.analysis.heads.rows.head_rows import (
     warn_silent_heads,
     warn_unconverged_spectra,
 )
-from attncli.analysis.heads.rows.layer_kinds import LayerCounts
-from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_strongest_pair
-from attncli.analysis.heads.tables import build_views
-from attncli.analysis.prepare import PreparedModel
-from attncli.analysis.text_loop import apply_to_texts
+from attncli.analysis.heads.report_rows.layer_counts_by_mixer import LayerCounts
+from attncli.analysis.heads.report_rows.token_names import TokenNames
+from attncli.analysis.heads.report_rows.token_pairs import build_pair_rows, describe_strongest_pair
+from attncli.analysis.heads.report_tables import build_views
+from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture import STRIP_MEMORY, AttentionSite
 from attncli.capture.linear.linear_heads import LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors

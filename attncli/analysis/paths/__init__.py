@@ -5,7 +5,7 @@ path_metrics            metrics of paths, and sentences about them
 decomposed_model        a model and the stack that is decomposed
 jacobian_norm_sampling  norms, shares and a correlation from a few random directions, with their errors
 path_count_rows         rows of the number of paths of each length
-prepare                 load a model, choose the stack to decompose, verify its capture
+path_model_preparation  load a model, choose the stack to decompose, verify its capture
 
     >>> from attncli.analysis.paths.path_count_rows import build_count_rows
     >>> [row.value for row in build_count_rows({0: 1, 1: 6, 2: 9}, "SAN") if row.unit == "1"]

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis.prepare import PreparedModel
-from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
+from attncli.analysis.distributed_text_loop import apply_to_texts, wrap_with_progress
+from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture.model_structure.blocks import BlockStack, observe_states
 from attncli.errors import InputError, InsufficientPrecision, LimitError
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs

@@ -100,7 +100,7 @@ def approximate(
         runs.refuse_fixed_length_patterns(patterns)
     chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0])
     if sweep is not None or frontier is not None:
-        from attncli.commands.approximate.size_runs import run_sweep
+        from attncli.commands.approximate.runs_over_sizes import run_sweep
 
         report = run_sweep(sweep, frontier, chosen, search, request, run, how.progress)
     elif decide:

@@ -36,13 +36,13 @@ def run_fits(
         progress=how.progress,
     )
     if save is not None:
-        from attncli.analysis.fits.saving import write_fits
+        from attncli.analysis.fits.write_fit_files import write_fits
 
         write_fits(save, solution.fits, solution.request, how.say, list(targets))
     report = build_approximation_report(solution, timing)
     if not how.pictures and not how.maps:
         return report
-    from attncli.analysis.fits.pictures import add_pictures
+    from attncli.analysis.fits.pattern_pictures import add_pictures
 
     return add_pictures(report, solution.fits)
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
 from attncli.analysis.paths.path_metrics import format_percent
-from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.maths.significance_tests import mean
 from attncli.records import Definition, Row, Scalar, View
 

@@ -6,9 +6,9 @@ from functools import partial
 import torch
 
 from attncli.analysis import Study
+from attncli.analysis.model_preparation import HEADS, Requirement
 from attncli.analysis.paths.decomposed_model import DecomposableModel
-from attncli.analysis.paths.prepare import prepare_paths
-from attncli.analysis.prepare import HEADS, Requirement
+from attncli.analysis.paths.path_model_preparation import prepare_paths
 from attncli.capture import AttentionSite
 from attncli.capture.other_mixers.uncapturable_attention import refuse_uncapturable_attention
 from attncli.commands.attribute.attribution import measure_attribution

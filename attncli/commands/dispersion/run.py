@@ -7,7 +7,7 @@ from functools import partial
 from attncli.analysis import Study
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
 from attncli.analysis.heads.model_inspection import HeadPlan
-from attncli.analysis.heads.prepare import (
+from attncli.analysis.heads.softmax_head_preparation import (
     available_heads,
     prepare_softmax_heads,
     refuse_nonexistent_heads,

@@ -3,8 +3,8 @@
 required_width_and_scale  how wide a module must be for a head's own map
 one_head                  one head of a model: inputs that make it show the patterns
 random_patterns           how many random patterns a head can show
-survey_rows               the rows of each head, and sentences
-head_survey               the study of all heads
+head_rows                 the rows of each head, and sentences
+measure_trained_heads     the study of all heads
 real_tokens               load the model for `attn head-capacity MODEL --head 0.H --inputs embeddings`
 run                       `attn head-capacity MODEL`: from the options to a survey of all trained heads
 command                   `attn head-capacity`

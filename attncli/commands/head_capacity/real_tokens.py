@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from attncli.analysis.heads.prepare import prepare_softmax_heads
+from attncli.analysis.heads.softmax_head_preparation import prepare_softmax_heads
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInputs
 from attncli.commands.head_capacity.one_head.real_token_inputs import add_token_inputs
 from attncli.commands.head_capacity.one_head.token_queries_and_keys import require_first_layer

@@ -5,14 +5,18 @@ from dataclasses import replace
 from functools import cache
 
 from attncli.analysis.fits.fit_rows import FIT_METRICS
-from attncli.analysis.fits.pictures import add_pictures
-from attncli.analysis.fits.saving import write_fits
+from attncli.analysis.fits.pattern_pictures import add_pictures
 from attncli.analysis.fits.target_patterns import ChosenPatterns, choose_patterns
-from attncli.analysis.heads.prepare import prepare_softmax_heads
+from attncli.analysis.fits.write_fit_files import write_fits
+from attncli.analysis.heads.softmax_head_preparation import prepare_softmax_heads
 from attncli.analysis.model_argument_checks import check_options_before_loading
-from attncli.analysis.prepare import FLOAT64_IF_IT_FITS, load_in_dtype
+from attncli.analysis.model_preparation import FLOAT64_IF_IT_FITS, load_in_dtype
 from attncli.analysis.source_arguments import resolve_source
-from attncli.commands.head_capacity.head_survey import HeadCapacityPlan, measure_head_capacities
+from attncli.commands.head_capacity.head_rows import SURVEY_METRICS
+from attncli.commands.head_capacity.measure_trained_heads import (
+    HeadCapacityPlan,
+    measure_head_capacities,
+)
 from attncli.commands.head_capacity.one_head.head_report import (
     HEAD_METRICS,
     REAL_METRICS,
@@ -24,7 +28,6 @@ from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
     to_saved_fits,
 )
 from attncli.commands.head_capacity.real_tokens import AddTokenInputs, load_model_for_token_inputs
-from attncli.commands.head_capacity.survey_rows import SURVEY_METRICS
 from attncli.errors import (
     AttnError,
     InputError,

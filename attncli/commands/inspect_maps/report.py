@@ -25,7 +25,7 @@ from attncli.analysis.heads.model_inspection import (
     describe_maps,
     format_headline,
 )
-from attncli.analysis.heads.rows.head_rows import (
+from attncli.analysis.heads.report_rows.head_rows import (
     ON_RANDOM,
     HeadObservations,
     build_head_rows,
@@ -33,9 +33,9 @@ from attncli.analysis.heads.rows.head_rows import (
     warn_silent_heads,
     warn_unconverged_spectra,
 )
-from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.analysis.heads.rows.token_pairs import build_pair_rows
-from attncli.analysis.heads.tables import build_views
+from attncli.analysis.heads.report_rows.token_names import TokenNames
+from attncli.analysis.heads.report_rows.token_pairs import build_pair_rows
+from attncli.analysis.heads.report_tables import build_views
 from attncli.capture import AttentionSite, MapShape, Strip, observe_in_rounds
 from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.saved_maps.map_files import MapFile, SavedMap

@@ -75,7 +75,9 @@ def validate_names_and_numbers(
     chosen = choose_metrics(metric, pairs)
     select_ranking(heads, chosen.heads)
     if conditions:
-        from attncli.analysis.heads.rows.extra_metric_definitions import COMPLETENESS
+        from attncli.analysis.heads.report_rows.token_pair_and_completeness_definitions import (
+            COMPLETENESS,
+        )
 
         others = [name for group in list_metrics_by_group().values() for name in group]
         of_linear = [COMPLETENESS, *([] if metric else LINEAR_HEADS)]

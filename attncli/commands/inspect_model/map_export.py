@@ -11,9 +11,9 @@ from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, chec
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata
 from attncli.analysis.heads.map_export.thumbnails import Thumbnails, select_heads, thumbnail_size
 from attncli.analysis.heads.model_inspection import HeadPlan, Inspection, TakesMetadata
-from attncli.analysis.heads.rows.head_rows import site_keys
-from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.analysis.prepare import PreparedModel
+from attncli.analysis.heads.report_rows.head_rows import site_keys
+from attncli.analysis.heads.report_rows.token_names import TokenNames
+from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture import AttentionSite, Strip
 from attncli.errors import UsageError
 from attncli.io.atomic_files import write_atomically

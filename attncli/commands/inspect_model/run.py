@@ -21,13 +21,13 @@ from attncli.analysis.heads.model_inspection import (
     inspect_model,
     select_linear_heads,
 )
-from attncli.analysis.heads.prepare import (
+from attncli.analysis.heads.softmax_head_preparation import (
     available_heads,
     refuse_no_config,
     refuse_nonexistent_heads,
     refuse_nonexistent_layers,
 )
-from attncli.analysis.prepare import HEADS, PreparedModel, Requirement, prepare_model
+from attncli.analysis.model_preparation import HEADS, PreparedModel, Requirement, prepare_model
 from attncli.capture.linear.linear_heads import LinearAttentionLayer
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.commands.inspect_model.options import InspectionOptions

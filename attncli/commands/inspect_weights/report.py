@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from attncli.analysis.heads.head_selection import format_count_of_total
-from attncli.analysis.statistics import summarize_values
+from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.analysis.weight_sources import OpenedWeights, open_weights
 from attncli.commands.inspect_weights.findings import build_findings, format_headline
 from attncli.errors import BelowResolution, UsageError, require_known_names

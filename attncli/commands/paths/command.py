@@ -68,7 +68,7 @@ def prepare_network_paths(
     conditions: Sequence[Condition],
 ) -> Study:
     """Prepare a study of synthetic networks, generated or from a file."""
-    from attncli.commands.paths import run_network as path_runs
+    from attncli.commands.paths import run_synthetic_network as path_runs
 
     if options.selects_single_paths:
         return path_runs.prepare_single_paths(source, options, network, run)
@@ -86,7 +86,7 @@ def prepare_model_paths(
 ) -> Study:
     """Prepare a study of a trained model; options are validated before torch is imported."""
     from attncli.analysis.model_argument_checks import check_options_before_loading
-    from attncli.commands.paths.run_network import DEFAULT_METRICS, collect_metrics
+    from attncli.commands.paths.run_synthetic_network import DEFAULT_METRICS, collect_metrics
     from attncli.gates import refuse_gates_on_unmeasured_metrics
 
     where = (model, inputs, network.tokens, run.seed or 0)
@@ -94,7 +94,7 @@ def prepare_model_paths(
     model.refuse_half_precision()
     options.step_kinds()
     if options.selects_single_paths:
-        from attncli.commands.paths import run_model as path_models
+        from attncli.commands.paths import run_trained_model as path_models
 
         refuse_gates_on_unmeasured_metrics(conditions, path_models.list_measured_metrics(options))
         single = (
@@ -104,6 +104,6 @@ def prepare_model_paths(
         )
         return single(source, options, *where)
     metrics = collect_metrics(options.metric or DEFAULT_METRICS, conditions, of_model=True)
-    from attncli.commands.paths import run_model as path_models
+    from attncli.commands.paths import run_trained_model as path_models
 
     return path_models.prepare_model_paths(source, options, metrics, *where)

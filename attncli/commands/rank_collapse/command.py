@@ -125,7 +125,7 @@ def refuse_gates_on_absent_variants(
 
 def collect_metrics(requested_names: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
-    from attncli.analysis.states.trajectories import GROUPS
+    from attncli.analysis.rank_collapse.trajectories import GROUPS
     from attncli.metrics import METRICS
     from attncli.metrics.steps import STEPS
 
@@ -139,8 +139,8 @@ def collect_gated_metrics(conditions: Sequence[Condition], known: Sequence[str])
     """The metrics of gates that are measured only on request."""
     if not conditions:
         return []
-    from attncli.analysis.states.collapse_bound_rows import THEOREM_METRICS
-    from attncli.analysis.states.network_collapse import OWN_METRICS
+    from attncli.analysis.rank_collapse.collapse_bound_rows import THEOREM_METRICS
+    from attncli.analysis.rank_collapse.network_collapse import OWN_METRICS
 
     own = [*OWN_METRICS, *THEOREM_METRICS]
     gated = [condition.metric for condition in conditions]
@@ -159,8 +159,8 @@ def prepare_network_curves(
     gates: bool,
 ) -> MetricStudy:
     """The study of one network over its layers, generated or from a file."""
+    from attncli.analysis.rank_collapse.network_collapse import measure_network_collapse
     from attncli.analysis.source_arguments import describe_network_source
-    from attncli.analysis.states.network_collapse import measure_network_collapse
     from attncli.gates import refuse_gates_that_match_no_row
     from attncli.networks.network_weights import GeneratedNetwork
 
@@ -207,7 +207,7 @@ def prepare_sweep(
     gradients: bool,
 ) -> MetricStudy:
     """The study over a range of one size; every point is checked before the first one runs."""
-    from attncli.analysis.states.size_sweep import SWEPT, spec_at_point, sweep_sizes
+    from attncli.analysis.rank_collapse.size_sweep import SWEPT, spec_at_point, sweep_sizes
     from attncli.gates import refuse_gates_that_match_no_row
     from attncli.options.size_ranges import parse_sweep
 

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 
 from attncli.ablation.model_probes.operations_between_blocks import UnchangedForward
-from attncli.analysis.states.model_variant_runs import (
+from attncli.analysis.rank_collapse.model_variant_runs import (
     CollapseModel,
     Curves,
     Lines,
     VariantRun,
     remove_advice,
 )
-from attncli.analysis.states.trajectories import RESIDUAL
+from attncli.analysis.rank_collapse.trajectories import RESIDUAL
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.models.inputs.model_input import ModelInput

@@ -5,13 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from attncli.ablation.albert_mlp_activation import describe_published_variants
-from attncli.analysis.prepare import PreparedModel
-from attncli.analysis.states.findings import (
+from attncli.analysis.distributed_text_loop import apply_to_texts
+from attncli.analysis.means_and_confidence_intervals import describe_averaging
+from attncli.analysis.model_preparation import PreparedModel
+from attncli.analysis.rank_collapse.findings import (
     average_curves,
     build_depth_findings,
     describe_what_prevents_collapse,
 )
-from attncli.analysis.states.headlines import (
+from attncli.analysis.rank_collapse.headlines import (
     RANDOM_SUFFIX,
     combine_arithmetic_names,
     describe_lost_values,
@@ -19,13 +21,13 @@ from attncli.analysis.states.headlines import (
     format_model_headline,
     format_variant,
 )
-from attncli.analysis.states.model_variant_runs import (
+from attncli.analysis.rank_collapse.model_variant_runs import (
     CollapseModel,
     Curves,
     StateLocation,
     run_variants,
 )
-from attncli.analysis.states.trajectories import (
+from attncli.analysis.rank_collapse.trajectories import (
     EXACT,
     ORDER,
     REGIMES,
@@ -36,8 +38,6 @@ from attncli.analysis.states.trajectories import (
     build_measured_rows,
     metric_definition,
 )
-from attncli.analysis.statistics import describe_averaging
-from attncli.analysis.text_loop import apply_to_texts
 from attncli.capture.causality_and_positions import AttentionProperties
 from attncli.maths.curve_fits.collapse_regime import describe_regime
 from attncli.maths.curve_fits.decay_laws import FEWEST_POINTS

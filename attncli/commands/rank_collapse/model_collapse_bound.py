@@ -12,7 +12,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis.states.collapse_bound_rows import (
+from attncli.analysis.means_and_confidence_intervals import summarize_values
+from attncli.analysis.rank_collapse.collapse_bound_rows import (
     BEYOND,
     THEOREM_METRICS,
     build_layer_view,
@@ -20,7 +21,6 @@ from attncli.analysis.states.collapse_bound_rows import (
     log10_bound_slack,
     power_of_ten_or_inf,
 )
-from attncli.analysis.statistics import summarize_values
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.model_structure.module_paths import find_module_by_name
 from attncli.errors import AttnError, InputError, format_count

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from attncli.analysis.states.network_variant_runs import run_block_or_none
-from attncli.analysis.statistics import summarize_values
+from attncli.analysis.means_and_confidence_intervals import summarize_values
+from attncli.analysis.rank_collapse.network_variant_runs import run_block_or_none
 from attncli.maths.number_format import format_number
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.attention import ATTENTION

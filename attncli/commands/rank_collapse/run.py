@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attncli.analysis import MetricStudy
-    from attncli.analysis.prepare import PreparedModel
-    from attncli.analysis.states.model_variant_runs import CollapseModel
+    from attncli.analysis.model_preparation import PreparedModel
+    from attncli.analysis.rank_collapse.model_variant_runs import CollapseModel
     from attncli.models.inputs.model_input import ModelInput
     from attncli.models.loading.loaded_model import LoadedModel
     from attncli.progress import Progress
@@ -42,19 +42,23 @@ def prepare_collapse(
     check_options_before_loading(source, model, inputs, tokens, seed)
     requested = inputs.build_requested_input(tokens, seed)
     stop_here_in_dry_run()
-    from attncli.analysis import prepare
-    from attncli.analysis.states.headlines import RANDOM_SUFFIX
+    from attncli.analysis import model_preparation
+    from attncli.analysis.rank_collapse.headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.model_collapse import measure_model_collapse
     from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
     from attncli.models.loading.loaded_model import remove_model_head
 
     options = model.build_load_options(seed)
     ahead = make_check_before_weights(requested)
-    checkpoint = prepare.load_in_dtype(source, options, prepare.FLOAT64_IF_IT_FITS, ahead)
+    checkpoint = model_preparation.load_in_dtype(
+        source, options, model_preparation.FLOAT64_IF_IT_FITS, ahead
+    )
     texts = make_inputs(checkpoint, requested)
     refuse_single_tokens(texts)
     why_plain = explain_why_no_variant_is_exact(checkpoint.model, model, arithmetic)
-    first = prepare.prepare_model(checkpoint.body, texts[0], prepare.Requirement.ANATOMY)
+    first = model_preparation.prepare_model(
+        checkpoint.body, texts[0], model_preparation.Requirement.ANATOMY
+    )
     size = count_input_numbers(first.short.kwargs)  # some images and sounds have one size
     cheap = all(size < count_input_numbers(text.kwargs) for text in texts)
     subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
@@ -63,8 +67,8 @@ def prepare_collapse(
         from attncli.models.loading.random_init import make_random_init_model
 
         drawn = make_random_init_model(checkpoint.model, seed)
-        random_init = prepare.prepare_model(
-            remove_model_head(drawn), texts[0], prepare.Requirement.ANATOMY
+        random_init = model_preparation.prepare_model(
+            remove_model_head(drawn), texts[0], model_preparation.Requirement.ANATOMY
         )
         subjects[RANDOM_SUFFIX] = build_collapse_model(
             random_init, variants, cheap, arithmetic, why_plain
@@ -126,7 +130,7 @@ def build_collapse_model(
     why_plain: str | None,
 ) -> "CollapseModel":
     """The subject as its variants are to be run; `cheap`: its short input is."""
-    from attncli.analysis.states.model_variant_runs import CollapseModel
+    from attncli.analysis.rank_collapse.model_variant_runs import CollapseModel
     from attncli.commands.rank_collapse.inexact_variants import find_inexact_variants
     from attncli.models.loading.precision import run_in_model_precision
 

@@ -2,7 +2,7 @@
 
 training_plan         how long and at which rate a network is trained
 training_checkpoints  a training in a file, to resume from
-training              the training loop: the same plan gives the same weights, interrupted or not
+training_loop         the training loop: the same plan gives the same weights, interrupted or not
 tasks                 tasks that label every token: one per file
 sequence_labeller     the transformer that learns these
 train_labeller        train that transformer on its task

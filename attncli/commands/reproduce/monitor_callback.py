@@ -8,7 +8,7 @@ from attncli.commands.reproduce.options import TrainingOptions, validate_number
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from attncli.commands.reproduce.training import AfterStep, Watched
+    from attncli.commands.reproduce.training_loop import AfterStep, Watched
 
 MOST_STEPS = 10_000_000
 

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from attncli.commands.reproduce.sequence_labeller import TokenClassifier, build_token_classifier
 from attncli.commands.reproduce.tasks import Examples, Sizes, Task
-from attncli.commands.reproduce.training import (
+from attncli.commands.reproduce.training_checkpoints import SavedTraining
+from attncli.commands.reproduce.training_loop import (
     Tick,
     Watched,
     do_not_observe_training,
     ignore_progress,
     train,
 )
-from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.commands.reproduce.training_plan import TrainingPlan
 
 TRAINING, QUESTIONS, SEEN, _, DROPPED = range(5)

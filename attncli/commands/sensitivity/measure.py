@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attncli.analysis.distributed_text_loop import apply_to_texts, wrap_with_progress
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.jacobian_norm_sampling import (
     EstimateWithError,
@@ -21,7 +22,6 @@ from attncli.analysis.paths.jacobian_norm_sampling import (
     estimate_norms,
     estimate_shares,
 )
-from attncli.analysis.text_loop import apply_to_texts, wrap_with_progress
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.capture.strips.attention_sites import find_enclosing_stack

@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.analysis.paths.jacobian_norm_sampling import (
-    EstimateWithError,
-    TokenEstimatesWithErrors,
-)
-from attncli.analysis.paths.path_metrics import format_percent
-from attncli.analysis.statistics import (
+from attncli.analysis.means_and_confidence_intervals import (
     describe_averaging,
     select_indistinguishable_from_first,
     select_indistinguishable_from_last,
     summarize_values,
 )
+from attncli.analysis.paths.jacobian_norm_sampling import (
+    EstimateWithError,
+    TokenEstimatesWithErrors,
+)
+from attncli.analysis.paths.path_metrics import format_percent
 from attncli.errors import format_count
 from attncli.maths.curve_fits.straight_line_slopes import fit_slopes
 from attncli.maths.number_format import format_number

@@ -3,7 +3,7 @@
 from functools import partial
 
 from attncli.analysis import Study
-from attncli.analysis.paths.prepare import prepare_paths
+from attncli.analysis.paths.path_model_preparation import prepare_paths
 from attncli.commands.sensitivity.measure import measure_sensitivity, plan_sensitivity
 from attncli.errors import UsageError
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count

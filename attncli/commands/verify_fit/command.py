@@ -31,7 +31,7 @@ def verify_fit(
     the file holds. The search that made the module is not run again.
     """
     from attncli.analysis.fits.fit_rows import FIT_METRICS
-    from attncli.analysis.fits.pictures import add_pictures
+    from attncli.analysis.fits.pattern_pictures import add_pictures
     from attncli.analysis.source_arguments import refuse_files_of_wrong_kind
     from attncli.commands.verify_fit.report import verify_fit_file
     from attncli.fits._fit_files import read_fits

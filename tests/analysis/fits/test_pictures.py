@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from attncli.analysis.fits import pictures
-from attncli.analysis.fits.pictures import build_picture
+from attncli.analysis.fits import pattern_pictures
+from attncli.analysis.fits.pattern_pictures import build_picture
 from attncli.fits import FitRequest, FittedModule
 from attncli.fits import _verify_fit as blocks
 from attncli.fits._fit_files import ModuleArrays, SavedFit
@@ -19,7 +19,7 @@ from attncli.patterns import build_pattern
 def test_cells_are_the_largest_of_what_they_cover(
     causal: bool, cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pictures, "CELLS", cells)
+    monkeypatch.setattr(pattern_pictures, "CELLS", cells)
     monkeypatch.setattr(blocks, "BLOCK", 100)  # rows of one cell fall into several blocks
     target = build_pattern("random:k=3,weights=dirichlet", 30, np.random.default_rng(0), causal)
     fit = run_method("learned", target, FitRequest(d=5, causal=causal, effort=1), 0)

@@ -11,7 +11,7 @@ from attncli.analysis.heads.map_export.collected_maps import (
     coarsen_map,
     estimate_bytes,
 )
-from attncli.analysis.heads.rows.token_names import TokenNames
+from attncli.analysis.heads.report_rows.token_names import TokenNames
 from attncli.capture import AttentionSite, MapShape, Strip
 
 SITE = AttentionSite("h", 2, "self", "sliding", "h.2.attn")

@@ -5,7 +5,7 @@ import json
 import pytest
 from commands import attn
 
-from attncli.analysis.heads.rows.extreme_heads import describe_extreme_heads
+from attncli.analysis.heads.report_rows.extreme_heads import describe_extreme_heads
 from attncli.records import Row
 
 

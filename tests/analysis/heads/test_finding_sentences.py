@@ -20,7 +20,7 @@ from attncli.analysis.heads.classification.head_roles import (
     classify_heads,
     format_role_counts,
 )
-from attncli.analysis.heads.rows.extreme_heads import describe_extreme_heads
+from attncli.analysis.heads.report_rows.extreme_heads import describe_extreme_heads
 from attncli.records import Row, Scalar
 
 LAYERS, HEADS, MODELS = 3, 5, 24

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attncli.analysis.heads.forward_passes.head_observer import PassResult
-from attncli.analysis.heads.rows.head_rows import (
+from attncli.analysis.heads.report_rows.head_rows import (
     HeadObservations,
     build_head_rows,
     build_state_rows,

@@ -6,7 +6,7 @@ import pytest
 
 from attncli.analysis.heads.head_selection import HeadRanking, rank_rows
 from attncli.analysis.heads.metric_selection import choose_metrics
-from attncli.analysis.heads.tables import build_views
+from attncli.analysis.heads.report_tables import build_views
 from attncli.records import Row
 
 

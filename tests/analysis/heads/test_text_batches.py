@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import attncli as attn
 from attncli.analysis.heads import model_inspection
-from attncli.analysis.heads.forward_passes.batches import TextBatches
+from attncli.analysis.heads.forward_passes.text_batches import TextBatches
 from attncli.errors import InputError
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.records import Row

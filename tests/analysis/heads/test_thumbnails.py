@@ -25,7 +25,7 @@ from attncli.analysis.heads.map_export.thumbnails import (
     select_heads,
     thumbnail_size,
 )
-from attncli.analysis.heads.rows.token_names import TokenNames
+from attncli.analysis.heads.report_rows.token_names import TokenNames
 from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.records import Row
 from attncli.render.html_page.head_map_thumbnails import STEPS

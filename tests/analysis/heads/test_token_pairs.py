@@ -17,9 +17,9 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 )
 from attncli.analysis.heads.forward_passes.strongest_token_pairs import StrongestPairs
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
-from attncli.analysis.heads.rows.head_rows import HeadObservations
-from attncli.analysis.heads.rows.token_names import TokenNames
-from attncli.analysis.heads.rows.token_pairs import build_pair_rows, describe_strongest_pair
+from attncli.analysis.heads.report_rows.head_rows import HeadObservations
+from attncli.analysis.heads.report_rows.token_names import TokenNames
+from attncli.analysis.heads.report_rows.token_pairs import build_pair_rows, describe_strongest_pair
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.models.inputs.model_input import ModelInput, decoder_labels

@@ -24,7 +24,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import DEFAULT_HEADS, choose_metrics
 from attncli.analysis.heads.model_inspection import HeadPlan, inspect_model
-from attncli.analysis.prepare import PreparedModel
+from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture import AttentionSite, verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.errors import InputError

@@ -9,7 +9,7 @@ import torch
 
 import attncli as attn
 from attncli import gates
-from attncli.analysis import prepare
+from attncli.analysis import model_preparation
 from attncli.analysis.verification_inputs import ShortInput
 from attncli.capture.linear import linear_layers
 from attncli.capture.linear.linear_heads import LinearAttentionLayers
@@ -247,7 +247,7 @@ def test_a_model_that_mixes_nothing_is_refused() -> None:
     seen = probe_forward(model, short)
     reason = NoAttention("no attention was seen here.")
     with pytest.raises(NoAttention, match="and no linear layer"):
-        prepare.prepare_linear_layers(model, ShortInput(short, 12), seen, reason)  # type: ignore[arg-type]
+        model_preparation.prepare_linear_layers(model, ShortInput(short, 12), seen, reason)  # type: ignore[arg-type]
 
 
 def test_channels_are_sampled_unless_heads_are_named() -> None:

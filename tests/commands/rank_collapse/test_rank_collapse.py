@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from attncli.analysis.states.network_collapse import measure_network_collapse
-from attncli.analysis.states.size_sweep import spec_at_point, sweep_sizes
-from attncli.analysis.states.trajectories import explain_missing_convergence_order
-from attncli.analysis.statistics import summarize_values
+from attncli.analysis.means_and_confidence_intervals import summarize_values
+from attncli.analysis.rank_collapse.network_collapse import measure_network_collapse
+from attncli.analysis.rank_collapse.size_sweep import spec_at_point, sweep_sizes
+from attncli.analysis.rank_collapse.trajectories import explain_missing_convergence_order
 from attncli.networks.ablation_variants import (
     VARIANTS,
     add_variants_without_outlier,

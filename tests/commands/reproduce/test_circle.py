@@ -9,7 +9,12 @@ import pytest
 import torch
 
 from attncli.commands.reproduce.circle import recurrence_runs
-from attncli.commands.reproduce.circle.arcs import PAIRS, RADIUS, STEP, compute_arc_positions
+from attncli.commands.reproduce.circle.arc_positions import (
+    PAIRS,
+    RADIUS,
+    STEP,
+    compute_arc_positions,
+)
 from attncli.commands.reproduce.circle.circle_network import draw_weights
 from attncli.commands.reproduce.circle.experiment import Experiment
 from attncli.commands.reproduce.circle.network_design import (

@@ -9,8 +9,8 @@ import pytest
 import torch
 from oracles import circle as oracle
 
-from attncli.commands.reproduce.circle import recurrence as module
-from attncli.commands.reproduce.circle.arcs import (
+from attncli.commands.reproduce.circle import iterated_predictions as module
+from attncli.commands.reproduce.circle.arc_positions import (
     AROUND,
     PAIRS,
     RADIUS,
@@ -28,14 +28,14 @@ from attncli.commands.reproduce.circle.circle_network import (
     skip_dropout,
 )
 from attncli.commands.reproduce.circle.experiment import Experiment
+from attncli.commands.reproduce.circle.iterated_predictions import iterate_predictions
 from attncli.commands.reproduce.circle.network_design import (
     DROPOUT,
     NetworkDesign,
     design_by_name,
     make_published_design,
 )
-from attncli.commands.reproduce.circle.recurrence import iterate_predictions
-from attncli.commands.reproduce.training import train
+from attncli.commands.reproduce.training_loop import train
 from attncli.errors import BelowResolution, UsageError
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts, SplitState
 from attncli.maths.residuals.scaled_arrays import Array

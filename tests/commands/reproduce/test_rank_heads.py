@@ -16,7 +16,7 @@ from attncli.commands.reproduce.rank_heads.multi_head_layer import (
     compute_answers,
 )
 from attncli.commands.reproduce.rank_heads.nearest_token_task import draw_questions
-from attncli.commands.reproduce.training import train
+from attncli.commands.reproduce.training_loop import train
 from attncli.maths.head_capacity.low_rank_head import head_error_rate, head_mean_squared_error
 from attncli.records import Report
 

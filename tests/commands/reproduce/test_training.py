@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attncli.commands.reproduce import training
-from attncli.commands.reproduce.training import train
+from attncli.commands.reproduce import training_loop
 from attncli.commands.reproduce.training_checkpoints import SavedTraining, TrainingInterrupted
+from attncli.commands.reproduce.training_loop import train
 from attncli.commands.reproduce.training_plan import TrainingPlan
 from attncli.errors import InputError, UsageError
 from attncli.io.atomic_files import write_atomically
@@ -73,7 +73,7 @@ def test_interrupted_training_goes_on_to_the_same_bits(kept: SavedTraining, step
 def test_a_training_that_dies_goes_on_from_what_was_kept_last(
     kept: SavedTraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "EVERY", 0.0)
+    monkeypatch.setattr(training_loop, "EVERY", 0.0)
 
     class Killed(BaseException):
         pass

@@ -7,9 +7,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from attncli.analysis.heads.classification.head_roles import ClassifiedHead, describe_roles
-from attncli.analysis.heads.rows.extra_metric_definitions import COMPLETENESS, DEFINITIONS
-from attncli.analysis.heads.rows.head_rows import HeadObservations
-from attncli.analysis.statistics import summarize_values
+from attncli.analysis.heads.report_rows.head_rows import HeadObservations
+from attncli.analysis.heads.report_rows.token_pair_and_completeness_definitions import (
+    COMPLETENESS,
+    DEFINITIONS,
+)
+from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.capture import AttentionSite
 from attncli.capture.linear.linear_heads import LinearAttentionHeads, LinearAttentionLayers
 from attncli.capture.other_mixers.token_mixers import format_layers, pluralise

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attncli.analysis.heads.rows.head_rows import Keeps
-from attncli.analysis.heads.rows.token_names import TokenNames
+from attncli.analysis.heads.report_rows.head_rows import Keeps
+from attncli.analysis.heads.report_rows.token_names import TokenNames
 from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.capture.saved_maps.map_names import FORMAT, map_tensor_name, visible_tensor_name
 from attncli.errors import InputError, UsageError

@@ -8,8 +8,8 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from attncli.analysis.heads.rows.head_rows import Keeps
-from attncli.analysis.heads.rows.layer_kinds import LayerCounts
+from attncli.analysis.heads.report_rows.head_rows import Keeps
+from attncli.analysis.heads.report_rows.layer_counts_by_mixer import LayerCounts
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.records import Row, Scalar

@@ -9,8 +9,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.analysis.heads.rows.head_rows import Keeps
-from attncli.analysis.heads.rows.token_names import TokenNames
+from attncli.analysis.heads.report_rows.head_rows import Keeps
+from attncli.analysis.heads.report_rows.token_names import TokenNames
 from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.records import MapThumbnail, Row, Scalar
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts
-from attncli.analysis.statistics import summarize_values
+from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.errors import format_count
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import find_narrowest_fit, find_width

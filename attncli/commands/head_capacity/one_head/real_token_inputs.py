@@ -9,7 +9,7 @@ import torch
 
 from attncli.analysis.fits.fit_rows import MEASURED, OUT_OF_RANGE
 from attncli.analysis.layer_maps import capture_maps
-from attncli.analysis.prepare import PreparedModel
+from attncli.analysis.model_preparation import PreparedModel
 from attncli.commands.head_capacity.one_head.head_report import (
     REAL_METRICS,
     build_row_or_null,

@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from attncli.analysis.paths.path_metrics import format_percent
-from attncli.analysis.statistics import (
+from attncli.analysis.means_and_confidence_intervals import (
     describe_averaging,
     select_indistinguishable_from_first,
     summarize_values,
 )
+from attncli.analysis.paths.path_metrics import format_percent
 from attncli.commands.paths.synthetic.metrics_by_path_length import norm_ratio, norm_shares
 from attncli.commands.paths.synthetic.output_by_path_length import (
     freeze_layers,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
 from attncli.analysis.paths.path_count_rows import build_count_rows, sort_path_counts_by_length
 from attncli.analysis.paths.path_metrics import (
     OWN_METRICS,
@@ -10,8 +11,7 @@ from attncli.analysis.paths.path_metrics import (
     format_headline,
     metric_definitions,
 )
-from attncli.analysis.states.network_variant_runs import refuse_work_of_many_days
-from attncli.analysis.statistics import describe_averaging, summarize_values
+from attncli.analysis.rank_collapse.network_variant_runs import refuse_work_of_many_days
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
     CUMULATIVE,
     ERROR,

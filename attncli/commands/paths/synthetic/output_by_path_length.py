@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.analysis.states.network_variant_runs import estimate_memory
+from attncli.analysis.rank_collapse.network_variant_runs import estimate_memory
 from attncli.errors import InputError
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import make_scaled_array

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attncli.analysis.bootstrap_quantile_errors import bootstrap_quantile_errors
+from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.analysis.paths.path_selection import Path, path_length, sample_path
-from attncli.analysis.quantiles import bootstrap_quantile_errors
-from attncli.analysis.statistics import summarize_values
 from attncli.commands.paths.synthetic.metrics_by_path_length import log10_array_norm
 from attncli.commands.paths.synthetic.output_by_path_length import (
     freeze_layers,

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
-from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.commands.paths.synthetic.head_shares import (
     OUTPUT,
     HeadOrSkip,

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import format_headline, metric_definitions
-from attncli.analysis.statistics import describe_averaging, summarize_values
 from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
     PathTermMeasurements,

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from attncli.analysis.distributed_text_loop import apply_to_texts
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_selection import Path, sample_path
-from attncli.analysis.text_loop import apply_to_texts
 from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.commands.paths.synthetic.single_paths import (
     NORM,

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attncli.commands.reproduce.circle.arcs import PAIRS, compute_arc_positions
+from attncli.commands.reproduce.circle.arc_positions import PAIRS, compute_arc_positions
 from attncli.commands.reproduce.circle.network_design import HEADS, NORM_EPSILON, NetworkDesign
 from attncli.maths.residuals.scaled_arrays import Array
 

@@ -4,7 +4,7 @@ works on it."""
 import torch
 from torch import Tensor, nn
 
-from attncli.commands.reproduce.circle.arcs import PAIRS, compute_arc_positions
+from attncli.commands.reproduce.circle.arc_positions import PAIRS, compute_arc_positions
 from attncli.commands.reproduce.circle.circle_network import (
     BatchedCircleNetworks,
     Drop,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attncli.analysis.states.trajectories import RESIDUAL
-from attncli.commands.reproduce.circle.arcs import RADIUS, STEP, compute_arc_positions
+from attncli.analysis.rank_collapse.trajectories import RESIDUAL
+from attncli.commands.reproduce.circle.arc_positions import RADIUS, STEP, compute_arc_positions
+from attncli.commands.reproduce.circle.iterated_predictions import Weights, iterate_predictions
 from attncli.commands.reproduce.circle.network_design import NetworkDesign
-from attncli.commands.reproduce.circle.recurrence import Weights, iterate_predictions
 from attncli.maths.curve_fits.convergence_rates import estimate_late_order
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS

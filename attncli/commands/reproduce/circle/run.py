@@ -64,7 +64,7 @@ def prepare_circle(
     from attncli.commands.reproduce.circle.train_and_measure import (
         train_and_measure_circle_networks,
     )
-    from attncli.commands.reproduce.training import do_not_observe_training
+    from attncli.commands.reproduce.training_loop import do_not_observe_training
 
     return partial(
         train_and_measure_circle_networks,

@@ -5,8 +5,13 @@ from functools import partial
 
 import numpy as np
 
-from attncli.analysis.states.trajectories import RESIDUAL
-from attncli.commands.reproduce.circle.arcs import AROUND, PAIRS, RADIUS, compute_arc_positions
+from attncli.analysis.rank_collapse.trajectories import RESIDUAL
+from attncli.commands.reproduce.circle.arc_positions import (
+    AROUND,
+    PAIRS,
+    RADIUS,
+    compute_arc_positions,
+)
 from attncli.commands.reproduce.circle.circle_network import (
     BATCH,
     BatchedCircleNetworks,
@@ -25,14 +30,14 @@ from attncli.commands.reproduce.circle.report import (
     build_views,
     format_headline,
 )
-from attncli.commands.reproduce.training import (
+from attncli.commands.reproduce.training_checkpoints import SavedTraining
+from attncli.commands.reproduce.training_loop import (
     AfterStep,
     Tick,
     Watched,
     do_not_observe_training,
     train,
 )
-from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
 from attncli.networks.ablation_variants import network_switch_values

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from attncli.analysis.statistics import describe_averaging, summarize_values
+from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
 from attncli.commands.reproduce.rank_heads.head_training_plan import (
     LEARNING_RATE,
     HeadRankExperiment,
@@ -19,8 +19,8 @@ from attncli.commands.reproduce.rank_heads.multi_head_layer import (
 )
 from attncli.commands.reproduce.rank_heads.nearest_token_task import NearestTokenProblems
 from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_METRICS
-from attncli.commands.reproduce.training import train
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
+from attncli.commands.reproduce.training_loop import train
 from attncli.errors import format_count
 from attncli.maths.head_capacity.low_rank_head import head_mean_squared_error
 from attncli.maths.number_format import format_with_deviation

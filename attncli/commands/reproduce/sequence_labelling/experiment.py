@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from attncli.analysis.statistics import describe_averaging, summarize_values
+from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
 from attncli.commands.reproduce.sequence_labelling.path_sum_accuracy import (
     SampledPathSums,
     Sum,
@@ -34,8 +34,8 @@ from attncli.commands.reproduce.train_labeller import (
     build_training_plan,
     train_labeller,
 )
-from attncli.commands.reproduce.training import Watched, do_not_observe_training, limit_threads
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
+from attncli.commands.reproduce.training_loop import Watched, do_not_observe_training, limit_threads
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import JsonObject, Report, Row, View
 from attncli.resource_limits import require_memory

@@ -70,7 +70,7 @@ def prepare_task(
         LabellingRequest,
         measure_task_paths,
     )
-    from attncli.commands.reproduce.training import do_not_observe_training
+    from attncli.commands.reproduce.training_loop import do_not_observe_training
 
     request = LabellingRequest(
         name,

@@ -1,0 +1,139 @@
+"""Run variants of a network side by side, and measure every state."""
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from attncli.analysis.rank_collapse.trajectories import StateMetrics, Trajectory
+from attncli.errors import BelowResolution, InputError
+from attncli.maths import rank_collapse_bound
+from attncli.maths.residuals.activation_functions import STEEPEST
+from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.residuals.logit_deviation import BLOCK_ELEMENTS
+from attncli.maths.residuals.scaled_arrays import log10_of_scaled
+from attncli.networks.ablation_variants import AblationSwitches, is_bound_applicable
+from attncli.networks.block_forward import run_block
+from attncli.networks.network_spec import NetworkSpec
+from attncli.networks.network_weights import Layer, Network
+from attncli.resource_limits import refuse_computation_of_days, require_memory
+
+
+def refuse_work_of_many_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> None:
+    """Refuse a run that would take more than days, before its first network is generated."""
+    pairs = seeds * variants * sum(spec.pairs for spec in specs)
+    sizes = "lower `tokens`, `layers`, `heads`"
+    advice = (
+        f"{sizes}, `seeds` or the number of `variants`" if variants > 1 else f"{sizes} or `seeds`"
+    )
+    refuse_computation_of_days(pairs, "This run", advice)
+
+
+def run_variants(
+    network: Network,
+    variants: Mapping[str, AblationSwitches],
+    metrics: Sequence[str],
+    tick: Callable[[], None],
+    over: int = 1,
+    logits: bool = False,
+) -> dict[str, Trajectory]:
+    """Run all variants in parallel, so that each layer's weights are generated or read once;
+    `over`: blocks between states.
+
+    `logits`: also measure the range of a row's logits, where the theorem applies.
+    """
+    spec = network.spec
+    require_memory(
+        estimate_memory(spec, len(variants)), "This network", "lower `tokens` or `width`"
+    )
+    meters = StateMetrics(metrics)
+    start = SplitState.of(network.embeddings())
+    states: dict[str, SplitState | None] = dict.fromkeys(variants, start)
+    earlier = {name: deque([start], maxlen=over) for name in variants}
+    """The last states of each variant: a step leads from the first of them, once there are `over`."""
+    first = meters.state(start) | meters.step(None, start)
+    result = {
+        name: Trajectory({metric: [value] for metric, value in first.items()}, [])
+        for name in variants
+    }
+    for index in range(spec.layers):
+        layer = network.layer(index)
+        for name, switches in variants.items():
+            if logits and is_bound_applicable(spec, switches):
+                result[name].log10_logit_ranges.append(logit_range(states[name], layer))
+            state = run_block_or_none(states[name], layer, spec, switches, f"{name}, layer {index}")
+            states[name] = state
+            found = dict.fromkeys(result[name].values, math.nan)
+            if state is not None:
+                before = earlier[name][0] if len(earlier[name]) == over else None
+                found = meters.state(state) | meters.step(before, state)
+                earlier[name].append(state)
+            for metric, value in found.items():
+                result[name].values[metric].append(value)
+            tick()
+        for name, constant in log10_layer_constants(layer, spec, variants).items():
+            result[name].log10_constants.append(constant)
+    return result
+
+
+def run_block_or_none(
+    state: SplitState | None,
+    layer: Layer,
+    spec: NetworkSpec,
+    switches: AblationSwitches,
+    where: str,
+) -> SplitState | None:
+    """The next state; None from the layer on where the residual is lost to rounding."""
+    try:
+        return None if state is None else run_block(state, layer, spec, switches)
+    except BelowResolution:
+        return None
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def logit_range(state: SplitState | None, layer: Layer) -> float:
+    """log10 of the largest |E_ij - E_ij'| over heads, E = R W_QK R^T/√d of the residual R; nan where that is lost."""
+    if state is None:
+        return math.nan
+    found = []
+    for w_q, w_k in zip(layer.w_q, layer.w_k, strict=True):
+        query, key = state.residual @ w_q, state.residual @ w_k
+        widest = float(np.ptp(query.mantissa @ key.mantissa.T, axis=1).max())
+        found.append(
+            log10_of_scaled(widest / math.sqrt(w_q.shape[1]), query.exponent + key.exponent)
+        )
+    return max(found)
+
+
+def log10_layer_constants(
+    layer: Layer, spec: NetworkSpec, variants: Mapping[str, AblationSwitches]
+) -> dict[str, float]:
+    """log10 of K for one layer of every variant that the theorem covers; they share the attention's part."""
+    covered = {
+        name: switches for name, switches in variants.items() if is_bound_applicable(spec, switches)
+    }
+    if not covered:
+        return {}
+    attention = rank_collapse_bound.log10_attention_constant(
+        layer.w_q, layer.w_k, layer.w_v, layer.w_o
+    )
+    found = {}
+    for name, switches in covered.items():
+        constant = attention
+        if switches.mlp:
+            slope = STEEPEST[spec.activation]
+            constant += rank_collapse_bound.log10_mlp_constant(
+                layer.w_in, layer.w_out, slope, switches.mlp_skip
+            )
+        found[name] = constant
+    return found
+
+
+def estimate_memory(spec: NetworkSpec, variants: int) -> int:
+    """Upper estimate in bytes: a layer's weights, the states, a layer's intermediate arrays, logits
+    by blocks."""
+    wide = 6 * spec.heads * spec.d + 4 * spec.mlp_hidden_size + (4 + 2 * variants) * spec.width
+    logits = spec.tokens**2 if spec.sinkhorn_rounds else max(BLOCK_ELEMENTS, spec.tokens)
+    return 2 * spec.layer_bytes + 8 * (spec.tokens * wide + 8 * logits)

@@ -1,0 +1,155 @@
+"""One check of `attn ci`: its report, and the verdicts on it."""
+
+import os
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attncli.cli.command_tree import (
+    CommandPath,
+    command_path,
+    is_typed_on_command_line,
+    parse_command,
+    root_command,
+)
+from attncli.cli.option_spelling import replace_parameters_by_options
+from attncli.errors import AttnError, NoBaseline, UsageError
+from attncli.records import Report, Verdict
+
+if TYPE_CHECKING:
+    from attncli.commands.utilities.ci.named_checks import Check
+    from attncli.gates.baseline_changes import AllowedChange
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """How a check has ended."""
+
+    code: int
+    verdicts: tuple[Verdict, ...]
+    report: Report | None = None
+    """The report of the run; None where the check could not run."""
+    against: Report | None = None
+    """The baseline, where there is one."""
+
+
+def run_check(check: "Check", scratch: Path, accepting: bool = False) -> CheckResult:
+    """Run one check and return its exit code and verdicts; an error is a verdict too. When
+    accepting, changes are not tested."""
+    try:
+        return evaluate_check(check, scratch, accepting)
+    except AttnError as error:
+        return CheckResult(error.exit_code, (make_failed_run_verdict(check, error),))
+
+
+def evaluate_check(check: "Check", scratch: Path, accepting: bool) -> CheckResult:
+    """Gates and the baseline are read before the work, so that a misprint costs no run; a baseline may be missing."""
+    from attncli import gates
+    from attncli.python.baselines import BaselineOptions
+    from attncli.reports.reading import read_report, report_exists
+
+    refuse_ci_inside_ci(check)
+    conditions = [gates.parse_condition(text) for text in check.fail_if]
+    against = BaselineOptions(check.baseline, check.fail_on, check.family_wise)
+    changes = against.parse_changes()
+    old = against.read() if check.baseline and report_exists(check.baseline) else None
+    report = make_report(check, scratch) if check.command else read_report(str(check.report))
+    verdicts = (
+        list(report.verdicts) if check.command else gates.decide_conditions(report, conditions)
+    )
+    if check.baseline and not accepting:
+        try:
+            verdicts += compare_verdicts(check, report, old, changes)
+        except NoBaseline as error:
+            found = (
+                *prefix_verdicts_with_check(check, verdicts),
+                make_failed_run_verdict(check, error),
+            )
+            return CheckResult(error.exit_code, found, report)
+    found = prefix_verdicts_with_check(
+        check, verdicts or report.verdicts or [Verdict("ran", False, "no gates")]
+    )
+    return CheckResult(int(any(one.failed for one in found)), found, report, old)
+
+
+def refuse_ci_inside_ci(check: "Check") -> None:
+    if check.command and command_path(parse_command(check.command)) == ("ci",):
+        raise UsageError("a check that runs `attn ci` would run itself, again and again.")
+
+
+def prefix_verdicts_with_check(check: "Check", verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    return tuple(replace(one, condition=f"{check.name}: {one.condition}") for one in verdicts)
+
+
+def compare_verdicts(
+    check: "Check", report: Report, old: Report | None, changes: "list[AllowedChange]"
+) -> list[Verdict]:
+    """Return verdicts on the changes since the baseline; without a baseline, one that names the
+    command to accept it."""
+    from attncli.gates.baseline_changes import decide_changes
+
+    if old is None:
+        raise NoBaseline(
+            f"there is no baseline {check.baseline}: `{build_accept_command(check.name)}` makes one of this run's report."
+        )
+    try:
+        return decide_changes(report, old, changes, str(check.baseline), check.family_wise)
+    except NoBaseline as error:
+        sentence = str(error).partition(": ")[0]
+        raise NoBaseline(
+            f"{sentence}: `{build_accept_command(check.name)}` accepts the new report."
+        ) from None
+
+
+def build_accept_command(name: str) -> str:
+    """The command line that makes the check's report its baseline."""
+    from attncli.cli.config.settings import CONFIG
+
+    config = os.environ.get(CONFIG)
+    words = ["attn", "ci", "--accept", name, *(["--config", config] if config else [])]
+    return shlex.join(words)
+
+
+def make_failed_run_verdict(check: "Check", error: AttnError) -> Verdict:
+    return Verdict(
+        check.name,
+        True,
+        f"exit {error.exit_code}: {replace_parameters_by_options(str(error))}",
+        stopped=True,
+    )
+
+
+def make_report(check: "Check", scratch: Path) -> Report:
+    from attncli.processes.command_runs import RunStopped, run_command_to_report_file
+    from attncli.reports.reading import read_report
+
+    path = scratch / f"{check.name}.json"
+    run = run_command_to_report_file([*check.command, *check_gates(check)], path)
+    if not run.has_report:
+        raise RunStopped(run.code, run.sentence)
+    own = (
+        "attn",
+        *check.command,
+    )  # without the place of this run: the same numbers give the same bytes
+    return replace(read_report(str(path)), command=own)
+
+
+def check_gates(check: "Check") -> list[str]:
+    """List the check's gates for its command line if they can be validated before the run and add
+    metrics to it.
+
+    Gates on a command line replace the command's default gates; gates of a check are added to them.
+    """
+    own, line = check.fail_if, parse_command(check.command)
+    if own and not is_typed_on_command_line(line, "fail_if"):
+        own = [*default_gates(command_path(line)), *own]
+    return [f"--fail-if={gate}" for gate in own]
+
+
+def default_gates(command: CommandPath) -> list[str]:
+    from attncli.cli.config.settings import collect_settings
+
+    found = collect_settings(root_command()).get((command, "fail_if"))
+    return [str(gate) for gate in found.value] if found else []

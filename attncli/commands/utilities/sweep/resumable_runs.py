@@ -1,0 +1,175 @@
+"""Run a sweep: reuse finished reports, send the rest to an engine, and report failures."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from attncli.analysis.cache_key import Options
+from attncli.commands.utilities.sweep.report import SweepItem
+from attncli.commands.utilities.sweep.swept_models import (
+    parse_steps,
+    read_report_if_complete,
+    remove_partial_reports,
+    remove_report,
+    report_name,
+)
+from attncli.distributed_ranks import read_launch_environment
+from attncli.errors import InputError
+from attncli.io.remote_files import join_path_or_url
+from attncli.processes.command_runs import ProcessRun
+from attncli.processes.engines import Engine
+from attncli.processes.jobs import Job
+from attncli.processes.work_sharing import indices_of_rank, share_work
+from attncli.progress import Progress, ignore_progress
+
+CHANGED = "its files changed while it was measured: run the same command again"
+
+FinishedItem = tuple[SweepItem, int]
+"""An item and its exit code, 0 where its report is there."""
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """The runs of a sweep: command, items, folder of reports."""
+
+    command: str
+    words: tuple[str, ...]
+    """Options of the command, as they are typed."""
+    options: Options
+    """Every option of the command with its value."""
+    names: Sequence[str]
+    into: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that set options."""
+    evict: bool = False
+
+    def report_path_of(self, name: str) -> str:
+        return join_path_or_url(self.into, report_name(self.command, self.options, name))
+
+    def command_line_of(self, name: str) -> tuple[str, ...]:
+        return (self.command, name, *self.words)
+
+    @cached_property
+    def steps(self) -> list[int]:
+        return parse_steps(self.names)
+
+
+def run_sweep_items(
+    plan: SweepPlan, engine: Engine, progress: Progress, seen: Callable[[SweepItem], None]
+) -> list[FinishedItem]:
+    """Run every item in order; `seen` is called with each finished item and may raise to stop."""
+    runs = SweepRuns(plan, engine, seen)
+    if not read_launch_environment().is_distributed:
+        return runs.run_items(range(len(plan.names)), progress)
+    share = indices_of_rank(plan.names)
+
+    def run_item(place: int) -> FinishedItem:
+        progress(share.index(place), len(share), "models")
+        return runs.run_items([place], ignore_progress)[0]
+
+    names = [plan.report_path_of(name) for name in plan.names]
+    return share_work(range(len(plan.names)), run_item, names.__getitem__)
+
+
+class SweepRuns:
+    """The items of a plan on an engine."""
+
+    def __init__(self, plan: SweepPlan, engine: Engine, seen: Callable[[SweepItem], None]) -> None:
+        self.plan = plan
+        self.engine = engine
+        self.seen = seen
+        self.finished: dict[int, FinishedItem] = {}
+        self.reports: dict[int, str] = {}
+        """Where those in hand are written."""
+        self.fetched: set[str] = set()
+        """Models that were in the cache before."""
+
+    def run_items(self, places: Sequence[int], progress: Progress) -> list[FinishedItem]:
+        """Run these items, the finished ones first because they cost nothing."""
+        missing = [place for place in places if not self.find_finished_report(place)]
+        progress(len(places) - len(missing), len(places), "models")
+        if missing:
+            try:
+                with closing(self.engine(self.jobs(missing), len(missing))) as outcomes:
+                    for place, run in outcomes:
+                        self.read_outcome(place, run)
+                        progress(sum(p in self.finished for p in places), len(places), "models")
+            finally:
+                self.remove_partial_files(missing)
+        return [self.finished[place] for place in places]
+
+    def remove_partial_files(self, places: Sequence[int]) -> None:
+        """Remove the partial files of workers that were stopped during an item."""
+        for place in places:
+            if place not in self.finished:
+                remove_partial_reports(self.reports[place])
+
+    def find_finished_report(self, place: int) -> bool:
+        """Whether an earlier run has left its report."""
+        name = self.plan.names[place]
+        self.reports[place] = self.plan.report_path_of(name)
+        report = read_report_if_complete(self.reports[place])
+        if report is None:
+            return False
+        self.record_outcome(place, SweepItem(name, self.plan.steps[place], report), 0)
+        return True
+
+    def jobs(self, places: Sequence[int]) -> Iterator[Job]:
+        """Yield the jobs; the cache is checked again for each, since another driver may have
+        finished it meanwhile."""
+        for place in places:
+            if self.find_finished_report(place):
+                continue
+            name = self.plan.names[place]
+            if self.plan.evict:
+                remember_cached_models(name, self.fetched)
+            yield Job(
+                place,
+                self.plan.command_line_of(name),
+                self.reports[place],
+                os.getcwd(),
+                self.plan.settings,
+            )
+
+    def read_outcome(self, place: int, run: ProcessRun) -> None:
+        """Read the report that the run has written, or describe its failure."""
+        name, where = self.plan.names[place], self.reports[place]
+        step = self.plan.steps[place]
+        report = read_report_if_complete(where) if run.has_report else None
+        remove_partial_reports(where)
+        if self.plan.evict:
+            evict_cached_model(name, self.fetched)
+        if report is None:
+            failed = SweepItem(name, step, None, f"exit {run.code}: {run.sentence}")
+            self.record_outcome(place, failed, run.code or InputError.exit_code)
+        elif self.plan.report_path_of(name) != where:  # its name speaks of files that are no more
+            remove_report(where)
+            self.record_outcome(place, SweepItem(name, step, None, CHANGED), InputError.exit_code)
+        else:
+            self.record_outcome(place, SweepItem(name, step, report), 0)
+
+    def record_outcome(self, place: int, item: SweepItem, code: int) -> None:
+        self.finished[place] = (item, code)
+        self.seen(item)
+
+
+def remember_cached_models(name: str, cached: set[str]) -> None:
+    """Remember which models were in the cache already, so that they are not evicted."""
+    from attncli.models.files.hub_cache import is_cached
+    from attncli.sources import parse_source
+
+    source = parse_source(name)
+    if source.kind == "hub" and is_cached(source.name):
+        cached.add(source.name)
+
+
+def evict_cached_model(name: str, cached: set[str]) -> None:
+    """Remove from the cache what this item has downloaded."""
+    from attncli.models.files.hub_cache import remove_from_cache
+    from attncli.sources import parse_source
+
+    source = parse_source(name)
+    if source.kind == "hub" and source.name not in cached:
+        remove_from_cache(source.name)

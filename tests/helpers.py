@@ -9,7 +9,7 @@ import numpy as np
 from oracles.network import log10_residuals
 from safetensors.numpy import save_file
 
-from attncli.analysis.rank_collapse.network_variant_runs import run_variants
+from attncli.analysis.rank_collapse.network_variant_runs import run_network_in_all_variants
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.networks.ablation_variants import (
     VARIANTS,
@@ -37,7 +37,7 @@ def saved(path: Path, spec: NetworkSpec, seed: int = 0) -> FileNetwork:
 def curve(network: Network, variant: str) -> list[float]:
     """log10 r at every state, by the package."""
     chosen = {variant: ALL_VARIANTS[variant]}
-    found = run_variants(network, chosen, ["log10_residual"], lambda: None)
+    found = run_network_in_all_variants(network, chosen, ["log10_residual"], lambda: None)
     return found[variant].values["log10_residual"]
 
 

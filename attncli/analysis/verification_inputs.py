@@ -72,9 +72,9 @@ def truncate_user_inputs(body: "PreTrainedModel", text: "ModelInput") -> ShortIn
             return None
     except InputError:  # parts that cannot be made up
         pass
-    short = cut_text(body.config, text.kwargs)
+    short = truncate_text_inputs(body.config, text.kwargs)
     found = short if accepts_inputs(body, short) else text.kwargs
-    return ShortInput(found, min(text.tokens, text_length(found) or text.tokens))
+    return ShortInput(found, min(text.tokens, text_input_length(found) or text.tokens))
 
 
 def main_input_names(inputs: Inputs) -> set[str]:
@@ -86,11 +86,11 @@ def main_input_names(inputs: Inputs) -> set[str]:
     }
 
 
-def text_length(inputs: Inputs) -> int:
+def text_input_length(inputs: Inputs) -> int:
     return max((inputs[name].shape[1] for name in TEXTS[0] if name in inputs), default=0)
 
 
-def cut_text(config: "PreTrainedConfig", inputs: Inputs) -> Inputs:
+def truncate_text_inputs(config: "PreTrainedConfig", inputs: Inputs) -> Inputs:
     """Cut each text to its first tokens, up to the last that stands for a part of a picture or a sound."""
     found = inputs
     for names in TEXTS:

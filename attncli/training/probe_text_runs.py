@@ -142,7 +142,7 @@ def read_probe(
     if model is None:
         return read_module_inputs(trained.model, probe)
     checkpoint = LoadedModel(model, {}, None, tokenizer=tokenizer)
-    probe = to_list(probe)
+    probe = convert_sequence_to_list(probe)
     texts = read_probe_texts(probe)
     if texts and tokenizer is None:
         raise UsageError("texts need a tokenizer: give `tokenizer`, or token ids as the probe.")
@@ -174,7 +174,7 @@ def read_module_inputs(module: nn.Module, probe: object) -> list[ModelInput]:
     return [arguments_to_model_input(module, each) for each in named]
 
 
-def to_list(probe: object) -> Any:
+def convert_sequence_to_list(probe: object) -> Any:
     """Any library's sequence as a list; a single text as a list of one."""
     if isinstance(probe, str):
         return [probe]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from attncli.analysis.heads.classification.head_roles import build_role_rows, classify_heads
 from attncli.analysis.heads.forward_passes.head_observer import PassResult
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.analysis.heads.model_inspection import describe_layers, select_every_head
+from attncli.analysis.heads.model_inspection import describe_attention_layers, select_every_head
 from attncli.analysis.heads.report_rows.head_rows import (
     HeadObservations,
     build_head_rows,
@@ -66,7 +66,7 @@ class StepReports:
             self.build_empty_report(step),
             headline=format_headline(step, self.identity, rows),
             rows=(*rows, *grown),
-            source={**self.identity, "step": step, "attention": describe_layers(own)},
+            source={**self.identity, "step": step, "attention": describe_attention_layers(own)},
             input={**self.read, "read": len(own.texts)},
             views=(
                 *build_views(rows, self.metrics, None, len(own.texts)),

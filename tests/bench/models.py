@@ -87,7 +87,10 @@ def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[],
 def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> Callable[[], object]:
     """All four variants, as the command runs them."""
     from attncli.ablation import recognise_block_anatomy
-    from attncli.analysis.rank_collapse.model_variant_runs import CollapseModel, run_variants
+    from attncli.analysis.rank_collapse.model_variant_runs import (
+        CollapseModel,
+        run_model_variants_on_text,
+    )
     from attncli.commands.rank_collapse.inexact_variants import find_inexact_variants
     from attncli.models.inputs.model_input import ModelInput
     from attncli.networks.ablation_variants import VARIANTS
@@ -103,7 +106,7 @@ def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> C
                 subject, why_plain=find_inexact_variants(subject, tokens(12), variants, True)
             )
             assert not subject.why_plain
-        return run_variants(subject, text, variants, ["log10_residual"], lambda: None)
+        return run_model_variants_on_text(subject, text, variants, ["log10_residual"], lambda: None)
 
     return run
 

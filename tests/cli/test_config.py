@@ -12,7 +12,7 @@ from documents import PACKAGE
 from trained_models import trained
 
 from attncli.cli.config.settings import load_config_file
-from attncli.commands.utilities.ci.check_runs import check_gates
+from attncli.commands.utilities.ci.check_runs import select_gates_for_command_line
 from attncli.commands.utilities.ci.named_checks import parse_checks
 from attncli.errors import LimitError
 
@@ -257,7 +257,7 @@ def test_a_gate_that_is_typed_replaces_the_defaults(
     monkeypatch.setenv("ATTN_CONFIG", str(config))
     check = parse_checks(load_config_file(str(config)))[0]
     defaults = ["--fail-if=order > -1"] if stands else []
-    assert check_gates(check) == [*defaults, "--fail-if=sink > 1"]
+    assert select_gates_for_command_line(check) == [*defaults, "--fail-if=sink > 1"]
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(config: Path) -> None:

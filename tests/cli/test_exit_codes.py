@@ -141,7 +141,9 @@ def test_4_is_also_memory_that_runs_out_on_the_way(monkeypatch: pytest.MonkeyPat
     def exhausted(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("attncli.analysis.rank_collapse.network_collapse.run_variants", exhausted)
+    monkeypatch.setattr(
+        "attncli.analysis.rank_collapse.network_collapse.run_network_in_all_variants", exhausted
+    )
     outcome = attn("rank-collapse", *ONE)
     assert (outcome.code, outcome.out) == (4, "")
     assert outcome.err.startswith("attn: out of memory: choose")
@@ -233,7 +235,7 @@ def measure(*given):
     print("at work", flush=True)
     signal.pause()
 
-network_collapse.run_networks = measure
+network_collapse.run_networks_in_all_variants = measure
 from attncli.cli.main import main
 main()
 """

@@ -11,7 +11,9 @@ from attncli.commands.approximate.smallest_width_and_logits.width_growth import 
 )
 from attncli.commands.attribute.report import LIFT, OF_CONSTANTS, SHARE, ChosenToken
 from attncli.commands.attribute.report import format_headline as attribution_headline
-from attncli.commands.rank_collapse.model_collapse import describe_curve as regime_of
+from attncli.commands.rank_collapse.model_collapse import (
+    describe_collapse_regime_of_known_layers as regime_of,
+)
 from attncli.maths.curve_fits.width_growth_laws import GrowthLaw, fit_laws
 from attncli.records import Finding, Row
 

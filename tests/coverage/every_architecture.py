@@ -26,7 +26,10 @@ from transformers import PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from attncli.ablation import recognise_block_anatomy
-from attncli.analysis.rank_collapse.model_variant_runs import CollapseModel, run_variants
+from attncli.analysis.rank_collapse.model_variant_runs import (
+    CollapseModel,
+    run_model_variants_on_text,
+)
 from attncli.analysis.rank_collapse.trajectories import Trajectory
 from attncli.capture import verify_capture
 from attncli.capture.linear.linear_layers import find_linear_attention_layers
@@ -169,7 +172,7 @@ def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any], proof: Verified
 def residuals(subject: CollapseModel, inputs: Mapping[str, Any]) -> list[Trajectory]:
     """log10 r at every state, of every variant and stack in a fixed order."""
     text = ModelInput("text", "token ids", dict(inputs), 0)
-    found = run_variants(subject, text, VARIANTS, [RESIDUAL], lambda: None)
+    found = run_model_variants_on_text(subject, text, VARIANTS, [RESIDUAL], lambda: None)
     return [curve for curves in found.values() for curve in curves.values()]
 
 

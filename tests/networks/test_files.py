@@ -8,7 +8,7 @@ import pytest
 from helpers import saved
 from safetensors.numpy import load_file, save_file
 
-from attncli.analysis.rank_collapse.network_variant_runs import run_variants
+from attncli.analysis.rank_collapse.network_variant_runs import run_network_in_all_variants
 from attncli.errors import InputError
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
@@ -32,8 +32,10 @@ def test_a_network_read_back_gives_the_same_numbers_to_the_last_bit(
 ) -> None:
     spec = NetworkSpec(layers=4, tokens=7, width=6, heads=2, **kinds)  # type: ignore[arg-type]
     metrics = ["log10_residual", "stable_rank"]
-    made = run_variants(GeneratedNetwork(spec, 9), VARIANTS, metrics, lambda: None)
-    read = run_variants(saved(tmp_path / "net", spec, 9), VARIANTS, metrics, lambda: None)
+    made = run_network_in_all_variants(GeneratedNetwork(spec, 9), VARIANTS, metrics, lambda: None)
+    read = run_network_in_all_variants(
+        saved(tmp_path / "net", spec, 9), VARIANTS, metrics, lambda: None
+    )
     assert {name: t.values for name, t in made.items()} == {
         name: t.values for name, t in read.items()
     }
@@ -92,7 +94,7 @@ def test_values_that_are_not_finite_are_named(tmp_path: Path, name: str, value: 
     array.flat[-1] = value
     network = FileNetwork(rewritten(tmp_path / "net", **{name: array}))
     with pytest.raises(InputError, match=f"tensor {name} holds NaN"):
-        run_variants(
+        run_network_in_all_variants(
             network, {"transformer": VARIANTS["transformer"]}, ["log10_residual"], lambda: None
         )
 

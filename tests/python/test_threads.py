@@ -53,7 +53,9 @@ def test_also_where_it_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None
     def fail(*_: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("attncli.analysis.rank_collapse.network_collapse.run_variants", fail)
+    monkeypatch.setattr(
+        "attncli.analysis.rank_collapse.network_collapse.run_network_in_all_variants", fail
+    )
     with pytest.raises(ZeroDivisionError):
         attn.rank_collapse(layers=1, tokens=3, width=4, heads=1)
     assert set(threads()) == {2}

@@ -17,7 +17,7 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
     CollapseModel,
     StateLocation,
     VariantRun,
-    run_variants,
+    run_model_variants_on_text,
 )
 from attncli.analysis.rank_collapse.trajectories import EXACT, Trajectory
 from attncli.capture.reruns.perturbed_rounding import RoundingPerturbation
@@ -56,7 +56,7 @@ def subject_of(model: Any, inputs: Any, exact: bool) -> CollapseModel:
 
 def run(subject: CollapseModel, inputs: Any, switches: AblationSwitches) -> Trajectory:
     text = ModelInput("text", "token ids", inputs, 0)
-    (found,) = run_variants(subject, text, {"one": switches}, [METRIC], lambda: None)[
+    (found,) = run_model_variants_on_text(subject, text, {"one": switches}, [METRIC], lambda: None)[
         "one"
     ].values()
     return found
@@ -164,7 +164,9 @@ def test_positions_are_known_whatever_is_made_of_them() -> None:
     inputs = make_example_inputs(model, 48)
     text = ModelInput("text", "token ids", inputs, 0)
     subject = subject_of(model, inputs, exact=False)
-    found = run_variants(subject, text, {"SAN": VARIANTS["SAN"]}, [METRIC], lambda: None)["SAN"]
+    found = run_model_variants_on_text(
+        subject, text, {"SAN": VARIANTS["SAN"]}, [METRIC], lambda: None
+    )["SAN"]
     for trajectory in found.values():
         for value, uncertainty in zip(trajectory.values[METRIC], trajectory.uncertain[METRIC], strict=True):  # fmt: skip
             assert not value > -8.0 or uncertainty < 1e-6
@@ -249,7 +251,9 @@ def test_a_variant_without_rules_is_run_in_plain_numbers_and_says_why() -> None:
     assert set(reasons) == set(VARIANTS)
     text = ModelInput("text", "token ids", inputs, 0)
     auto = CollapseModel(subject.body, subject.anatomy, True, why_plain=reasons)
-    for name, curves in run_variants(auto, text, VARIANTS, [METRIC], lambda: None).items():
+    for name, curves in run_model_variants_on_text(
+        auto, text, VARIANTS, [METRIC], lambda: None
+    ).items():
         for trajectory in curves.values():
             assert (trajectory.arithmetic, trajectory.why_plain) == ("float64", reasons[name])
 
@@ -265,9 +269,9 @@ def test_what_only_a_longer_text_refuses_is_run_in_plain_numbers_too(
     monkeypatch.setattr(VariantRun, "run_in_exact_arithmetic", refuse)
     text = ModelInput("text", "token ids", inputs, 0)
     auto = CollapseModel(subject.body, subject.anatomy, True, why_plain={})
-    (found,) = run_variants(auto, text, {"SAN": VARIANTS["SAN"]}, [METRIC], lambda: None)[
-        "SAN"
-    ].values()
+    (found,) = run_model_variants_on_text(
+        auto, text, {"SAN": VARIANTS["SAN"]}, [METRIC], lambda: None
+    )["SAN"].values()
     assert found.arithmetic == "float64"
     assert found.why_plain == "exact residuals have no rule for this"
     assert np.isfinite(found.values[METRIC][0])

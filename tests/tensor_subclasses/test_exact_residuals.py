@@ -16,7 +16,10 @@ from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 from torch import nn
 
 from attncli.ablation import recognise_block_anatomy
-from attncli.analysis.rank_collapse.model_variant_runs import CollapseModel, run_variants
+from attncli.analysis.rank_collapse.model_variant_runs import (
+    CollapseModel,
+    run_model_variants_on_text,
+)
 from attncli.errors import NoExactRule
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import make_scaled_array
@@ -53,7 +56,7 @@ def curves(
     with run_in_model_precision(body):
         anatomy = recognise_block_anatomy(body, inputs)
     text = ModelInput("text", "token ids", inputs, 0)
-    found = run_variants(
+    found = run_model_variants_on_text(
         CollapseModel(body, anatomy, exact), text, {"one": switches}, [METRIC], lambda: None
     )
     (trajectory,) = found["one"].values()
@@ -140,7 +143,7 @@ def both(
         anatomy = recognise_block_anatomy(model, inputs)
         expected = precise_code.residuals(model, anatomy, inputs, switches, digits)
     text = ModelInput("text", "token ids", inputs, 0)
-    found = run_variants(
+    found = run_model_variants_on_text(
         CollapseModel(model, anatomy, True), text, {"one": switches}, [METRIC], lambda: None
     )
     for place, curve in found["one"].items():
@@ -321,9 +324,9 @@ def test_a_stack_of_shared_blocks_starts_at_its_own_run() -> None:
     text = ModelInput("text", "pixels", inputs, 0)
     everything = {"one": VARIANTS["transformer"]}
     subtracted, exact = (
-        run_variants(CollapseModel(model, anatomy, how), text, everything, [METRIC], lambda: None)[
-            "one"
-        ]
+        run_model_variants_on_text(
+            CollapseModel(model, anatomy, how), text, everything, [METRIC], lambda: None
+        )["one"]
         for how in (False, True)
     )
     assert len(exact) > 1
@@ -377,9 +380,9 @@ def opened(kind: str, sizes: Mapping[str, str]) -> tuple[CollapseModel, ModelInp
 def test_a_decoder_is_given_what_is_left_of_a_collapsed_encoder() -> None:
     """What cross-attention makes of its keys' and of its values' residual is of second order, some 400 digits down."""
     subject, text = opened("bart", {"layers": "5"})
-    found = run_variants(subject, text, {"one": VARIANTS["SAN"]}, [METRIC], lambda: None, True)[
-        "one"
-    ]
+    found = run_model_variants_on_text(
+        subject, text, {"one": VARIANTS["SAN"]}, [METRIC], lambda: None, True
+    )["one"]
     curves_ = {(place.stack, place.after): curve.values[METRIC] for place, curve in found.items()}
     last = curves_["encoder", ""][-1]
     assert last < -190
@@ -409,7 +412,7 @@ def test_all_stacks_run_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         subject.body, "forward", lambda *a, **k: (passes.append(1), usual(*a, **k))[1]
     )
-    run_variants(subject, text, {"one": VARIANTS["SAN"]}, [METRIC], lambda: None)
+    run_model_variants_on_text(subject, text, {"one": VARIANTS["SAN"]}, [METRIC], lambda: None)
     assert len(passes) == 1
 
 

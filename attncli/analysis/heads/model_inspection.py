@@ -32,7 +32,10 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 from attncli.analysis.heads.forward_passes.head_observer import (
     observe_forward_pass as observe_heads,
 )
-from attncli.analysis.heads.forward_passes.packed_metric_values import PackedValues, pack_result
+from attncli.analysis.heads.forward_passes.packed_metric_values import (
+    PackedValues,
+    pack_pass_result,
+)
 from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs
 from attncli.analysis.heads.forward_passes.text_batches import (
     BatchObserver,
@@ -164,7 +167,7 @@ def inspect_model(
         subject, control, checkpoint.identity, texts, plan, on_strip, progress
     )
     keys = site_keys(runs.own.sites, subject.stacks)
-    rows, heads, linear = build_rows(runs, subject, plan, keys, texts)
+    rows, heads, linear = build_head_and_state_rows(runs, subject, plan, keys, texts)
     roles = plan.metrics.roles
     streams = measure_stream_gains(subject, texts) if roles else None
     rows += streams.rows(len(texts)) if streams else ()
@@ -181,9 +184,9 @@ def inspect_model(
             runs.own,
             softmax,
             [f.about for f in findings],
-            select_heads(subject, plan),
+            select_softmax_heads(subject, plan),
             layers,
-            [*subject.idle_towers, linear.headline, describe_maps(rows, heads)],
+            [*subject.idle_towers, linear.headline, describe_pair_or_metric_ranges(rows, heads)],
         ),
         rows=tuple(rank_rows(rows, plan.ranking)),
         metrics=plan.metrics.definitions()
@@ -191,11 +194,11 @@ def inspect_model(
         | (streams.definitions if streams else {}),
         source={
             **checkpoint.identity,
-            "attention": describe_layers(runs.own),
+            "attention": describe_attention_layers(runs.own),
             "layers": layers.describe(),
             **linear.source,
         },
-        input=describe_source(texts, runs.own, plan.metrics),
+        input=describe_texts_and_metrics(texts, runs.own, plan.metrics),
         environment=describe_paths(runs.own.texts),
         seeds=(plan.seed,),
         views=tuple(build_views(rows, plan.metrics, plan.ranking, len(texts))),
@@ -291,7 +294,7 @@ def observe_model(
     def measure_text(place: int, text: ModelInput) -> PassResult:
         look = on_strip if place == 0 else None
         found = None if look or batches is None else batches.take(place)
-        return pack_result(found or measure_alone(text, meter.advance, look))
+        return pack_pass_result(found or measure_alone(text, meter.advance, look))
 
     made_of = RESULT_TYPES if on_strip is None else None  # what is shown is not kept
     found.texts += apply_to_texts(subject.body, texts, measure_text, identity, what, made_of)
@@ -399,7 +402,7 @@ def collect_map_metadata(
         for row in rows
         if texts == 1 and row.metric != ROLE and is_missing_from_maps(row.metric)
     ]
-    whole = select_heads(subject, plan)
+    whole = select_softmax_heads(subject, plan)
     return MapMetadata(
         layers,
         describe_input_for_roles(own),
@@ -413,7 +416,7 @@ def describe_input_for_roles(observed: HeadObservations) -> str:
     return ON_RANDOM if observed.repeated_token_passes else "texts"
 
 
-def build_rows(
+def build_head_and_state_rows(
     runs: ModelAndControls,
     subject: PreparedModel,
     plan: HeadPlan,
@@ -472,12 +475,12 @@ def select_linear_heads(subject: PreparedModel, plan: HeadPlan) -> LinearAttenti
     return LinearAttentionHeads.of(subject.linear.layers, plan.layers, plan.selects)
 
 
-def select_heads(subject: PreparedModel, plan: HeadPlan) -> HeadSelection:
+def select_softmax_heads(subject: PreparedModel, plan: HeadPlan) -> HeadSelection:
     heads = {site: range(shape.heads) for site, shape in subject.shapes.items()}
     return HeadSelection.of(heads, plan.layers, plan.selects)
 
 
-def describe_maps(rows: Sequence[Row], heads: Sequence[ClassifiedHead]) -> str:
+def describe_pair_or_metric_ranges(rows: Sequence[Row], heads: Sequence[ClassifiedHead]) -> str:
     """The clearest pair if pairs were requested; else, where roles say nothing, the ranges of what was measured."""
     unclear = [head for head in heads if head.role is None or head.role.role is MIXED]
     if len(unclear) < len(heads):
@@ -502,7 +505,7 @@ def format_headline(
     """Headline: the model, its roles, its most serious finding, and further remarks, such as the clearest pair."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
     hybrid = layers.headline() if layers is not None and chosen.covers_all_heads else ""
-    length = format_lengths([seen.tokens for seen in observed.texts])
+    length = format_text_lengths([seen.tokens for seen in observed.texts])
     size = f"{hybrid}; {length}" if hybrid else f"{chosen.describe_layers()}, {length}"
     played = describe_roles(heads, chosen.heads)
     sick = [word for word in about if word in SICK]
@@ -515,7 +518,7 @@ def format_headline(
     )
 
 
-def format_lengths(tokens: Sequence[int]) -> str:
+def format_text_lengths(tokens: Sequence[int]) -> str:
     """`237 tokens`, `40 texts of 50-218 tokens`."""
     low, high = min(tokens), max(tokens)
     length = format_count(high, "token") if low == high else f"{low:,}-{high:,} tokens"
@@ -526,7 +529,7 @@ SICK = ("massive activations", "over-smoothing", "idle heads")
 """Findings that belong into the headline."""
 
 
-def describe_layers(observed: HeadObservations) -> list[JsonObject]:
+def describe_attention_layers(observed: HeadObservations) -> list[JsonObject]:
     """Which layers attend, how, and with how many heads."""
     found: dict[tuple[str, str, str], list[int]] = {}
     for site in observed.sites:
@@ -539,7 +542,7 @@ def describe_layers(observed: HeadObservations) -> list[JsonObject]:
     ]
 
 
-def describe_source(
+def describe_texts_and_metrics(
     texts: Sequence[ModelInput], observed: HeadObservations, metrics: MetricSelection
 ) -> JsonObject:
     """The texts, and which metrics were measured on others, that attn has drawn."""

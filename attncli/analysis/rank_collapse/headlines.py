@@ -57,7 +57,7 @@ def format_variant(stack: str, variant: str, ensembles: Mapping[str, Ensemble]) 
     return variant if len(ensembles) == 1 else f"{stack} {variant}"
 
 
-def describe_lost_values(layer: int, trajectories: Sequence[Trajectory]) -> str:
+def describe_residuals_lost_to_rounding(layer: int, trajectories: Sequence[Trajectory]) -> str:
     arithmetic = combine_arithmetic_names(trajectories)
     if arithmetic != EXACT:
         return f"not known in {arithmetic} from layer {layer} on"
@@ -118,7 +118,7 @@ def describe_last_layer_of_model(curve: Sequence[float], trajectories: Sequence[
     layer = first_unknown_layer(curve)
     if layer is None:
         return describe_last_layer(curve)
-    unknown = describe_lost_values(layer, trajectories)
+    unknown = describe_residuals_lost_to_rounding(layer, trajectories)
     return f"{describe_last_layer(curve[:layer])} and {unknown}" if layer else unknown
 
 

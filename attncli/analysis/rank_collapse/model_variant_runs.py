@@ -143,7 +143,7 @@ class StateRecorder:
         if self.metrics.of_step:
             for at, before in find_previous_states(self.before, place, index):
                 self.record_values(self.values, at, index, self.metrics.step(before, state))
-            store_state(self.before, place, index, state)
+            store_as_previous_state(self.before, place, index, state)
 
     def record_values(
         self, lines: Lines, place: StateLocation, index: int, numbers: Mapping[str, float]
@@ -182,7 +182,9 @@ def find_previous_states(
         )
 
 
-def store_state(before: PreviousStates[T], place: StateLocation, index: int, state: T) -> None:
+def store_as_previous_state(
+    before: PreviousStates[T], place: StateLocation, index: int, state: T
+) -> None:
     if place.after:
         before.add_sub_block_state(place.stack, index, state, place.after)
     else:
@@ -227,7 +229,7 @@ class SecondPassRecorder(StateRecorder):
                 self.curves_at_location(self.uncertain, at, self.first.values[at])
                 if before is not None and before.first.shape == first.shape:
                     self.compare(at, index, self.metrics.of_step, (before, now))
-            store_state(self.both, place, index, now)
+            store_as_previous_state(self.both, place, index, now)
 
     def compare(
         self,
@@ -251,7 +253,7 @@ def select_attention_implementation(subject: CollapseModel) -> AbstractContextMa
     return force_eager_attention(subject.body) if subject.eager_alone else nullcontext()
 
 
-def run_variants(
+def run_model_variants_on_text(
     subject: CollapseModel,
     text: ModelInput,
     variants: Mapping[str, AblationSwitches],
@@ -296,7 +298,7 @@ class VariantRun:
             try:
                 return self.run_in_exact_arithmetic()
             except InputError as error:
-                why = remove_advice(error)
+                why = remove_advice_from_refusal(error)
         return replace(self, subject=replace(subject, exact=False)).run_in_plain_numbers(why)
 
     def run_in_exact_arithmetic(self) -> Curves:
@@ -429,6 +431,6 @@ def is_exactly_known(value: float, uncertainty: float) -> bool:
     return not math.isfinite(value) or has_significant_digits(value, uncertainty)
 
 
-def remove_advice(refusal: InputError) -> str:
+def remove_advice_from_refusal(refusal: InputError) -> str:
     """The reason why it is not exact, without the advice for users who required exactness."""
     return str(refusal).removesuffix(".").partition(": leave `exact` out")[0]

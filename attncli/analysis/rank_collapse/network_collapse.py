@@ -21,7 +21,7 @@ from attncli.analysis.rank_collapse.findings import (
 from attncli.analysis.rank_collapse.headlines import format_headline
 from attncli.analysis.rank_collapse.network_variant_runs import (
     refuse_work_of_many_days,
-    run_variants,
+    run_network_in_all_variants,
 )
 from attncli.analysis.rank_collapse.trajectories import (
     BEYOND,
@@ -33,7 +33,7 @@ from attncli.analysis.rank_collapse.trajectories import (
     Trajectory,
     build_convergence_order_rows,
     build_measured_rows,
-    metric_definition,
+    find_state_or_step_metric_definition,
 )
 from attncli.maths import rank_collapse_bound
 from attncli.networks.ablation_variants import (
@@ -79,15 +79,16 @@ def measure_network_collapse(
     states."""
     spec = networks[0].spec
     refuse_work_of_many_days([spec], len(networks), len(variants))
-    ensemble = run_networks(networks, variants, metrics, progress, over, theorem)
+    ensemble = run_networks_in_all_variants(networks, variants, metrics, progress, over, theorem)
     findings = tuple(describe_regimes(ensemble, explain_variants(ensemble, spec, variants)))
     more = evaluate_theorem_on_network(ensemble) if theorem else ([], [], [])
     return Report(
         study="rank-collapse",
         headline=format_headline(ensemble, findings),
-        rows=(*build_rows(ensemble, spec, variants, over=over), *more[0]),
-        metrics=metric_definitions(metrics) | (dict(THEOREM_METRICS) if theorem else {}),
-        source=describe_source(source, spec, variants),
+        rows=(*build_network_collapse_rows(ensemble, spec, variants, over=over), *more[0]),
+        metrics=define_network_collapse_metrics(metrics)
+        | (dict(THEOREM_METRICS) if theorem else {}),
+        source=describe_networks_and_variants(source, spec, variants),
         input={"tokens": spec.tokens},
         seeds=tuple(network.seed for network in networks),
         views=(*build_curve_views(metrics, len(networks)), REGIMES, BY_VARIANT, *more[1]),
@@ -95,7 +96,7 @@ def measure_network_collapse(
     )
 
 
-def run_networks(
+def run_networks_in_all_variants(
     networks: Sequence[Network],
     variants: Mapping[str, AblationSwitches],
     metrics: Sequence[str],
@@ -109,7 +110,7 @@ def run_networks(
     total = len(networks) * networks[0].spec.layers * len(variants)
     count_layer = make_progress_counter(progress, total, "layers")
     for network in networks:
-        for name, trajectory in run_variants(
+        for name, trajectory in run_network_in_all_variants(
             network, variants, metrics_to_measure, count_layer, over, logits
         ).items():
             ensemble[name].append(trajectory)
@@ -120,13 +121,13 @@ def add_residual_metrics(metrics: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([RESIDUAL, *metrics, RESIDUAL_NORM]))
 
 
-def metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
-    return {name: metric_definition(name) for name in add_residual_metrics(metrics)} | dict(
-        OWN_METRICS
-    )
+def define_network_collapse_metrics(metrics: Sequence[str]) -> dict[str, Definition]:
+    return {
+        name: find_state_or_step_metric_definition(name) for name in add_residual_metrics(metrics)
+    } | dict(OWN_METRICS)
 
 
-def describe_source(
+def describe_networks_and_variants(
     source: Facts, spec: NetworkSpec, variants: Mapping[str, AblationSwitches]
 ) -> JsonObject:
     """Everything that defines the run: the network's kinds, and the parts of each variant."""
@@ -138,7 +139,7 @@ def describe_source(
     }
 
 
-def build_rows(
+def build_network_collapse_rows(
     ensemble: Ensemble,
     spec: NetworkSpec,
     variants: Mapping[str, AblationSwitches],
@@ -148,12 +149,12 @@ def build_rows(
     for name, trajectories in ensemble.items():
         yield from build_measured_rows(name, trajectories, keys, over)
         yield from build_convergence_order_rows(name, trajectories, keys)
-        yield from build_bound_rows(
+        yield from build_collapse_bound_rows(
             name, trajectories, is_bound_applicable(spec, variants[name]), keys
         )
 
 
-def build_bound_rows(
+def build_collapse_bound_rows(
     variant: str, trajectories: Sequence[Trajectory], applies: bool, keys: Mapping[str, Scalar]
 ) -> Iterator[Row]:
     """The start, the radius, and the bound at every state."""

@@ -30,7 +30,7 @@ def refuse_work_of_many_days(specs: Sequence[NetworkSpec], seeds: int, variants:
     refuse_computation_of_days(pairs, "This run", advice)
 
 
-def run_variants(
+def run_network_in_all_variants(
     network: Network,
     variants: Mapping[str, AblationSwitches],
     metrics: Sequence[str],
@@ -45,7 +45,9 @@ def run_variants(
     """
     spec = network.spec
     require_memory(
-        estimate_memory(spec, len(variants)), "This network", "lower `tokens` or `width`"
+        estimate_network_run_memory(spec, len(variants)),
+        "This network",
+        "lower `tokens` or `width`",
     )
     meters = StateMetrics(metrics)
     start = SplitState.of(network.embeddings())
@@ -61,8 +63,12 @@ def run_variants(
         layer = network.layer(index)
         for name, switches in variants.items():
             if logits and is_bound_applicable(spec, switches):
-                result[name].log10_logit_ranges.append(logit_range(states[name], layer))
-            state = run_block_or_none(states[name], layer, spec, switches, f"{name}, layer {index}")
+                result[name].log10_logit_ranges.append(
+                    log10_logit_range_of_residual(states[name], layer)
+                )
+            state = run_block_or_none_if_residual_is_lost(
+                states[name], layer, spec, switches, f"{name}, layer {index}"
+            )
             states[name] = state
             found = dict.fromkeys(result[name].values, math.nan)
             if state is not None:
@@ -77,7 +83,7 @@ def run_variants(
     return result
 
 
-def run_block_or_none(
+def run_block_or_none_if_residual_is_lost(
     state: SplitState | None,
     layer: Layer,
     spec: NetworkSpec,
@@ -93,7 +99,7 @@ def run_block_or_none(
         raise InputError(f"{where}: {error}") from None
 
 
-def logit_range(state: SplitState | None, layer: Layer) -> float:
+def log10_logit_range_of_residual(state: SplitState | None, layer: Layer) -> float:
     """log10 of the largest |E_ij - E_ij'| over heads, E = R W_QK R^T/√d of the residual R; nan where that is lost."""
     if state is None:
         return math.nan
@@ -131,7 +137,7 @@ def log10_layer_constants(
     return found
 
 
-def estimate_memory(spec: NetworkSpec, variants: int) -> int:
+def estimate_network_run_memory(spec: NetworkSpec, variants: int) -> int:
     """Upper estimate in bytes: a layer's weights, the states, a layer's intermediate arrays, logits
     by blocks."""
     wide = 6 * spec.heads * spec.d + 4 * spec.mlp_hidden_size + (4 + 2 * variants) * spec.width

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 from attncli.analysis.rank_collapse.network_collapse import (
-    build_rows,
-    metric_definitions,
-    run_networks,
+    build_network_collapse_rows,
+    define_network_collapse_metrics,
+    run_networks_in_all_variants,
 )
 from attncli.analysis.rank_collapse.network_variant_runs import refuse_work_of_many_days
 from attncli.analysis.rank_collapse.value_gradients import DEFINITION, GRADIENT, build_gradient_rows
@@ -41,10 +41,10 @@ def sweep_sizes(
     rows: list[Row] = []
     for index, (point, spec) in enumerate(specs.items()):
         networks = [GeneratedNetwork(spec, seed) for seed in seeds]
-        ensemble = run_networks(
+        ensemble = run_networks_in_all_variants(
             networks, variants, metrics, make_point_progress(progress, index, len(specs))
         )
-        rows += build_rows(ensemble, spec, variants, {parameter: point})
+        rows += build_network_collapse_rows(ensemble, spec, variants, {parameter: point})
         rows += build_gradient_rows(networks, variants, {parameter: point}) if gradients else ()
     findings = tuple(
         Finding(name, describe_first_and_last_point(rows, name, parameter, metrics))
@@ -56,19 +56,20 @@ def sweep_sizes(
         + "; ".join(f"{finding.about}: {finding.text}" for finding in findings)
         + ".",
         rows=tuple(rows),
-        metrics=metric_definitions(metrics) | ({GRADIENT: DEFINITION} if gradients else {}),
+        metrics=define_network_collapse_metrics(metrics)
+        | ({GRADIENT: DEFINITION} if gradients else {}),
         source=describe_sweep(specs, variants),
         input={"sweep": parameter, "points": list(specs)},
         seeds=tuple(seeds),
         views=(
-            *(build_view(metric, parameter) for metric in metrics),
+            *(build_size_sweep_view(metric, parameter) for metric in metrics),
             *([build_first_layer_view(parameter)] if gradients else []),
         ),
         findings=findings,
     )
 
 
-def spec_at_point(spec: NetworkSpec, parameter: str, point: float) -> NetworkSpec:
+def network_spec_at_swept_size(spec: NetworkSpec, parameter: str, point: float) -> NetworkSpec:
     change: JsonObject = {parameter.replace("-", "_"): point}
     return replace(spec, **change)
 
@@ -92,7 +93,7 @@ def describe_sweep(
     }
 
 
-def build_view(metric: str, parameter: str) -> View:
+def build_size_sweep_view(metric: str, parameter: str) -> View:
     title = f"{metric} after the last layer"
     return View(title, down=parameter, metrics=(metric,), across="variant", last_layer_only=True)
 

@@ -52,7 +52,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
 """
 
 
-def metric_definition(name: str) -> Definition:
+def find_state_or_step_metric_definition(name: str) -> Definition:
     return STEPS.definition(name) if name in STEPS.names() else METRICS.definition(name)
 
 
@@ -115,7 +115,7 @@ def build_measured_rows(
     """Rows of the measured states; metrics of steps have none for the first states."""
     for metric in trajectories[0].values:
         states = zip(*(trajectory.values[metric] for trajectory in trajectories), strict=True)
-        unit, of_step = metric_definition(metric).unit, metric in STEPS.names()
+        unit, of_step = find_state_or_step_metric_definition(metric).unit, metric in STEPS.names()
         at = {**keys, BLOCKS: over} if of_step and over > 1 else keys
         for layer, values in enumerate(states):
             if of_step and layer < over:

@@ -4,7 +4,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from attncli.analysis.means_and_confidence_intervals import NOTHING, summarize_values
-from attncli.analysis.rank_collapse.network_variant_runs import run_block_or_none
+from attncli.analysis.rank_collapse.network_variant_runs import (
+    run_block_or_none_if_residual_is_lost,
+)
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import Array
 from attncli.networks.ablation_variants import AblationSwitches
@@ -58,5 +60,7 @@ def network_gradients(network: Network, switches: AblationSwitches, variant: str
         maps.append(compute_map_without_input(state, layer, spec, switches))
         states.append(state.to_plain_form().states.value())
         weights.append((layer.w_v[0], layer.w_o[0]))
-        state = run_block_or_none(state, layer, spec, switches, f"{variant}, layer {index}")
+        state = run_block_or_none_if_residual_is_lost(
+            state, layer, spec, switches, f"{variant}, layer {index}"
+        )
     return gradient_norms(maps, states, weights)

@@ -19,7 +19,7 @@ from attncli.commands.attribute.report import (
     format_headline,
     mark_rows_of_largest_shares,
 )
-from attncli.commands.attribute.token_choices import POSITION, resolve_position
+from attncli.commands.attribute.token_choices import POSITION, resolve_token_position
 from attncli.errors import InsufficientPrecision, UsageError
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
@@ -91,7 +91,7 @@ def attribute_text(
     with run_in_model_precision(subject.body):
         plain, _ = run_unmodified_model(subject.body, subject, text)
         labels = text.decoder_labels if is_attributed_to_decoder_tokens(subject) else text.labels
-        position = resolve_position(token, labels, len(plain))
+        position = resolve_token_position(token, labels, len(plain))
         origin = find_contributions(subject.body, subject.stack, text.kwargs, position)
     origin = move_to_float64_device(origin)
     state = move_to_float64_device(plain)[position].double()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from attncli.commands.attribute.token_choices import token_text
+from attncli.commands.attribute.token_choices import strip_space_markers
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.tokenizing import Tokenizer, load_tokenizer
 from attncli.models.layer_configs import text_config
@@ -31,10 +31,12 @@ def select_score(
         fixed = state.detach()
         return TargetScore("its own last state", 1.0), (state * fixed).sum() / fixed.square().sum()
     logits = select_logits(output, position)
-    classes = class_names(checkpoint, len(logits))
-    index = resolve_target(checkpoint, target, logits, classes)
+    classes = read_class_names_of_head(checkpoint, len(logits))
+    index = resolve_target_logit_index(checkpoint, target, logits, classes)
     score = logits[index]
-    return TargetScore(target_name(checkpoint, index, classes), float(score)), score
+    return TargetScore(
+        format_target_class_or_token(checkpoint, index, classes), float(score)
+    ), score
 
 
 def select_logits(output: object, position: int) -> Tensor:
@@ -50,7 +52,7 @@ def select_logits(output: object, position: int) -> Tensor:
     return logits[0] if logits.dim() == 2 else logits[0, position]
 
 
-def class_names(checkpoint: LoadedModel, many: int) -> dict[int, str]:
+def read_class_names_of_head(checkpoint: LoadedModel, many: int) -> dict[int, str]:
     """Names of the classes, if the head classifies; empty for a vocabulary."""
     config = checkpoint.model.config
     if many == text_config(config).to_dict().get("vocab_size"):
@@ -59,7 +61,7 @@ def class_names(checkpoint: LoadedModel, many: int) -> dict[int, str]:
     return {int(index): str(name) for index, name in named.items()} if len(named) == many else {}
 
 
-def resolve_target(
+def resolve_target_logit_index(
     checkpoint: LoadedModel, target: str, logits: Tensor, classes: dict[int, str]
 ) -> int:
     if target == TOP:
@@ -77,17 +79,17 @@ def resolve_target(
                 f"`relevance={target!r}` is no class: there are {', '.join(classes.values())}."
             )
         return found[0]
-    return token_index(load_tokenizer(checkpoint), target)
+    return find_vocabulary_id_of_word(load_tokenizer(checkpoint), target)
 
 
-def token_index(tokenizer: Tokenizer, target: str) -> int:
+def find_vocabulary_id_of_word(tokenizer: Tokenizer, target: str) -> int:
     """The id of a word of the vocabulary, with a space before it or not."""
     for text in (target, f" {target}"):
         encoded = tokenizer.encode(text, None)
         found = {
             each
             for each, label in zip(encoded.ids, encoded.labels, strict=True)
-            if token_text(label) == token_text(target)
+            if strip_space_markers(label) == strip_space_markers(target)
         }
         if len(found) == 1:
             return found.pop()
@@ -96,19 +98,19 @@ def token_index(tokenizer: Tokenizer, target: str) -> int:
     )
 
 
-def target_name(checkpoint: LoadedModel, index: int, classes: dict[int, str]) -> str:
+def format_target_class_or_token(
+    checkpoint: LoadedModel, index: int, classes: dict[int, str]
+) -> str:
     if classes:
         return f"class {classes[index]}"
-    return (
-        f"token {index} {token_text_or_empty(lambda: vocabulary_text(checkpoint, index))}".rstrip()
-    )
+    return f"token {index} {text_or_empty_without_tokenizer(lambda: decode_vocabulary_id(checkpoint, index))}".rstrip()
 
 
-def vocabulary_text(checkpoint: LoadedModel, index: int) -> str:
+def decode_vocabulary_id(checkpoint: LoadedModel, index: int) -> str:
     return load_tokenizer(checkpoint).words([index])[0]
 
 
-def token_text_or_empty(word: Callable[[], str]) -> str:
+def text_or_empty_without_tokenizer(word: Callable[[], str]) -> str:
     """The text, or empty without a tokenizer."""
     try:
         return word()

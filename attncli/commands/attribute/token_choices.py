@@ -14,7 +14,7 @@ MOST_NAMED = 40
 """Of the tokens in a refusal."""
 
 
-def resolve_position(token: str, labels: Sequence[str], tokens: int) -> int:
+def resolve_token_position(token: str, labels: Sequence[str], tokens: int) -> int:
     """Resolve `7`, `-1` (from the end), or a piece of text that occurs at exactly one position."""
     if POSITION.fullmatch(token):
         position = int(token)
@@ -27,21 +27,25 @@ def resolve_position(token: str, labels: Sequence[str], tokens: int) -> int:
         raise UsageError(
             f"token '{token}': tokens have no names here, give a position from 0 to {tokens - 1}, or -1 for the last."
         )
-    found = [place for place, label in enumerate(labels) if token in (label, token_text(label))]
+    found = [
+        place for place, label in enumerate(labels) if token in (label, strip_space_markers(label))
+    ]
     if not found:
-        raise UsageError(f"no token is '{token}': there are {list_tokens(labels)}.")
+        raise UsageError(
+            f"no token is '{token}': there are {format_positions_with_tokens(labels)}."
+        )
     if len(found) > 1:
         places = ", ".join(map(str, found))
         raise UsageError(f"'{token}' occurs at several positions: name one of {places}.")
     return found[0]
 
 
-def token_text(label: str) -> str:
+def strip_space_markers(label: str) -> str:
     """The text of a token without its space markers."""
     return AROUND.sub("", label)
 
 
-def list_tokens(labels: Sequence[str]) -> str:
+def format_positions_with_tokens(labels: Sequence[str]) -> str:
     named = [f"{place} {label}" for place, label in enumerate(labels[:MOST_NAMED])]
     more = len(labels) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")

@@ -9,7 +9,7 @@ from attncli.records import Facts, Report, View
 NAMES = ("path_count", "log10_path_count", "path_count_share")
 
 
-def count_paths(
+def build_path_count_report(
     layers: int, heads: int, skip: bool, source: Facts, progress: Progress = ignore_progress
 ) -> Report:
     """The number of paths of each length, from sizes alone."""

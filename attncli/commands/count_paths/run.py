@@ -6,7 +6,7 @@ from functools import partial
 from attncli.analysis import Study
 from attncli.analysis.source_arguments import describe_network_source
 from attncli.analysis.weight_sources import build_in_memory_config
-from attncli.commands.count_paths.report import NAMES, count_paths
+from attncli.commands.count_paths.report import NAMES, build_path_count_report
 from attncli.errors import UsageError, require_known_names
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.models.layer_configs import text_config
@@ -21,14 +21,16 @@ def prepare_count(
     """The count of these sizes, or of those that the source has."""
     if source.kind != "synthetic":
         own_layers, own_heads, identity = read_layer_and_head_counts(source, files)
-        return partial(count_paths, own_layers, own_heads, skip, identity)
+        return partial(build_path_count_report, own_layers, own_heads, skip, identity)
     standard = NetworkSpec()
     sizes = NetworkSpec(
         layers=standard.layers if layers is None else layers,
         heads=standard.heads if heads is None else heads,
         key_width=1,
     )
-    return partial(count_paths, sizes.layers, sizes.heads, skip, describe_network_source(source))
+    return partial(
+        build_path_count_report, sizes.layers, sizes.heads, skip, describe_network_source(source)
+    )
 
 
 def refuse_gates_on_other_metrics(conditions: Sequence[Condition]) -> None:

@@ -118,7 +118,7 @@ class ReachableShares:
     """By the keys in a row."""
 
 
-def metric_values(rows: Sequence[Row], metric: str) -> dict[str, float]:
+def collect_metric_values_by_head(rows: Sequence[Row], metric: str) -> dict[str, float]:
     """A metric's known values by `layer.head`; of several attentions of one layer with their other keys."""
     return {
         format_head(row): row.value
@@ -138,17 +138,19 @@ def format_ambiguous_head(row: Row) -> list[str]:
 def format_headline(name: str, tokens: int, rows: Sequence[Row]) -> str:
     """Headline: widths found and proved against the heads' own and the theorem's, and input
     dependence."""
-    wide = metric_values(rows, "own_map_d")
+    wide = collect_metric_values_by_head(rows, "own_map_d")
     total = sum(row.metric == "own_map_d" for row in rows)
-    proved = metric_values(rows, "own_map_d_proved")
+    proved = collect_metric_values_by_head(rows, "own_map_d_proved")
     bound = f"proved: d ≥ {format_range_and_median(proved)}" if proved else "nothing is proved"
     if not wide:
         return f"{name}, {format_count(tokens, 'token')}: a search found no module for the maps of {format_count(total, 'head')}; {bound}."
     which = f"the maps of its {format_count(total, 'head')}"
     which = which if len(wide) == total else f"{len(wide)} of {which}"
-    has = sorted(set(metric_values(rows, "d").values()))
+    has = sorted(set(collect_metric_values_by_head(rows, "d").values()))
     have = f"the heads have d = {' or '.join(f'{d:g}' for d in has)}; " if has else ""
-    typical = format_approximately(median(metric_values(rows, "sufficient_d").values()))
+    typical = format_approximately(
+        median(collect_metric_values_by_head(rows, "sufficient_d").values())
+    )
     sentence = f"{name}, {format_count(tokens, 'token')}: for {which} a search found d = {format_range_and_median(wide)}; {bound}; {have}the paper's construction would need d ≈ {typical}."
     moved = [row for row in rows if row.metric == "input_dependence" and row.value is not None]
     return f"{sentence} {describe_input_dependence(moved)}." if moved else sentence
@@ -185,7 +187,9 @@ def format_controls(moved: Sequence[Row]) -> str:
 
 def build_findings(rows: Sequence[Row]) -> Iterator[Finding]:
     """Yield the findings that a reader would look for first in the table."""
-    wide, shown = (metric_values(rows, name) for name in ("own_map_d", "capacity_k"))
+    wide, shown = (
+        collect_metric_values_by_head(rows, name) for name in ("own_map_d", "capacity_k")
+    )
     moved = [row for row in rows if row.metric == "input_dependence" and row.value is not None]
     still = [row for row in moved if (row.value or 0.0) < STILL]
     if still:

@@ -132,17 +132,19 @@ def measure_maps_on_texts(
     for group in group_layers_by_memory(sites, subject.shapes, 2 * texts[0].tokens ** 2):
         names = {site.name for site in group}
         twins = [site for site in self_attention_sites(random_init.shapes) if site.name in names]
-        for place, maps in enumerate(iterate_maps(seen, OWN, subject, group, texts)):
+        for place, maps in enumerate(
+            iterate_maps_and_record_changes(seen, OWN, subject, group, texts)
+        ):
             if place == 0:
                 measure_maps(seen, maps, plan, advance)
-        for _ in iterate_maps(seen, SHUFFLED, subject, group, mixed):
+        for _ in iterate_maps_and_record_changes(seen, SHUFFLED, subject, group, mixed):
             pass
-        for _ in iterate_maps(seen, RANDOM, random_init, twins, texts):
+        for _ in iterate_maps_and_record_changes(seen, RANDOM, random_init, twins, texts):
             pass
     return seen
 
 
-def iterate_maps(
+def iterate_maps_and_record_changes(
     seen: MapMeasurements,
     what: str,
     subject: PreparedModel,

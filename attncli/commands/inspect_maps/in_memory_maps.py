@@ -18,16 +18,16 @@ def wrap_arrays(maps: object, batch: int | None, labels: Sequence[str] | None) -
     from attncli.capture.saved_maps.third_party_maps import ExternalMaps
     from attncli.io.in_memory_arrays import InMemoryArrays, iter_named_arrays, to_numpy
 
-    named = iter_named_arrays(materialize(maps))
+    named = iter_named_arrays(turn_iterators_into_lists(maps))
     arrays = {name: to_numpy(each, f"{MAPS}: {name}") for name, each in named}
     return MapFile(HERE, ExternalMaps(InMemoryArrays(MAPS, arrays, {}), batch), labels)
 
 
-def materialize(maps: object) -> Any:
+def turn_iterators_into_lists(maps: object) -> Any:
     """Make lists of iterators, which can be read only once; refuse what contains no array."""
     if isinstance(maps, Iterator):
         maps = list(maps)
-    if all(each is None for each in iterate_leaves(maps)):
+    if all(each is None for each in iterate_nested_values(maps)):
         raise UsageError(
             f"{MAPS} holds no array. transformers' default attention, sdpa, returns none: load the model with "
             "attn_implementation='eager' and call it with output_attentions=True, or hand the model itself to "
@@ -42,12 +42,12 @@ def materialize(maps: object) -> Any:
     return maps
 
 
-def iterate_leaves(maps: object) -> Iterator[Any]:
+def iterate_nested_values(maps: object) -> Iterator[Any]:
     """Yield the leaves of nested sequences and mappings."""
     if isinstance(maps, Mapping):
         maps = list(maps.values())
     if isinstance(maps, list | tuple):
         for each in maps:
-            yield from iterate_leaves(each)
+            yield from iterate_nested_values(each)
     else:
         yield maps

@@ -21,8 +21,8 @@ from attncli.analysis.heads.map_export.thumbnails import Thumbnails, thumbnail_s
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.model_inspection import (
     HeadPlan,
-    describe_layers,
-    describe_maps,
+    describe_attention_layers,
+    describe_pair_or_metric_ranges,
     format_headline,
 )
 from attncli.analysis.heads.report_rows.head_rows import (
@@ -62,7 +62,7 @@ def inspect_maps(
     looks = [*([small.take] if small else []), *([on_strip] if on_strip else [])]
     seen = observe_maps(file, maps, request, progress, looks)
     own = HeadObservations([seen], numbers={saved.site: saved.heads for saved in maps})
-    rows = list(build_rows(own, plan, metadata, {saved.site: saved.name for saved in maps}))
+    rows = list(build_map_rows(own, plan, metadata, {saved.site: saved.name for saved in maps}))
     drawn = plan.metrics.repeated_token_metrics if metadata.roles_on == ON_RANDOM else ()
     heads = classify_heads(rows, drawn) if plan.metrics.roles else []
     unseen = "" if metadata.layers is None else metadata.layers.describe_unmeasured()
@@ -88,11 +88,11 @@ def inspect_maps(
             about,
             select_heads(file, plan, metadata),
             metadata.layers,
-            [describe_maps(rows, heads)],
+            [describe_pair_or_metric_ranges(rows, heads)],
         ),
         rows=tuple(ranked_rows),
         metrics=plan.metrics.definitions(),
-        source={**identity, "attention": describe_layers(own)}
+        source={**identity, "attention": describe_attention_layers(own)}
         | ({} if metadata.layers is None else {"layers": metadata.layers.describe()}),
         input={"tokens": seen.tokens, "roles_on": metadata.roles_on or "these maps"},
         views=tuple(build_views(rows, plan.metrics, plan.ranking, 1)),
@@ -215,7 +215,7 @@ def observe_maps(
     return observer.result
 
 
-def build_rows(
+def build_map_rows(
     own: HeadObservations, plan: HeadPlan, metadata: MapMetadata, names: Mapping[AttentionSite, str]
 ) -> Iterator[Row]:
     """Rows in the order of the metrics; saved rows of the run come first, else the maps are

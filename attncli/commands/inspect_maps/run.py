@@ -47,7 +47,7 @@ def build_head_plan(
 ) -> HeadPlan:
     """Build the plan: metrics and heads; refuse metrics that maps cannot show."""
     refuse_weight_and_state_metrics(names)
-    if not is_file(maps):
+    if not is_file_name_or_path(maps):
         refuse_state_metrics(names)
     metrics = choose_metrics(names, pairs)
     if conditions:
@@ -71,8 +71,8 @@ def prepare_maps(
     numbers = {saved.site: saved.heads for saved in file.maps}
     refuse_nonexistent_heads(numbers, plan)
     refuse_metrics_not_in_file(file, plan)
-    small = build_thumbnails(file, plan) if how.maps or not is_file(maps) else None
-    if not how.pictures or (is_file(maps) and not draws):
+    small = build_thumbnails(file, plan) if how.maps or not is_file_name_or_path(maps) else None
+    if not how.pictures or (is_file_name_or_path(maps) and not draws):
         return partial(inspect_maps, file, plan, small=small)
     collected = collect_chosen_maps(file, plan) if draws else collect_first_maps(file)
     if draws:
@@ -86,7 +86,7 @@ def prepare_maps(
     return with_maps
 
 
-def is_file(maps: object) -> bool:
+def is_file_name_or_path(maps: object) -> bool:
     return isinstance(maps, str | os.PathLike)
 
 
@@ -95,7 +95,7 @@ def open_maps(
 ) -> MapFile:
     """The maps of a file, or arrays in memory."""
     tokens = resolve_token_labels(labels)
-    if not is_file(maps):
+    if not is_file_name_or_path(maps):
         return wrap_arrays(maps, batch, tokens)
     return open_map_file(resolve_source(os.fspath(maps), "inspect_maps", how.output), batch, tokens)
 

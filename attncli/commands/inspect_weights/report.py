@@ -103,13 +103,15 @@ def build_head_rows(products: HeadProducts, names: Sequence[str], rotary: bool) 
         spec, layer, head = WEIGHTS.spec(name), products.layer, products.head
         of_logits = spec.of == "qk"
         product = products.qk if of_logits else products.ov
-        value, note = measure_metric(name, product)
+        value, note = measure_weight_metric_or_reason(name, product)
         if value is not None and of_logits and rotary:
             note = AT_OFFSET_0
         yield Row(name, value, spec.unit, layer=layer, head=head, note=note)
 
 
-def measure_metric(name: str, product: LowRankProduct | None) -> tuple[float | None, str | None]:
+def measure_weight_metric_or_reason(
+    name: str, product: LowRankProduct | None
+) -> tuple[float | None, str | None]:
     """Measure one metric: (number, None), or (None, reason)."""
     if product is None:
         return None, NOT_APPLICABLE + NORMALISED

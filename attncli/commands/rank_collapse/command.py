@@ -207,12 +207,16 @@ def prepare_sweep(
     gradients: bool,
 ) -> MetricStudy:
     """The study over a range of one size; every point is checked before the first one runs."""
-    from attncli.analysis.rank_collapse.size_sweep import SWEPT, spec_at_point, sweep_sizes
+    from attncli.analysis.rank_collapse.size_sweep import (
+        SWEPT,
+        network_spec_at_swept_size,
+        sweep_sizes,
+    )
     from attncli.gates import refuse_gates_that_match_no_row
     from attncli.options.size_ranges import parse_sweep
 
     parameter, points = parse_sweep(text, SWEPT)
     spec = network.build_spec()
-    specs = {point: spec_at_point(spec, parameter, point) for point in points}
+    specs = {point: network_spec_at_swept_size(spec, parameter, point) for point in points}
     refuse_gates_that_match_no_row(conditions, {"variant": list(choose()), parameter: points})
     return partial(sweep_sizes, specs, parameter, run.all_seeds(), choose(), gradients=gradients)

@@ -16,7 +16,7 @@ from attncli.analysis.rank_collapse.findings import (
 from attncli.analysis.rank_collapse.headlines import (
     RANDOM_SUFFIX,
     combine_arithmetic_names,
-    describe_lost_values,
+    describe_residuals_lost_to_rounding,
     first_unknown_layer,
     format_model_headline,
     format_variant,
@@ -25,7 +25,7 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
     CollapseModel,
     Curves,
     StateLocation,
-    run_variants,
+    run_model_variants_on_text,
 )
 from attncli.analysis.rank_collapse.trajectories import (
     EXACT,
@@ -36,7 +36,7 @@ from attncli.analysis.rank_collapse.trajectories import (
     Trajectory,
     build_convergence_order_rows,
     build_measured_rows,
-    metric_definition,
+    find_state_or_step_metric_definition,
 )
 from attncli.capture.causality_and_positions import AttentionProperties
 from attncli.maths.curve_fits.collapse_regime import describe_regime
@@ -92,8 +92,9 @@ def measure_model_collapse(
     return Report(
         study="rank-collapse",
         headline=format_model_headline(ensembles, findings),
-        rows=tuple(build_rows(everywhere, len(ensembles) > 1, over)),
-        metrics={name: metric_definition(name) for name in measured} | {"order": ORDER},
+        rows=tuple(build_model_collapse_rows(everywhere, len(ensembles) > 1, over)),
+        metrics={name: find_state_or_step_metric_definition(name) for name in measured}
+        | {"order": ORDER},
         source=describe_source(checkpoint, subjects, variants, arithmetics),
         input={"texts": [text.describe() for text in texts]},
         views=tuple(build_views(everywhere, metrics, len(texts), arithmetics)),
@@ -137,7 +138,9 @@ def run_variants_on_texts(
         def run_text(
             place: int, text: ModelInput, subject: CollapseModel = subject
         ) -> dict[str, Curves]:
-            return run_variants(subject, text, variants, metrics, count_pass, sub_blocks, over)
+            return run_model_variants_on_text(
+                subject, text, variants, metrics, count_pass, sub_blocks, over
+            )
 
         made_of = (StateLocation, Trajectory)
         for ran in apply_to_texts(
@@ -165,29 +168,29 @@ def describe_regimes(
             support = describe_what_prevents_collapse(
                 replace(switches, mlp=switches.mlp and properties[stack].mlps)
             )
-            text = describe_curve(curve, support, drag, ensemble[name])
+            text = describe_collapse_regime_of_known_layers(curve, support, drag, ensemble[name])
             yield Finding(format_variant(stack, name, ensembles), text)
 
 
-def describe_curve(
+def describe_collapse_regime_of_known_layers(
     curve: Sequence[float], support: str, drag: str, trajectories: Sequence[Trajectory]
 ) -> str:
     """Describe the regime from the layers with known residuals."""
     layer = first_unknown_layer(curve)
     if layer is None:
         return describe_regime(curve, support, drag)
-    unknown = describe_lost_values(layer, trajectories)
+    unknown = describe_residuals_lost_to_rounding(layer, trajectories)
     if layer < FEWEST_POINTS:
         return unknown
     return f"{describe_regime(curve[:layer], support, drag)}; {unknown}"
 
 
-def build_rows(
+def build_model_collapse_rows(
     everywhere: Mapping[StateLocation, Ensemble], several_stacks: bool, over: int
 ) -> Iterator[Row]:
     for place, ensemble in everywhere.items():
         for variant, trajectories in ensemble.items():
-            keys = location_keys(place, several_stacks) | {
+            keys = row_keys_of_state_location(place, several_stacks) | {
                 ARITHMETIC: combine_arithmetic_names(trajectories)
             }
             for row in build_measured_rows(variant, trajectories, keys, 1 if place.after else over):
@@ -197,7 +200,7 @@ def build_rows(
                 yield from build_convergence_order_rows(variant, trajectories, keys)
 
 
-def location_keys(place: StateLocation, several_stacks: bool) -> dict[str, Scalar]:
+def row_keys_of_state_location(place: StateLocation, several_stacks: bool) -> dict[str, Scalar]:
     """Row keys that distinguish state locations; empty where there is only one."""
     stack: dict[str, Scalar] = {"stack": place.stack} if several_stacks else {}
     return stack | ({"after": place.after} if place.after else {})
@@ -292,6 +295,6 @@ def build_views(
                 down="layer",
                 across="variant",
                 metrics=(metric,),
-                where=whole | location_keys(place, several),
+                where=whole | row_keys_of_state_location(place, several),
             )
     yield REGIMES

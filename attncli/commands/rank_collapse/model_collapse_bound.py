@@ -131,10 +131,10 @@ def capture_residuals(
         return [find_module_by_name(model, template.format(l=place)) for place in places]
 
     def record_input(_: nn.Module, args: tuple[Tensor, ...]) -> None:
-        read.append(to_array(args[0]))
+        read.append(first_item_to_float64_array(args[0]))
 
     def record_output(_: nn.Module, __: object, output: Tensor) -> None:
-        written.append(to_array(output))
+        written.append(first_item_to_float64_array(output))
 
     reading = [(module, record_input) for module in find_modules(config.family.query)]
     writing = [(module, record_output) for module in find_modules(config.family.output)]
@@ -146,20 +146,20 @@ def capture_residuals(
         )
     return [
         AttentionResiduals(
-            composite_norm(subtract_mean(a)),
-            composite_norm(subtract_mean(b)),
-            logit_range(tensors, config, layer, subtract_mean(a)),
+            composite_norm(subtract_mean_over_tokens(a)),
+            composite_norm(subtract_mean_over_tokens(b)),
+            logit_range(tensors, config, layer, subtract_mean_over_tokens(a)),
         )
         for layer, (a, b) in enumerate(zip(read, written, strict=True))
     ]
 
 
-def to_array(tensor: Tensor) -> Array:
+def first_item_to_float64_array(tensor: Tensor) -> Array:
     found: Array = tensor.detach()[0].cpu().double().numpy()
     return found
 
 
-def subtract_mean(states: Array) -> Array:
+def subtract_mean_over_tokens(states: Array) -> Array:
     found: Array = states - states.mean(axis=0)
     return found
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from attncli.analysis.means_and_confidence_intervals import summarize_values
-from attncli.analysis.rank_collapse.network_variant_runs import run_block_or_none
+from attncli.analysis.rank_collapse.network_variant_runs import (
+    run_block_or_none_if_residual_is_lost,
+)
 from attncli.maths.number_format import format_number
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.attention import ATTENTION
@@ -36,7 +38,7 @@ def add_gate_rows(
         found: Measured = {}
         for network in networks:
             measure_gates_of_layers(found, network, switches, variant)
-        own = list(build_rows(found, variant))
+        own = list(build_output_gate_rows(found, variant))
         rows += own
         findings.append(Finding(variant, describe_gates(own)))
     return replace(
@@ -46,7 +48,7 @@ def add_gate_rows(
             **report.metrics,
             **{name: ATTENTION.definition(name) for name in list_gate_metrics()},
         },
-        views=(*report.views, *(build_view(variant) for variant in variants)),
+        views=(*report.views, *(build_output_gate_view(variant) for variant in variants)),
         findings=(*report.findings, *findings),
     )
 
@@ -67,10 +69,12 @@ def measure_gates_of_layers(
             values = np.full(spec.heads, np.nan) if gates is None else ATTENTION[name](gates)
             for head, value in enumerate(values):
                 measured.setdefault((name, index, head), []).append(float(value))
-        state = run_block_or_none(state, layer, spec, switches, f"{variant}, layer {index}")
+        state = run_block_or_none_if_residual_is_lost(
+            state, layer, spec, switches, f"{variant}, layer {index}"
+        )
 
 
-def build_rows(measured: Measured, variant: str) -> Iterator[Row]:
+def build_output_gate_rows(measured: Measured, variant: str) -> Iterator[Row]:
     for (name, layer, head), values in measured.items():
         row = summarize_values(
             name, ATTENTION.spec(name).unit, values, "", variant=variant, layer=layer, head=head
@@ -88,7 +92,7 @@ def describe_gates(rows: Sequence[Row]) -> str:
     return "gates: " + (", ".join(parts) or NO_NUMBER)
 
 
-def build_view(variant: str) -> View:
+def build_output_gate_view(variant: str) -> View:
     return View(
         f"Gates of {variant}", "layer.head", tuple(list_gate_metrics()), where={"variant": variant}
     )

@@ -84,10 +84,10 @@ def prepare_collapse(
         over=over,
     )
 
-    return with_theorem(study, checkpoint, texts) if theorem else study
+    return add_collapse_bound_to_study(study, checkpoint, texts) if theorem else study
 
 
-def with_theorem(
+def add_collapse_bound_to_study(
     study: "MetricStudy", checkpoint: "LoadedModel", texts: "Sequence[ModelInput]"
 ) -> "MetricStudy":
     """The same study, with the theorem layer by layer in its report."""

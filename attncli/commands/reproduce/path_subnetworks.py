@@ -87,7 +87,7 @@ class RecomputedLayers:
         dense = block.output.dense
 
         def output_of_head(head: int) -> Tensor:
-            own = head_features(block, head)
+            own = slice_features_of_head(block, head)
             return layer_norm_without_weights(
                 F.linear(contexts[..., own], dense.weight[:, own], dense.bias)
             )
@@ -121,7 +121,7 @@ class LayersWithFrozenAttention:
         block = self.blocks[layer]
 
         def output_of_head(head: int) -> Tensor:
-            own = head_features(block, head)
+            own = slice_features_of_head(block, head)
             values = F.linear(states, block.self.value.weight[own])
             mixed = self.maps[layer][:, head - 1] @ values
             return self.skip_attention(layer, F.linear(mixed, block.output.dense.weight[:, own]))
@@ -129,7 +129,7 @@ class LayersWithFrozenAttention:
         return output_of_head
 
 
-def head_features(block: Any, head: int) -> slice:
+def slice_features_of_head(block: Any, head: int) -> slice:
     """Slice of one head's features among those of all heads."""
     width = block.self.attention_head_size
     return slice((head - 1) * width, head * width)

@@ -64,10 +64,10 @@ def test_texts_have_the_numbers_of_single_texts(name: str, monkeypatch: pytest.M
 def test_the_numbers_of_a_text_are_one_array(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors of a few numbers each take ten times their memory, for every text."""
     seen: list[Any] = []
-    build = model_inspection.build_rows
+    build = model_inspection.build_head_and_state_rows
     monkeypatch.setattr(
         model_inspection,
-        "build_rows",
+        "build_head_and_state_rows",
         lambda runs, *more: [seen.append(runs), build(runs, *more)][1],
     )
     rows_of(TINY["gpt2"]()[0], metric=["attention", "sinks"])

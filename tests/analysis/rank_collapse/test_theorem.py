@@ -16,7 +16,7 @@ from attncli.analysis.rank_collapse.collapse_bound_rows import (
     describe_bound_coverage,
     log10_bound_slack,
 )
-from attncli.analysis.rank_collapse.network_variant_runs import logit_range
+from attncli.analysis.rank_collapse.network_variant_runs import log10_logit_range_of_residual
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork
@@ -127,7 +127,9 @@ def test_logits_of_a_synthetic_network_are_those_of_its_residuals() -> None:
         np.ptp(centred @ w_q @ (centred @ w_k).T / math.sqrt(spec.d), axis=1).max()
         for w_q, w_k in zip(layer.w_q, layer.w_k, strict=True)
     ]
-    assert 10.0 ** logit_range(SplitState.of(states), layer) == pytest.approx(max(apart))
+    assert 10.0 ** log10_logit_range_of_residual(SplitState.of(states), layer) == pytest.approx(
+        max(apart)
+    )
 
 
 @pytest.mark.parametrize(

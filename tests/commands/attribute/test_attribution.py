@@ -11,7 +11,7 @@ from commands import attn
 from small_checkpoints import saved
 
 from attncli.analysis.paths import decomposed_model
-from attncli.commands.attribute.token_choices import resolve_position
+from attncli.commands.attribute.token_choices import resolve_token_position
 from attncli.errors import UsageError
 from attncli.tolerances import COMPLETENESS
 
@@ -25,7 +25,7 @@ LABELS = ("[CLS]", "Ġthe", "▁dog", "##ged", "Ġthe", "on</w>")
     [("0", 0), ("5", 5), ("-1", 5), ("-6", 0), ("dog", 2), ("▁dog", 2), ("ged", 3), ("on", 5), ("[CLS]", 0)],
 )  # fmt: skip
 def test_a_token_is_a_position_or_a_piece_of_text(token: str, position: int) -> None:
-    assert resolve_position(token, LABELS, 6) == position
+    assert resolve_token_position(token, LABELS, 6) == position
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_token_is_a_position_or_a_piece_of_text(token: str, position: int) -> 
 )
 def test_a_token_that_is_not_one_is_refused(token: str, labels: tuple[str, ...], said: str) -> None:
     with pytest.raises(UsageError) as refused:
-        resolve_position(token, labels, len(labels) or 6)
+        resolve_token_position(token, labels, len(labels) or 6)
     assert said in str(refused.value)
 
 

@@ -8,7 +8,7 @@ import mpmath  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from attncli.commands.count_paths.report import count_paths
+from attncli.commands.count_paths.report import build_path_count_report
 from attncli.commands.paths.synthetic import output_by_path_length
 from attncli.commands.paths.synthetic.head_shares import measure_head_shares
 from attncli.commands.paths.synthetic.metrics_by_path_length import measure_path_terms
@@ -24,9 +24,9 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
 )
 from attncli.commands.paths.synthetic.single_paths import (
     describe_decay,
-    follow_path,
     freeze_attention_and_norms,
     measure_sampled_paths,
+    propagate_along_path,
 )
 from attncli.errors import InputError
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
@@ -93,7 +93,7 @@ def test_enumerating_every_path_gives_the_same_terms() -> None:
                 product = attention[layer][choice - 1] @ product
                 term = attention[layer][choice - 1] @ term @ maps[layer][choice - 1]
         expected[sum(map(bool, path))] += term
-        single = follow_path(path, passed)
+        single = propagate_along_path(path, passed)
         assert single.norm == pytest.approx(
             math.log10(np.linalg.norm(term) / np.linalg.norm(output)), abs=1e-10
         )
@@ -222,7 +222,7 @@ def test_where_the_longest_paths_are_needed_the_headline_says_so() -> None:
 
 
 def test_counts_beyond_float_range_stay_exact_in_the_note() -> None:
-    found = count_paths(200, 96, True, {})
+    found = build_path_count_report(200, 96, True, {})
     row = next(
         row for row in found.rows if row.metric == "path_count" and row.keys["length"] == 200
     )

@@ -6,7 +6,7 @@ import pytest
 
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.analysis.rank_collapse.network_collapse import measure_network_collapse
-from attncli.analysis.rank_collapse.size_sweep import spec_at_point, sweep_sizes
+from attncli.analysis.rank_collapse.size_sweep import network_spec_at_swept_size, sweep_sizes
 from attncli.analysis.rank_collapse.trajectories import explain_missing_convergence_order
 from attncli.networks.ablation_variants import (
     VARIANTS,
@@ -144,7 +144,7 @@ def test_progress_counts_every_layer() -> None:
 def test_sweep_rows_carry_the_point_and_the_views_follow_it() -> None:
     points = [4.0, 8.0, 16.0]
     spec = NetworkSpec(layers=1, width=8, heads=2)
-    specs = {point: spec_at_point(spec, "tokens", int(point)) for point in points}
+    specs = {point: network_spec_at_swept_size(spec, "tokens", int(point)) for point in points}
     variants = parse_variants(["SAN"])
     found = sweep_sizes(specs, "tokens", [0, 1], variants, ["stable_rank"])
     assert {row.keys["tokens"] for row in found.rows} == set(points)
@@ -156,7 +156,7 @@ def test_sweep_rows_carry_the_point_and_the_views_follow_it() -> None:
 def test_width_collapse_and_its_remedy() -> None:
     """More tokens, deeper collapse in two layers; without the outlier more tokens mean more dimensions instead."""
     spec = NetworkSpec(layers=2, width=256, heads=1)
-    specs = {float(n): spec_at_point(spec, "tokens", n) for n in (16, 256)}
+    specs = {float(n): network_spec_at_swept_size(spec, "tokens", n) for n in (16, 256)}
     variants = add_variants_without_outlier(parse_variants(["SAN"]))
     found = sweep_sizes(specs, "tokens", range(3), variants, ["stable_rank", "log10_residual"])
 

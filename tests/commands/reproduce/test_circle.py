@@ -29,8 +29,8 @@ from attncli.commands.reproduce.circle.recurrence_runs import (
 )
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
+    build_circle_rows,
     build_findings,
-    build_rows,
     describe_collapse_rate,
     format_headline,
     select_shown_steps,
@@ -154,7 +154,7 @@ def test_points_that_rounding_cannot_tell_apart_are_one(monkeypatch: pytest.Monk
     run = run_recurrence(SAN, {}, 0.0, 6, [RESIDUAL], lambda steps: None)
     assert run.collapse_step == 1
     assert run.collapse_order == pytest.approx(3.0, rel=0.05)
-    rows = list(build_rows({(8, "SAN"): [run]}))
+    rows = list(build_circle_rows({(8, "SAN"): [run]}))
     (last,) = (row for row in rows if row.metric == RESIDUAL and row.keys["step"] == 6)
     assert (last.value, last.note) == (None, "zero, or rounding leaves nothing of it")
 
@@ -183,7 +183,7 @@ def value(rows: Sequence[Row], metric: str, width: int, **keys: Any) -> Row:
 
 
 def test_rows_tell_shares_and_the_steps_of_those_that_have_one() -> None:
-    rows = list(build_rows(MADE))
+    rows = list(build_circle_rows(MADE))
     share = value(rows, "collapse_share", 32)
     assert (share.value, share.n, share.variant) == (pytest.approx(2 / 3), 3, "SAN")
     step = value(rows, "collapse_step", 32)
@@ -201,10 +201,10 @@ def test_rows_tell_shares_and_the_steps_of_those_that_have_one() -> None:
 
 
 def test_curves_are_the_lowest_the_median_and_the_highest_of_the_seeds() -> None:
-    rows = list(build_rows(MADE))
+    rows = list(build_circle_rows(MADE))
     last = [value(rows, RESIDUAL, 32, step=20, quantile=q).value for q in (0.0, 0.5, 1.0)]
     assert last == sorted(run.curves[RESIDUAL][20] for run in MADE[32, "SAN"])
-    alone = list(build_rows({(32, "SAN"): [made(4, None)]}))
+    alone = list(build_circle_rows({(32, "SAN"): [made(4, None)]}))
     assert {row.keys.get("quantile") for row in alone} == {None, 0.5}
 
 

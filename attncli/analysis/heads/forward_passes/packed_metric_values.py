@@ -39,7 +39,7 @@ class PackedValues(Mapping[str, Tensor | str]):
         return len(self.places)
 
 
-def pack_result(found: PassResult) -> PassResult:
+def pack_pass_result(found: PassResult) -> PassResult:
     """The same result, whose metrics of attentions and of uniform attention are packed."""
     return replace(found, heads=pack_values(found.heads), nulls=pack_values(found.nulls))
 
@@ -57,11 +57,11 @@ def pack_values(values: Mapping[AttentionSite, Values]) -> dict[AttentionSite, V
             found.append((name, (start, tuple(value.shape))))
             numbers.append(value.flatten().to("cpu", torch.float64))
             start += value.numel()
-        places[site] = share_places(tuple(found))
+        places[site] = share_equal_value_layouts(tuple(found))
     whole = torch.cat(numbers)
     return {site: PackedValues(own, whole) for site, own in places.items()}
 
 
 @lru_cache(maxsize=1024)
-def share_places(places: tuple[tuple[str, Place], ...]) -> Mapping[str, Place]:
+def share_equal_value_layouts(places: tuple[tuple[str, Place], ...]) -> Mapping[str, Place]:
     return dict(places)

@@ -106,12 +106,14 @@ class TextBatches:
         self.dtype = model_dtype(subject.body)
         self.most = BATCH_MEMORY // estimate_run_memory(subject.body, 1, 0)
         """Tokens of a batch."""
-        self.keys = {place: batch_key(texts[place]) for place in indices_of_rank(texts)}
+        self.keys = {
+            place: find_shapes_shared_by_batch(texts[place]) for place in indices_of_rank(texts)
+        }
         self.ahead: dict[int, PassResult] = {}
         """Results of texts whose turn has not come."""
         self.verified = 0
         """Texts of the largest batch of which one has been compared with itself alone."""
-        self.goes_on = are_texts_apart(subject, request)
+        self.goes_on = can_measure_texts_in_batches(subject, request)
         self.differs = False
         """Whether a text had other numbers in a batch than alone."""
 
@@ -136,14 +138,16 @@ class TextBatches:
         try:
             found = self.together(texts)
             if found and len(texts) > 2 * self.verified:
-                self.differs = not is_same_text(found[-1], self.alone(texts[-1]), self.dtype)
+                self.differs = not is_batched_result_equal_to_single(
+                    found[-1], self.alone(texts[-1]), self.dtype
+                )
                 self.verified = len(texts)
         except (AttnError, *FAILURES, MemoryError):
             return []
         return [] if self.differs else found
 
 
-def batch_key(text: ModelInput) -> Shapes:
+def find_shapes_shared_by_batch(text: ModelInput) -> Shapes:
     """What texts of one batch have in common; empty where an input is not known to have an axis of texts."""
     tensors = [value for value in text.kwargs.values() if isinstance(value, Tensor)]
     by_text = all(value.ndim > 1 and len(value) == 1 for value in tensors)
@@ -160,7 +164,7 @@ def join_inputs(texts: Sequence[ModelInput]) -> dict[str, Tensor]:
     }
 
 
-def are_texts_apart(subject: PreparedModel, request: PassRequest) -> bool:
+def can_measure_texts_in_batches(subject: PreparedModel, request: PassRequest) -> bool:
     """Whether a batch may be tried: linear layers are measured text by text, and where the batch of another origin's module
     is, is not known; iterations for singular values go on until they have settled for all texts.
     """
@@ -171,15 +175,21 @@ def are_texts_apart(subject: PreparedModel, request: PassRequest) -> bool:
     return not (alone or spectra or request.pairs)
 
 
-def is_same_text(found: PassResult, alone: PassResult, dtype: torch.dtype) -> bool:
+def is_batched_result_equal_to_single(
+    found: PassResult, alone: PassResult, dtype: torch.dtype
+) -> bool:
     """Whether all numbers of a text are the same up to rounding."""
-    own, other, allowed = list_numbers(found), list_numbers(alone), BATCHED_TEXT.of(dtype)
+    own, other, allowed = (
+        collect_measured_values(found),
+        collect_measured_values(alone),
+        BATCHED_TEXT.of(dtype),
+    )
     return own.keys() == other.keys() and all(
-        is_close(own[place], other[place], allowed) for place in own
+        are_measured_values_close(own[place], other[place], allowed) for place in own
     )
 
 
-def list_numbers(seen: PassResult) -> dict[tuple[object, str], Tensor | float | str]:
+def collect_measured_values(seen: PassResult) -> dict[tuple[object, str], Tensor | float | str]:
     found: dict[tuple[object, str], Tensor | float | str] = {
         (site, name): value for site, own in seen.heads.items() for name, value in own.items()
     }
@@ -188,7 +198,9 @@ def list_numbers(seen: PassResult) -> dict[tuple[object, str], Tensor | float | 
     }
 
 
-def is_close(own: Tensor | float | str, other: Tensor | float | str, allowed: float) -> bool:
+def are_measured_values_close(
+    own: Tensor | float | str, other: Tensor | float | str, allowed: float
+) -> bool:
     if isinstance(own, str) or isinstance(other, str):
         return isinstance(own, str) and own == other
     sides = (torch.as_tensor(own), torch.as_tensor(other))

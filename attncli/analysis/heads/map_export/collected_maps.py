@@ -107,13 +107,13 @@ class CollectedMaps:
                     continue
                 cells = coarsen_map(head)
                 queries, keys = names.sides(site, *head.shape)
-                named = name_map_cells(queries, len(cells)) if queries == keys else ()
+                named = label_map_cells_by_tokens(queries, len(cells)) if queries == keys else ()
                 panels = {f"{site.layer}.{number}": tuple(map(tuple, cells.tolist()))}
                 found.append(MapPicture(f"head {site.layer}.{number}", panels, named))
         return found
 
 
-def name_map_cells(tokens: Sequence[str], cells: int) -> tuple[str, ...]:
+def label_map_cells_by_tokens(tokens: Sequence[str], cells: int) -> tuple[str, ...]:
     """The tokens; of several that share a cell the first."""
     step = -(-len(tokens) // cells)
     return tuple(tokens) if step <= 1 else tuple(f"{token}…" for token in tokens[::step])

@@ -25,7 +25,7 @@ def build_approximation_report(solution: Solution, timing: bool = False) -> Repo
     return Report(
         study="approximate",
         headline=format_headline(solution),
-        rows=tuple(build_rows(solution, timing)),
+        rows=tuple(build_pattern_fit_rows(solution, timing)),
         metrics=FIT_METRICS,
         source=describe_fits(solution.fits, solution.request),
         input={"patterns": [one.pattern for one in solution.patterns]},
@@ -44,7 +44,7 @@ def select_unmet_patterns(solution: Solution) -> list[SolvedPattern]:
     return [one for one in solution.patterns if not one.best_attempt.met]
 
 
-def build_rows(solution: Solution, timing: bool) -> Iterator[Row]:
+def build_pattern_fit_rows(solution: Solution, timing: bool) -> Iterator[Row]:
     for one in solution.patterns:
         for attempt, seconds in zip(one.attempts, one.seconds, strict=True):
             yield from build_fit_rows(

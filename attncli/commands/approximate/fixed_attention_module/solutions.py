@@ -83,7 +83,7 @@ def solve_pattern(
         )
     progress(total, total, "fits")
     d = max((one.best_attempt.fit.d for one in solved if one.best_attempt.fit), default=request.d)
-    wide = tuple(fit_at_width(one, methods, request.at_width(d), seeds) for one in solved)
+    wide = tuple(refit_at_common_width(one, methods, request.at_width(d), seeds) for one in solved)
     return pad_fits_to_same_width(wide, request, search, tuple(seeds))
 
 
@@ -111,7 +111,7 @@ def attempt_fit(
     return try_fit_at_width(method, target, request, seeds, watch)
 
 
-def fit_at_width(
+def refit_at_common_width(
     one: SolvedPattern, methods: Sequence[str], request: FitRequest, seeds: Sequence[int]
 ) -> SolvedPattern:
     """Return the module with the smallest logits at the common width: this pattern's own, widened,

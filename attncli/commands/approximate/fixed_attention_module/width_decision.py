@@ -117,7 +117,7 @@ def decide_widths(
     return Report(
         study="approximate decide",
         headline="; ".join(f"{each.about}: {each.text}" for each in findings) + ".",
-        rows=tuple(row for one in found for row in build_rows(one)),
+        rows=tuple(row for one in found for row in build_width_decision_rows(one)),
         metrics=DECISION_METRICS,
         source={
             "kind": "patterns",
@@ -193,7 +193,7 @@ def make_width_one_attempt(line: WidthOneResult) -> FitAttempt | None:
     return FitAttempt("line", line.module, line.evidence, True, 1, 1, tried_widths=(1, 1))
 
 
-def build_rows(one: WidthDecision) -> Iterator[Row]:
+def build_width_decision_rows(one: WidthDecision) -> Iterator[Row]:
     logits = (
         one.attempt.logits if one.attempt is not None and one.achieved_width is not None else None
     )

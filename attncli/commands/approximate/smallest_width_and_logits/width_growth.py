@@ -80,7 +80,7 @@ def measure_width_growth(
         source={"kind": "patterns", "request": request.describe(), "widest": widest},
         input={"patterns": list(patterns), "sweep": "length", "points": list(lengths)},
         seeds=tuple(seeds),
-        views=build_views(),
+        views=build_width_growth_views(),
         findings=tuple(found),
         verdicts=build_failed_verdicts(
             (f"{row.keys['fit']} at length {row.keys['length']}", "no seed found a width")
@@ -200,7 +200,7 @@ def describe_laws(laws: Sequence[GrowthLaw], widths: dict[int, list[int]], wides
     return f"{summarize_laws(laws)}. {best.text}{error}; AIC behind it: {others}"
 
 
-def build_views() -> tuple[View, ...]:
+def build_width_growth_views() -> tuple[View, ...]:
     return (
         View("Smallest width found", "length", ("d_min",), across="fit"),
         View("Logit scale there", "length", ("logit_scale",), across="fit"),

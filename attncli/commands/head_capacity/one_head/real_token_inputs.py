@@ -20,7 +20,7 @@ from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
     Array,
     TokenTable,
     build_token_table,
-    text_queries_and_keys,
+    compute_queries_and_keys_of_text,
 )
 from attncli.commands.head_capacity.one_head.token_search import (
     TokenSearchResult,
@@ -141,7 +141,11 @@ def search_tokens_for_pattern(
     )
     ids = tuple(int(each) for each in table.ids[found.indices])
     evidence = measure_module(
-        *text_queries_and_keys(checkpoint, head, ids), one.target, "float64", head.causal, 1.0
+        *compute_queries_and_keys_of_text(checkpoint, head, ids),
+        one.target,
+        "float64",
+        head.causal,
+        1.0,
     )
     require_same_map_from_model(checkpoint, subject, head, ids, target, evidence)
     free = one.by_dtype[0].evidence.total_variation

@@ -63,7 +63,7 @@ def build_token_table(
 ) -> TokenTable:
     """Build the table for as many tokens as fit, drawn from the vocabulary."""
     refuse_text_beyond_positions(checkpoint, length)
-    reader = query_projection(checkpoint, head)
+    reader = find_query_projection(checkpoint, head)
     rng = np.random.default_rng([seed, length])
     known = require_vocabulary_size(checkpoint)
     ids = sample_candidate_tokens(checkpoint, head, length, rng)
@@ -123,7 +123,7 @@ def sample_candidate_tokens(
     return ids.astype(np.int64)
 
 
-def query_projection(checkpoint: LoadedModel, head: Head) -> nn.Module:
+def find_query_projection(checkpoint: LoadedModel, head: Head) -> nn.Module:
     """The module that computes the head's queries."""
     if checkpoint.folder is None:
         raise InputError("a random model has no files: save it, and give its folder.")
@@ -183,10 +183,10 @@ def require_token_wise_inputs(
             )
 
 
-def text_queries_and_keys(
+def compute_queries_and_keys_of_text(
     checkpoint: LoadedModel, head: Head, ids: Sequence[int]
 ) -> tuple[Array, Array]:
     """Queries and keys of the head on this very text, in float64."""
     row = np.array([list(ids)], dtype=np.int64)
-    x = read_head_inputs(checkpoint, query_projection(checkpoint, head), row)[0]
+    x = read_head_inputs(checkpoint, find_query_projection(checkpoint, head), row)[0]
     return compute_scaled_queries_and_keys(head, x)

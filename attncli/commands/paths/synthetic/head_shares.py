@@ -10,7 +10,10 @@ from attncli.analysis.means_and_confidence_intervals import (
     summarize_values,
 )
 from attncli.analysis.paths.path_metrics import format_percent
-from attncli.commands.paths.synthetic.metrics_by_path_length import norm_ratio, norm_shares
+from attncli.commands.paths.synthetic.metrics_by_path_length import (
+    frobenius_norm_ratio,
+    norm_shares_by_path_length,
+)
 from attncli.commands.paths.synthetic.output_by_path_length import (
     freeze_layers,
     require_enough_memory,
@@ -125,7 +128,8 @@ def compute_head_shares(network: Network, variant: str, advance: Callable[[], No
         for layer in range(spec.layers)
     ]
     error = max(
-        norm_ratio(subtract_states(state, sum_parts_by_head(own)), state) for own in by_layer
+        frobenius_norm_ratio(subtract_states(state, sum_parts_by_head(own)), state)
+        for own in by_layer
     )
     if not error <= COMPLETENESS.of("float64"):
         raise InputError(
@@ -133,7 +137,13 @@ def compute_head_shares(network: Network, variant: str, advance: Callable[[], No
         )
     output = {door: share_by_inner_product(part, state) for door, part in parts.items()}
     return HeadShares(
-        output, {door: share for own in by_layer for door, share in part_norms(own).items()}, error
+        output,
+        {
+            door: share
+            for own in by_layer
+            for door, share in compute_norm_shares_of_parts(own).items()
+        },
+        error,
     )
 
 
@@ -141,9 +151,13 @@ def sum_parts_by_head(parts: Mapping[HeadOrSkip, SplitState]) -> SplitState:
     return sum_terms(dict(enumerate(parts.values())))
 
 
-def part_norms(parts: Mapping[HeadOrSkip, SplitState]) -> dict[HeadOrSkip, float]:
+def compute_norm_shares_of_parts(parts: Mapping[HeadOrSkip, SplitState]) -> dict[HeadOrSkip, float]:
     """Each door's part of the summed norms."""
-    return dict(zip(parts, norm_shares(dict(enumerate(parts.values()))).values(), strict=True))
+    return dict(
+        zip(
+            parts, norm_shares_by_path_length(dict(enumerate(parts.values()))).values(), strict=True
+        )
+    )
 
 
 def split_layer_output_by_head(

@@ -49,21 +49,21 @@ def measure_path_terms(
 ) -> PathTermMeasurements:
     """All numbers of one decomposition, refused where its terms do not add up to the output."""
     rest = subtract_states(decomposition.output, sum_terms(decomposition.terms))
-    error = norm_ratio(rest, decomposition.output)
+    error = frobenius_norm_ratio(rest, decomposition.output)
     if not error <= tolerance:
         raise InsufficientPrecision(
             f"{where}: the terms add up to the output within {error:.1g} only, above {tolerance:.1g}: "
             f"the decomposition cannot be trusted and is not reported{advice}."
         )
-    shares = norm_shares(decomposition.terms)
+    shares = norm_shares_by_path_length(decomposition.terms)
     by_length = {
         NORM_SHARE: shares,
-        CUMULATIVE: cumulative_sums(shares),
+        CUMULATIVE: cumulative_sums_over_lengths(shares),
         OUTPUT_SHARE: {
             k: share_by_inner_product(term, decomposition.output)
             for k, term in decomposition.terms.items()
         },
-        ERROR: reconstruction_errors(decomposition, error),
+        ERROR: reconstruction_errors_by_longest_path(decomposition, error),
     }
     for name in metrics:
         by_length[name] = {
@@ -71,7 +71,7 @@ def measure_path_terms(
         }
     of_residual = log10_array_norm(rest.residual) - log10_array_norm(decomposition.output.residual)
     cancellation = math.fsum(
-        norm_ratio(term, decomposition.output) for term in decomposition.terms.values()
+        frobenius_norm_ratio(term, decomposition.output) for term in decomposition.terms.values()
     )
     return PathTermMeasurements(
         by_length,
@@ -102,7 +102,7 @@ def path_residual_norms(decomposition: PathLengthDecomposition) -> dict[str, flo
     return dict(zip(OF_THE_SKIP, (skip, others, skip - others, output), strict=True))
 
 
-def norm_shares(terms: Terms) -> dict[int, float]:
+def norm_shares_by_path_length(terms: Terms) -> dict[int, float]:
     """‖T_k‖_F / Σ_j ‖T_j‖_F, from logarithms: a term may leave float range."""
     logs = {length: log10_array_norm(term.states) for length, term in terms.items()}
     top = max(logs.values())
@@ -111,12 +111,12 @@ def norm_shares(terms: Terms) -> dict[int, float]:
     return {length: size / whole for length, size in sorted(sizes.items())}
 
 
-def cumulative_sums(shares: dict[int, float]) -> dict[int, float]:
+def cumulative_sums_over_lengths(shares: dict[int, float]) -> dict[int, float]:
     lengths = sorted(shares)
     return {k: math.fsum(shares[j] for j in lengths if j <= k) for k in lengths}
 
 
-def reconstruction_errors(
+def reconstruction_errors_by_longest_path(
     decomposition: PathLengthDecomposition, completeness: float
 ) -> dict[int, float]:
     """‖Y - Σ_(j≤k) T_j‖_F / ‖Y‖_F from the terms left out, which loses no digits where they are small."""
@@ -124,11 +124,11 @@ def reconstruction_errors(
     errors = {lengths[-1]: completeness}
     for place, length in enumerate(lengths[:-1]):
         left_out = {k: decomposition.terms[k] for k in lengths[place + 1 :]}
-        errors[length] = norm_ratio(sum_terms(left_out), decomposition.output)
+        errors[length] = frobenius_norm_ratio(sum_terms(left_out), decomposition.output)
     return dict(sorted(errors.items()))
 
 
-def norm_ratio(part: SplitState, whole: SplitState) -> float:
+def frobenius_norm_ratio(part: SplitState, whole: SplitState) -> float:
     """‖part‖_F / ‖whole‖_F."""
     return power_of_ten_or_nan(log10_array_norm(part.states) - log10_array_norm(whole.states))
 

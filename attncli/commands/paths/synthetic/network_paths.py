@@ -19,7 +19,7 @@ from attncli.commands.paths.synthetic.metrics_by_path_length import (
     OF_THE_SKIP,
     OUTPUT_SHARE,
     PathTermMeasurements,
-    cumulative_sums,
+    cumulative_sums_over_lengths,
     measure_path_terms,
 )
 from attncli.commands.paths.synthetic.output_by_path_length import decompose_output
@@ -84,15 +84,17 @@ def build_path_length_finding(
     about: str, measurements: Sequence[PathTermMeasurements], counts: dict[int, int]
 ) -> Finding:
     """The headline's sentence, from means over seeds or texts."""
-    up_to = mean_by_length(measurements, CUMULATIVE)
-    by_count = cumulative_sums(compute_length_shares(counts))
+    up_to = mean_metric_by_path_length(measurements, CUMULATIVE)
+    by_count = cumulative_sums_over_lengths(compute_length_shares(counts))
     known = {length: by_count.get(length, 0.0) for length in up_to}
-    text = describe_short_paths(up_to, known, mean_by_length(measurements, ERROR))
+    text = describe_short_paths(up_to, known, mean_metric_by_path_length(measurements, ERROR))
     cancellation = mean([one.cancellation for one in measurements])
     return Finding(about, text + describe_cancellation(cancellation))
 
 
-def mean_by_length(measurements: Sequence[PathTermMeasurements], metric: str) -> dict[int, float]:
+def mean_metric_by_path_length(
+    measurements: Sequence[PathTermMeasurements], metric: str
+) -> dict[int, float]:
     lengths = measurements[0].by_length[metric]
     return {
         length: mean([one.by_length[metric][length] for one in measurements]) for length in lengths
@@ -101,14 +103,14 @@ def mean_by_length(measurements: Sequence[PathTermMeasurements], metric: str) ->
 
 def build_length_rows(measurements: Sequence[PathTermMeasurements], variant: str) -> Iterator[Row]:
     for metric, by_length in measurements[0].by_length.items():
-        unit = metric_unit(metric)
+        unit = find_path_metric_unit(metric)
         for length in by_length:
             values = [one.by_length[metric][length] for one in measurements]
             keys = {"length": length}
             yield summarize_values(metric, unit, values, BEYOND, keys, variant=variant)
 
 
-def metric_unit(metric: str) -> str:
+def find_path_metric_unit(metric: str) -> str:
     known = OWN_METRICS.get(metric)
     return known.unit if known else metric_definitions([metric])[metric].unit
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.analysis.rank_collapse.network_variant_runs import estimate_memory
+from attncli.analysis.rank_collapse.network_variant_runs import estimate_network_run_memory
 from attncli.errors import InputError
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import make_scaled_array
@@ -32,7 +32,7 @@ def require_enough_memory(spec: NetworkSpec, streams: int, layers_in_memory: int
     """Refuse sizes that do not fit in memory: old and new streams of states, and the frozen layers."""
     states = 2 * 8 * streams * spec.tokens * spec.width
     output_bytes = layers_in_memory * (spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.d)
-    needed = estimate_memory(spec, variants=1) + states + output_bytes
+    needed = estimate_network_run_memory(spec, variants=1) + states + output_bytes
     require_memory(needed, "This decomposition", "lower `tokens`, `width` or `layers`")
 
 

@@ -70,7 +70,7 @@ def freeze_attention_and_norms(network: Network, variant: str) -> NetworkWithFro
     return NetworkWithFrozenAttention(start, [layer for _, layer in passed], passed[-1][0])
 
 
-def follow_path(path: Path, network: NetworkWithFrozenAttention) -> PathMeasurements:
+def propagate_along_path(path: Path, network: NetworkWithFrozenAttention) -> PathMeasurements:
     """One path from the embeddings to the output."""
     term, product = network.start, SplitState.of(np.eye(network.start.tokens)).to_split_form()
     for choice, layer in zip(path, network.layers, strict=True):
@@ -96,7 +96,7 @@ def measure_named_paths(
     for done, network in enumerate(networks):
         passed = freeze_attention_and_norms(network, variant)
         for path in found:
-            found[path].append(follow_path(path, passed))
+            found[path].append(propagate_along_path(path, passed))
         progress(done + 1, len(networks), "networks")
     rows = tuple(
         row for path, singles in found.items() for row in build_path_rows(path, singles, variant)
@@ -171,7 +171,7 @@ def measure_sampled_paths(
         heads = [spec.heads] * spec.layers
         for length, singles in found.items():
             for _ in range(samples):
-                singles.append(follow_path(sample_path(stream, heads, length), passed))
+                singles.append(propagate_along_path(sample_path(stream, heads, length), passed))
                 done += 1
                 progress(done, steps, "paths")
     rows = tuple(
@@ -260,12 +260,12 @@ def describe_decay(rows: Sequence[Row]) -> str:
         )
     values = {length: median.value for length, median in medians.items()}
     return (
-        f"{describe_trend(list(medians.values()))}: median distance {medians[first].in_words()} at length {first}; "
+        f"{describe_rank_trend_over_path_length(list(medians.values()))}: median distance {medians[first].in_words()} at length {first}; "
         f"{medians[last].in_words()} at length {last}{describe_decay_rate(values)}."
     )
 
 
-def describe_trend(medians: Sequence[Median]) -> str:
+def describe_rank_trend_over_path_length(medians: Sequence[Median]) -> str:
     """From the order of all pairs of lengths, of which two thirds must agree, each by more than its error."""
     pairs = list(combinations(medians, 2))
     if 3 * sum(before.is_clearly_above(after) for before, after in pairs) > 2 * len(pairs):

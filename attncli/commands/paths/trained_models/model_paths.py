@@ -79,7 +79,7 @@ def measure_model_paths(
     found, about = subject.read_texts(
         texts, partial(decompose_text, plan=plan), "paths", made_of, progress
     )
-    rows = [row for step in plan.steps for row in build_rows(found, step)]
+    rows = [row for step in plan.steps for row in build_model_path_rows(found, step)]
     findings = tuple(
         build_path_length_finding(
             step, [one.measurements[step] for one in found], found[0].counts[step]
@@ -149,7 +149,7 @@ def next_token_losses(logits: Tensor, text: ModelInput) -> list[float]:
     return [float(F.cross_entropy(one[:-1].double(), next_tokens)) for one in logits]
 
 
-def build_rows(texts: Sequence[DecomposedText], step: str) -> Iterator[Row]:
+def build_model_path_rows(texts: Sequence[DecomposedText], step: str) -> Iterator[Row]:
     """Counts, terms, completeness and losses of one kind of step."""
     of_step = [one.measurements[step] for one in texts]
     yield from build_count_rows(texts[0].counts[step], step)

@@ -47,7 +47,7 @@ def measure_step_shares(
 ) -> Report:
     """The shares of every pair of lengths, over texts."""
     shares, about = subject.read_texts(texts, compute_step_shares, "steps", (StepShares,), progress)
-    rows = tuple(build_rows(shares))
+    rows = tuple(build_step_share_rows(shares))
     finding = Finding(STEP, describe_largest_share(rows))
     over = describe_averaging(len(texts), "texts")
     return Report(
@@ -97,7 +97,7 @@ def tensor_to_lists(grid: Tensor) -> list[list[float]]:
     return found
 
 
-def build_rows(shares: Sequence[StepShares]) -> Iterator[Row]:
+def build_step_share_rows(shares: Sequence[StepShares]) -> Iterator[Row]:
     for metric, grids in (
         (NORM_SHARE, [one.norm for one in shares]),
         (OUTPUT_SHARE, [one.output for one in shares]),

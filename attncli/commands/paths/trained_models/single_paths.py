@@ -67,7 +67,7 @@ def measure_sampled_paths(
         lengths = range(1, len(heads) + 1)
         return [sample_path(stream, heads, length) for length in lengths for _ in range(samples)]
 
-    read, about = follow_paths_of_texts(subject, texts, draw_paths, "sampled", progress)
+    read, about = measure_paths_on_texts(subject, texts, draw_paths, "sampled", progress)
     rows = tuple(
         row
         for length in range(len(heads))
@@ -88,7 +88,7 @@ def measure_named_paths(
     progress: Progress = ignore_progress,
 ) -> Report:
     """Measure the named paths on all texts."""
-    read, about = follow_paths_of_texts(subject, texts, lambda place: paths, "named", progress)
+    read, about = measure_paths_on_texts(subject, texts, lambda place: paths, "named", progress)
     rows = tuple(
         row
         for path, singles in zip(paths, zip(*read, strict=True), strict=True)
@@ -97,7 +97,7 @@ def measure_named_paths(
     return build_single_paths_report(rows, METRICS, "Single paths", about)
 
 
-def follow_paths_of_texts(
+def measure_paths_on_texts(
     subject: DecomposableModel,
     texts: Sequence[ModelInput],
     paths_of: Callable[[int], Sequence[Path]],
@@ -112,7 +112,7 @@ def follow_paths_of_texts(
     def follow_text(place: int, text: ModelInput) -> tuple[Followed, bool]:
         return subject.read(
             text,
-            lambda model, model_input: follow_paths(
+            lambda model, model_input: measure_paths_on_text(
                 model, model_input, paths_of(place), count_numbers
             ),
         )
@@ -126,7 +126,7 @@ def follow_paths_of_texts(
     return [singles for (singles, _), _ in read], about
 
 
-def follow_paths(
+def measure_paths_on_text(
     subject: DecomposableModel,
     text: ModelInput,
     paths: Sequence[Path],
@@ -139,7 +139,7 @@ def follow_paths(
         residuals.append(maps.log10_residual_of_path(path))
         advance(1)
     try:
-        norms = log10_norms(subject, text, maps.heads, paths, advance)
+        norms = log10_relative_norms_of_paths(subject, text, maps.heads, paths, advance)
     except InsufficientPrecision:
         raise
     except InputError as refused:
@@ -147,7 +147,7 @@ def follow_paths(
     return list(map(PathMeasurements, residuals, norms)), ""
 
 
-def log10_norms(
+def log10_relative_norms_of_paths(
     subject: DecomposableModel,
     text: ModelInput,
     heads: Sequence[int],
@@ -164,12 +164,12 @@ def log10_norms(
             if list(seen) != list(heads):
                 raise InputError("the attentions of its paths are not those of its maps.")
             subject.measure_completeness_error(output, whole, text)
-            norms += [log10_ratio(term, whole) for term in terms]
+            norms += [log10_frobenius_norm_ratio(term, whole) for term in terms]
             advance(len(some))
     return norms
 
 
-def log10_ratio(term: torch.Tensor, whole: torch.Tensor) -> float:
+def log10_frobenius_norm_ratio(term: torch.Tensor, whole: torch.Tensor) -> float:
     own, every = (
         torch.linalg.norm(move_to_float64_device(each).double()) for each in (term, whole)
     )

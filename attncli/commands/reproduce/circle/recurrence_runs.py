@@ -89,12 +89,15 @@ def run_recurrence(
         found.append(state.states.value())
         advance(1)
     points = np.stack(found)
-    distances = vector_lengths(points - compute_arc_positions(steps + 1)).max(axis=1) / RADIUS
-    moves = vector_lengths(np.diff(points, axis=0)).max(axis=1) / STEP
+    distances = (
+        euclidean_norms_along_last_axis(points - compute_arc_positions(steps + 1)).max(axis=1)
+        / RADIUS
+    )
+    moves = euclidean_norms_along_last_axis(np.diff(points, axis=0)).max(axis=1) / STEP
     return CircleRun(training_loss, curves, moves.tolist(), distances.tolist(), points)
 
 
-def vector_lengths(vectors: Array) -> Array:
+def euclidean_norms_along_last_axis(vectors: Array) -> Array:
     """Lengths of the vectors along the last axis."""
     found: Array = np.sqrt(np.square(vectors).sum(axis=-1))
     return found

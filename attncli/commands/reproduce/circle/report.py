@@ -84,7 +84,7 @@ def select_shown_steps(steps: int) -> list[int]:
     return shown
 
 
-def build_rows(runs: Runs) -> Iterator[Row]:
+def build_circle_rows(runs: Runs) -> Iterator[Row]:
     for (width, variant), group in runs.items():
         yield from build_summary_rows(group, width, variant)
         for metric in group[0].curves:
@@ -144,7 +144,7 @@ def nan_to_minus_inf(value: float) -> float:
     return -math.inf if math.isnan(value) else value
 
 
-def build_views(
+def build_circle_views(
     metrics: Sequence[str], widths: Sequence[int], steps: int, seeds: int
 ) -> Iterator[View]:
     """Views of the points' ends, a table for each width; then the curves."""
@@ -208,13 +208,13 @@ def format_headline(runs: Runs, published: bool) -> str:
     """Which widths and variants collapse, and at which step."""
     by_width: dict[int, list[str]] = {}
     for (width, variant), group in runs.items():
-        by_width.setdefault(width, []).append(f"{variant} {format_collapses(group)}")
+        by_width.setdefault(width, []).append(f"{variant} {format_collapse_count_and_step(group)}")
     shown = [f"at width {width}: {', '.join(parts)}" for width, parts in by_width.items()]
     runs_of = "Runs as published" if published else "Runs"
     return f"{runs_of} in which the two points become one, {'; '.join(shown)}."
 
 
-def format_collapses(group: Sequence[CircleRun]) -> str:
+def format_collapse_count_and_step(group: Sequence[CircleRun]) -> str:
     """`5 of 5 (step 4 ± 1)`"""
     steps = collect_values(group, "collapse_step")
     step = f" (step {format_mean_step(steps)})" if steps else ""

@@ -25,9 +25,9 @@ from attncli.commands.reproduce.circle.recurrence_runs import CircleRun, run_rec
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
     Runs,
+    build_circle_rows,
+    build_circle_views,
     build_findings,
-    build_rows,
-    build_views,
     format_headline,
 )
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
@@ -79,12 +79,12 @@ def train_and_measure_circle_networks(
     return Report(
         study="rank-collapse circle",
         headline=format_headline(runs, published),
-        rows=tuple(build_rows(runs)),
+        rows=tuple(build_circle_rows(runs)),
         metrics=metric_definitions(measured),
         source=describe_source(designs, experiment, published),
         input={"task": "circle", "radius": RADIUS, "steps_around": AROUND, "taught_pairs": PAIRS},
         seeds=tuple(experiment.seeds),
-        views=tuple(build_views(measured, widths, experiment.steps, len(experiment.seeds))),
+        views=tuple(build_circle_views(measured, widths, experiment.steps, len(experiment.seeds))),
         findings=tuple(build_findings(runs)),
         warnings=(PUBLISHED,) if published else (),
         tracks=tuple(build_point_trajectories(runs)),

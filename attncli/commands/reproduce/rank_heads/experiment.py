@@ -64,7 +64,9 @@ def measure_rank_head_errors(
         study="approximate rank-heads",
         headline=format_headline(setting, found),
         rows=tuple(
-            row for key, values in found.items() for row in build_rows(setting, *key, values)
+            row
+            for key, values in found.items()
+            for row in build_rank_head_error_rows(setting, *key, values)
         ),
         metrics=RANK_HEAD_METRICS,
         source=describe_source(setting),
@@ -122,7 +124,7 @@ def mean_squared_distance(distances: np.ndarray) -> float:
     return float(np.square(distances).sum(axis=1).mean())
 
 
-def build_rows(
+def build_rank_head_error_rows(
     setting: HeadRankExperiment, product: int, rank: int, values: Measured
 ) -> Iterator[Row]:
     keys: dict[str, Scalar] = {"heads_times_rank": product, "rank": rank, "heads": product // rank}

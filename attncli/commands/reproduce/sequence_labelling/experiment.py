@@ -89,7 +89,7 @@ def measure_task_paths(request: LabellingRequest, progress: Progress = ignore_pr
     whole = request.steps + SEQUENCE_COST * request.task.test_count
     count_steps = make_progress_counter(progress, whole * len(request.seeds), "steps")
     found = [train_and_evaluate(request, seed, count_steps) for seed in request.seeds]
-    rows = tuple(build_rows(request, found))
+    rows = tuple(build_accuracy_rows(request, found))
     return Report(
         study="paths",
         headline=format_headline(request.name, rows, request.evaluations, request.numbers),
@@ -181,28 +181,32 @@ def accuracies_of_majority_labels(seen: Examples, examples: Examples) -> dict[st
     }
 
 
-def build_rows(request: LabellingRequest, results: Sequence[SeedResults]) -> Iterator[Row]:
+def build_accuracy_rows(request: LabellingRequest, results: Sequence[SeedResults]) -> Iterator[Row]:
     """By variant and length; the spread is that over the seeds."""
     for variant, of_first in results[0].of_sums.items():
         for length in of_first:
-            yield build_row(
+            yield build_accuracy_row(
                 ACCURACY, [one.of_sums[variant][length] for one in results], variant, length=length
             )
     for name in results[0].control_accuracy:
-        yield build_row(ACCURACY, [one.control_accuracy[name] for one in results], name)
+        yield build_accuracy_row(ACCURACY, [one.control_accuracy[name] for one in results], name)
     for length in range(request.sizes.layers + 1):
-        yield build_row(UP_TO, [one.up_to_length[length] for one in results], None, length=length)
+        yield build_accuracy_row(
+            UP_TO, [one.up_to_length[length] for one in results], None, length=length
+        )
     if request.sizes.layers > 1:
         for variant in results[0].of_sums:
-            yield build_row(
+            yield build_accuracy_row(
                 ADVANTAGE,
                 [compare_short_and_long(one.of_sums[variant]) for one in results],
                 variant,
             )
-    yield build_row("completeness_error", [one.completeness for one in results], None)
+    yield build_accuracy_row("completeness_error", [one.completeness for one in results], None)
 
 
-def build_row(metric: str, values: Sequence[float], variant: str | None, **keys: int) -> Row:
+def build_accuracy_row(
+    metric: str, values: Sequence[float], variant: str | None, **keys: int
+) -> Row:
     return summarize_values(metric, "1", values, "not finite", keys, variant=variant)
 
 

@@ -96,17 +96,19 @@ def measure_frozen_path_accuracies(
         terms = compute_frozen_path_terms(network, inputs[part], draws.paths)
         logits = torch.stack([network.classifier(term) for term in terms])
         for path_sum in draws.sums:
-            right[path_sum].append(is_correct(draws.of(path_sum, logits), labels[part]))
+            right[path_sum].append(mark_correct_tokens(draws.of(path_sum, logits), labels[part]))
         for sequence in inputs[part]:
-            lengths, error = terms_by_length(network, stack, {"inputs": sequence[None]})
+            lengths, error = decompose_output_by_path_length(
+                network, stack, {"inputs": sequence[None]}
+            )
             of_lengths.append(network.classifier(lengths))
             errors.append(error)
             advance()
     by_length = torch.stack(of_lengths, dim=1)
     return FrozenPathAccuracies(
         share_of_correct_labels(right),
-        [accuracy(logits, labels) for logits in by_length],
-        [accuracy(logits, labels) for logits in by_length.cumsum(dim=0)],
+        [compute_token_accuracy(logits, labels) for logits in by_length],
+        [compute_token_accuracy(logits, labels) for logits in by_length.cumsum(dim=0)],
         max(errors),
     )
 
@@ -130,7 +132,7 @@ def verify_single_path_terms(
         )
 
 
-def terms_by_length(
+def decompose_output_by_path_length(
     network: TokenClassifier, stack: BlockStack, inputs: Mapping[str, Tensor]
 ) -> tuple[Tensor, float]:
     """The terms [length, token, feature], checked against the output of a plain pass."""
@@ -154,7 +156,7 @@ def measure_subnetwork_accuracies(
         states = torch.stack(run_subnetworks(network, inputs[part], draws.paths))
         for path_sum in draws.sums:
             logits = network.classifier(layer_norm_without_weights(draws.of(path_sum, states)))
-            right[path_sum].append(is_correct(logits, labels[part]))
+            right[path_sum].append(mark_correct_tokens(logits, labels[part]))
     return share_of_correct_labels(right)
 
 
@@ -169,11 +171,11 @@ def split_sequences(network: TokenClassifier, inputs: Tensor, paths: int) -> Ite
     return (slice(start, start + size) for start in range(0, len(inputs), size))
 
 
-def accuracy(logits: Tensor, labels: Tensor) -> float:
+def compute_token_accuracy(logits: Tensor, labels: Tensor) -> float:
     """The fraction of all tokens whose largest logit is that of their label."""
-    return float(is_correct(logits, labels).mean())
+    return float(mark_correct_tokens(logits, labels).mean())
 
 
-def is_correct(logits: Tensor, labels: Tensor) -> Tensor:
+def mark_correct_tokens(logits: Tensor, labels: Tensor) -> Tensor:
     """1 or 0 for each token."""
     return (logits.argmax(dim=-1) == labels).double()

@@ -60,12 +60,18 @@ def build_acceptance_report(
     return Report(
         study="ci accept",
         headline="; ".join(sentences) + ".",
-        rows=tuple(row for name, one in compared.items() for row in build_rows(name, one)),
+        rows=tuple(
+            row for name, one in compared.items() for row in add_check_name_to_rows(name, one)
+        ),
         metrics={name: d for one in compared.values() for name, d in one.metrics.items()},
         source={"kind": "checks"},
         views=(
             View("What is accepted", "check", (), findings="against its baseline"),
-            *(view for name, one in compared.items() for view in build_views(name, one)),
+            *(
+                view
+                for name, one in compared.items()
+                for view in add_check_name_to_views(name, one)
+            ),
         ),
         findings=tuple(Finding(name, one.headline) for name, one in compared.items()),
         warnings=tuple(
@@ -89,11 +95,11 @@ def compare_with_baseline(check: "Check", result: CheckResult) -> Report:
     return Report("compare", words, (), {}, {})
 
 
-def build_rows(name: str, compared: Report) -> Sequence[Row]:
+def add_check_name_to_rows(name: str, compared: Report) -> Sequence[Row]:
     return [replace(row, keys={**row.keys, "check": name}) for row in compared.rows]
 
 
-def build_views(name: str, compared: Report) -> Sequence[View]:
+def add_check_name_to_views(name: str, compared: Report) -> Sequence[View]:
     return [
         replace(view, title=f"{name}: {view.title}", where={**view.where, "check": name})
         for view in compared.views

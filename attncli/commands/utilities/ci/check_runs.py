@@ -55,7 +55,11 @@ def evaluate_check(check: "Check", scratch: Path, accepting: bool) -> CheckResul
     against = BaselineOptions(check.baseline, check.fail_on, check.family_wise)
     changes = against.parse_changes()
     old = against.read() if check.baseline and report_exists(check.baseline) else None
-    report = make_report(check, scratch) if check.command else read_report(str(check.report))
+    report = (
+        run_or_read_check_report(check, scratch)
+        if check.command
+        else read_report(str(check.report))
+    )
     verdicts = (
         list(report.verdicts) if check.command else gates.decide_conditions(report, conditions)
     )
@@ -121,12 +125,12 @@ def make_failed_run_verdict(check: "Check", error: AttnError) -> Verdict:
     )
 
 
-def make_report(check: "Check", scratch: Path) -> Report:
+def run_or_read_check_report(check: "Check", scratch: Path) -> Report:
     from attncli.processes.command_runs import RunStopped, run_command_to_report_file
     from attncli.reports.reading import read_report
 
     path = scratch / f"{check.name}.json"
-    run = run_command_to_report_file([*check.command, *check_gates(check)], path)
+    run = run_command_to_report_file([*check.command, *select_gates_for_command_line(check)], path)
     if not run.has_report:
         raise RunStopped(run.code, run.sentence)
     own = (
@@ -136,7 +140,7 @@ def make_report(check: "Check", scratch: Path) -> Report:
     return replace(read_report(str(path)), command=own)
 
 
-def check_gates(check: "Check") -> list[str]:
+def select_gates_for_command_line(check: "Check") -> list[str]:
     """List the check's gates for its command line if they can be validated before the run and add
     metrics to it.
 
@@ -144,11 +148,11 @@ def check_gates(check: "Check") -> list[str]:
     """
     own, line = check.fail_if, parse_command(check.command)
     if own and not is_typed_on_command_line(line, "fail_if"):
-        own = [*default_gates(command_path(line)), *own]
+        own = [*read_configured_gates(command_path(line)), *own]
     return [f"--fail-if={gate}" for gate in own]
 
 
-def default_gates(command: CommandPath) -> list[str]:
+def read_configured_gates(command: CommandPath) -> list[str]:
     from attncli.cli.config.settings import collect_settings
 
     found = collect_settings(root_command()).get((command, "fail_if"))

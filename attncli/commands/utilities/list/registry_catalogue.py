@@ -133,7 +133,7 @@ def describe_mixers(tried: Mapping[str, str]) -> Iterator[str]:
         yield f"beside {' and '.join(others)}, which is not looked at"
 
 
-def format_text(entries: Sequence[Entry]) -> str:
+def format_entries_as_text(entries: Sequence[Entry]) -> str:
     """Lists below their names, those that have kinds by kind."""
     lists: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
@@ -150,7 +150,7 @@ def format_listing(title: str, members: Sequence[Entry]) -> str:
     return f"{title}\n{''.join(lines)}"
 
 
-def format_csv(entries: Sequence[Entry]) -> str:
+def format_entries_as_csv(entries: Sequence[Entry]) -> str:
     """Format the entries as CSV, with a column for every key that occurs."""
     columns = list(dict.fromkeys(key for entry in entries for key in entry))
     text = io.StringIO()
@@ -160,7 +160,7 @@ def format_csv(entries: Sequence[Entry]) -> str:
     return text.getvalue()
 
 
-def format_json(entries: Sequence[Entry]) -> str:
+def format_entries_as_json(entries: Sequence[Entry]) -> str:
     """Format the entries as a JSON list of objects; unknown values are null."""
     plain = [{key: format_value(key, value) for key, value in entry.items()} for entry in entries]
     return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
@@ -173,9 +173,9 @@ def format_value(key: str, value: str) -> str | float | None:
 
 
 MANNERS: Mapping[str, Callable[[Sequence[Entry]], str]] = {
-    "table": format_text,
-    "csv": format_csv,
-    "json": format_json,
+    "table": format_entries_as_text,
+    "csv": format_entries_as_csv,
+    "json": format_entries_as_json,
 }
 NUMBERS: Mapping[str, Callable[[str], float]] = {"parameters": int, "difference": float}
 """Of the model types."""

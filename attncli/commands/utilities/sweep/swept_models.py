@@ -31,7 +31,7 @@ def list_models(
 ) -> list[str]:
     """List the models: those named, then those of the file, then matches of the patterns in numeric
     order (checkpoint-900 before checkpoint-1000)."""
-    sources = [*sources, *(() if file is None else read_names(file))]
+    sources = [*sources, *(() if file is None else read_model_names_from_file(file))]
     for text in sources:
         refuse_invalid_sources(text)
     found = list(sources) if revisions is None else expand_revisions(sources, revisions)
@@ -54,7 +54,7 @@ def match_glob_pattern(pattern: str) -> list[str]:
     )
 
 
-def read_names(file: str) -> list[str]:
+def read_model_names_from_file(file: str) -> list[str]:
     """Read one name per line; # starts a comment."""
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()

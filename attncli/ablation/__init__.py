@@ -6,7 +6,7 @@ b descends from that very a; it can then return b alone, or a alone. No module n
 a recurrence or a convolution, is treated as attention is.
 
 norm_modules           recognise norm modules and functions
-tags                   one block while it runs: tags on its tensors, and what is kept of its additions and norms
+stream_tracking        one block while it runs: tags on its tensors, and what is kept of its additions and norms
 block_structure        the recognised structure of a model
 structure_checks       what every block must satisfy before anything is ablated
 block_tracking         the context in which every block runs with tags

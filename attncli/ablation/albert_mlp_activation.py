@@ -27,7 +27,7 @@ def keep_albert_activation(
         yield switches
         return
     maps = [getattr(block, name) for block in albert for name in ("ffn", "ffn_output")]
-    with wrap_forwards(maps, return_input):
+    with wrap_forwards(maps, return_forward_input):
         yield replace(switches, mlp=True, mlp_skip=True)
 
 
@@ -51,6 +51,8 @@ def describe_published_variants(
         )
 
 
-def return_input(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
+def return_forward_input(
+    forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+) -> Output:
     """Return the map's input instead of its output."""
     return args[0]

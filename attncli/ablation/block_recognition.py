@@ -26,20 +26,20 @@ from attncli.ablation.model_probes.tracking_verification import (
     Seen,
     check_no_path_bypasses_stream,
     check_tracking_unchanged,
-    run_tracked,
+    run_model_with_tracking,
 )
+from attncli.ablation.stream_tracking.block_run_record import BlockRun
+from attncli.ablation.stream_tracking.parts_to_keep import KeepEverything, Mixing, Where
 from attncli.ablation.structure_checks import (
-    check_between_blocks,
     check_block_additions,
+    check_no_attention_between_blocks,
     check_residual_stream,
     check_stacks_mix_tokens,
     check_token_mixing_known,
     describe_block,
     needs_token_mixing_test,
-    refuse_block,
+    refuse_block_ablation,
 )
-from attncli.ablation.tags.ablation_policy import KeepEverything, Mixing, Where
-from attncli.ablation.tags.block_record import BlockRun
 from attncli.capture.model_structure.blocks import (
     BlockStack,
     ModelStructure,
@@ -77,7 +77,7 @@ def recognise_block_anatomy(
     """
     blocks = blocks or recognise_blocks(model, inputs)
     structure, stacks = blocks.structure, blocks.structure.stacks
-    check_between_blocks(structure)
+    check_no_attention_between_blocks(structure)
     try:
         tracked, mixing, mlps = trace_token_mixing(model, inputs, stacks, tracked)
         for run, _ in tracked:
@@ -144,7 +144,7 @@ def trace_token_mixing(
     model: nn.Module, inputs: Inputs, stacks: tuple[BlockStack, ...], tracked: Seen | None = None
 ) -> tuple[Seen, Mixing, Mixing]:
     """Run one tracked forward, if none was; test which branches mix tokens without attention, and which MLPs do."""
-    tracked = tracked or run_tracked(model, inputs, stacks, KeepEverything())
+    tracked = tracked or run_model_with_tracking(model, inputs, stacks, KeepEverything())
     for run, _ in tracked:
         check_residual_stream(run)
     doubtful = [run for run, _ in tracked if needs_token_mixing_test(run)]
@@ -155,14 +155,14 @@ def trace_token_mixing(
     mixing, unknown = probe_token_mixing(model, inputs, stacks)
     for run in doubtful:
         check_token_mixing_known(run, unknown)
-    tracked = run_tracked(model, inputs, stacks, KeepEverything(mixing))
+    tracked = run_model_with_tracking(model, inputs, stacks, KeepEverything(mixing))
     mixing = frozenset(
         where for run, _ in tracked for where in iter_branches_without_attention(run, mixing)
     )
     taken = frozenset(where for run, _ in tracked for where in iter_token_mixing_mlps(run))
     if taken:
         mixing -= taken
-        tracked = run_tracked(model, inputs, stacks, KeepEverything(mixing))
+        tracked = run_model_with_tracking(model, inputs, stacks, KeepEverything(mixing))
     check_stacks_mix_tokens(run for run, _ in tracked)
     return tracked, mixing, taken
 
@@ -190,7 +190,7 @@ def iter_token_mixing_mlps(run: BlockRun) -> Iterator[Where]:
             continue
         if len(mixers) > 2 - attends:
             where = ", ".join(str(point.key) for point in mixers)
-            refuse_block(
+            refuse_block_ablation(
                 run, f"which of the branches that mix tokens is its MLP is not known ({where})"
             )
         if mixers and mixers[-1] is additions[-1]:

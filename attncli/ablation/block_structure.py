@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
-from attncli.ablation.tags.ablation_policy import Mixing
-from attncli.ablation.tags.block_record import BlockRun
-from attncli.ablation.tags.tags import Key, Kind, StreamPoint
+from attncli.ablation.stream_tracking.block_run_record import BlockRun
+from attncli.ablation.stream_tracking.parts_to_keep import Mixing
+from attncli.ablation.stream_tracking.tensor_tags import Key, Kind, StreamPoint
 from attncli.capture.model_structure.blocks import BlockStack, ModelStructure
 
 OF_ATTENTION = frozenset({"attention", "mixer", "parallel"})
@@ -53,7 +53,7 @@ class BlockAnatomy:
         )
 
 
-def block_operations(run: BlockRun) -> tuple[Kind, ...]:
+def describe_block_operations(run: BlockRun) -> tuple[Kind, ...]:
     """Describe the operations between a block's input and its output, for one stream after the other."""
     return tuple(point.kind for points in trace_residual_streams(run) for point in points)
 
@@ -86,7 +86,7 @@ def build_block_anatomy(
     structure: ModelStructure, runs: list[BlockRun], mixing: Mixing, more: Iterable[str] = ()
 ) -> BlockAnatomy:
     """Build the anatomy from one run of every block."""
-    paths = {(run.stack, run.call.layer): block_operations(run) for run in runs}
+    paths = {(run.stack, run.call.layer): describe_block_operations(run) for run in runs}
     streams = [points for run in runs for points in trace_residual_streams(run)]
     bare = {
         (run.stack, run.call.layer, bare)

@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from attncli.ablation.norm_modules import is_norm
+from attncli.ablation.stream_tracking.block_run_record import BlockRun
+from attncli.ablation.stream_tracking.parts_to_keep import KeepPolicy
+from attncli.ablation.stream_tracking.tensor_tags import StreamPoint, Tag, attach_tag
+from attncli.ablation.stream_tracking.torch_function_tracker import Tracker
 from attncli.ablation.structure_checks import describe_block
-from attncli.ablation.tags.ablation_policy import KeepPolicy
-from attncli.ablation.tags.block_record import BlockRun
-from attncli.ablation.tags.tags import StreamPoint, Tag, attach_tag
-from attncli.ablation.tags.torch_function_tracker import Tracker
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import (
@@ -40,7 +40,7 @@ def alias_residual_stream(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
     return stream.view_as(stream)
 
 
-def stream_points(tag: Tag | None) -> tuple[StreamPoint | None, ...]:
+def find_output_stream_points(tag: Tag | None) -> tuple[StreamPoint | None, ...]:
     """The points of the stream at which a block's output is; None: off the stream."""
     if tag is None:
         return (None,)
@@ -125,7 +125,7 @@ class BlockTracking:
         streams = [result for result in results if result is not None]
         tags = [run.tag_tensor(stream) for stream in streams]
         run.scaled |= any(tag.scaled for tag in tags if tag)
-        run.outputs = tuple(point for tag in tags for point in stream_points(tag))
+        run.outputs = tuple(point for tag in tags for point in find_output_stream_points(tag))
         self.done(run, streams)
         return output
 

@@ -11,14 +11,14 @@ from attncli.ablation.block_structure import (
     is_post_norm,
     trace_residual_streams,
 )
-from attncli.ablation.tags.ablation_policy import Mixing
-from attncli.ablation.tags.block_record import BlockRun
-from attncli.ablation.tags.tags import StreamPoint
+from attncli.ablation.stream_tracking.block_run_record import BlockRun
+from attncli.ablation.stream_tracking.parts_to_keep import Mixing
+from attncli.ablation.stream_tracking.tensor_tags import StreamPoint
 from attncli.capture.model_structure.blocks import BlockCall, BlockStack, ModelStructure
 from attncli.errors import InputError, NoAttention
 
 
-def check_between_blocks(structure: ModelStructure) -> None:
+def check_no_attention_between_blocks(structure: ModelStructure) -> None:
     """Check that nothing attends between two blocks, and only their state passes there."""
     for one in structure.outside:
         if one.between:
@@ -65,13 +65,15 @@ def refuse_earlier_states(stack: str, call: BlockCall, others: list[BlockStack])
 def check_residual_stream(run: BlockRun) -> None:
     """Check that a block returns its input with branches added to it."""
     if not run.outputs or not all(run.outputs):
-        refuse_block(
+        refuse_block_ablation(
             run, f"{explain_missing_residual_stream(run)}: {describe_residual_additions(run)}"
         )
     if not all(
         any(point.kind in ADDITIONS for point in path) for path in trace_residual_streams(run)
     ):
-        refuse_block(run, f"nothing is added to its input: {describe_residual_additions(run)}")
+        refuse_block_ablation(
+            run, f"nothing is added to its input: {describe_residual_additions(run)}"
+        )
 
 
 def explain_missing_residual_stream(run: BlockRun) -> str:
@@ -105,7 +107,7 @@ def check_token_mixing_known(run: BlockRun, unknown: Mixing) -> None:
     for point in run.points.values():
         without = point.kind in ADDITIONS and point.kind != "attention"
         if without and (run.stack, run.call.layer, point.place) in unknown:
-            refuse_block(
+            refuse_block_ablation(
                 run, f"whether what is added at {point.key} mixes tokens cannot be found out"
             )
 
@@ -116,15 +118,17 @@ def check_block_additions(run: BlockRun) -> None:
     additions = {point for point in run.points.values() if point.kind in ADDITIONS}
     aside = additions.difference(*paths)
     if aside:
-        refuse_block(run, f"{list_residual_additions(aside)} is not on the way to the output")
+        refuse_block_ablation(
+            run, f"{list_residual_additions(aside)} is not on the way to the output"
+        )
     for path in paths:
         if run.call.attention and not any(point.kind in OF_ATTENTION for point in path):
-            refuse_block(
+            refuse_block_ablation(
                 run,
                 f"no addition of an attention branch is recognised: {describe_residual_additions(run)}",
             )
         if run.inseparable and not any(point.kind in OF_MLP for point in path):
-            refuse_block(
+            refuse_block_ablation(
                 run,
                 f"its MLP is part of {list_residual_additions(run.inseparable)}, with no skip of its own",
             )
@@ -133,7 +137,9 @@ def check_block_additions(run: BlockRun) -> None:
     check_attention(run)
     if run.strange_norms:
         names = ", ".join(sorted(map(str, run.strange_norms)))
-        refuse_block(run, f"the norm {names} is fed by neither the stream nor a projection of it")
+        refuse_block_ablation(
+            run, f"the norm {names} is fed by neither the stream nor a projection of it"
+        )
 
 
 def check_norms(run: BlockRun, path: list[StreamPoint]) -> None:
@@ -142,7 +148,9 @@ def check_norms(run: BlockRun, path: list[StreamPoint]) -> None:
         last = not any(later.kind in ADDITIONS for later in path[place + 1 :])
         mlp = point.kind in OF_MLP and not point.pre_normed
         if mlp and following.kind == "norm" and not (last or is_post_norm(path)):
-            refuse_block(run, f"a norm follows {point.key} that may belong to what comes next")
+            refuse_block_ablation(
+                run, f"a norm follows {point.key} that may belong to what comes next"
+            )
 
 
 def check_attention(run: BlockRun) -> None:
@@ -154,7 +162,7 @@ def check_attention(run: BlockRun) -> None:
                 if reached
                 else "no recognised addition"
             )
-            refuse_block(
+            refuse_block_ablation(
                 run, f"an attention call reaches {where}: {describe_residual_additions(run)}"
             )
 
@@ -163,10 +171,12 @@ def check_branch_merges(run: BlockRun, path: list[StreamPoint]) -> None:
     """Check that two branches merge once, in one place, so that dropping the MLP there is well defined."""
     merges = [bare.key for point in path for bare in point.bare if bare.kind == "merge"]
     if len(merges) > 1 or any(run.merges.count(site) != 1 for site in merges):
-        refuse_block(run, f"more than two branches are merged: {', '.join(map(str, run.merges))}")
+        refuse_block_ablation(
+            run, f"more than two branches are merged: {', '.join(map(str, run.merges))}"
+        )
 
 
-def refuse_block(run: BlockRun, why: str) -> NoReturn:
+def refuse_block_ablation(run: BlockRun, why: str) -> NoReturn:
     raise InputError(f"{describe_block(run.stack, run.call)} cannot be ablated: {why}.")
 
 

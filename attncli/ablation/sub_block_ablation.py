@@ -9,13 +9,17 @@ import torch
 from torch import nn
 
 from attncli.ablation.albert_mlp_activation import keep_albert_activation
-from attncli.ablation.block_structure import BlockAnatomy, block_operations, trace_residual_streams
+from attncli.ablation.block_structure import (
+    BlockAnatomy,
+    describe_block_operations,
+    trace_residual_streams,
+)
 from attncli.ablation.block_tracking import track_blocks
+from attncli.ablation.stream_tracking.block_run_record import BlockRun
+from attncli.ablation.stream_tracking.call_sites import CallSite
+from attncli.ablation.stream_tracking.parts_to_keep import Keep
+from attncli.ablation.stream_tracking.tensor_tags import AdditionSite, Key, StreamPoint
 from attncli.ablation.structure_checks import describe_block
-from attncli.ablation.tags.ablation_policy import Keep
-from attncli.ablation.tags.block_record import BlockRun
-from attncli.ablation.tags.call_sites import CallSite
-from attncli.ablation.tags.tags import AdditionSite, Key, StreamPoint
 from attncli.errors import InputError, UsageError
 from attncli.networks.ablation_variants import AblationSwitches, require_known_switches
 
@@ -47,7 +51,7 @@ def ablate(
         )
 
     def require_same_path(run: BlockRun, outputs: list[torch.Tensor]) -> None:
-        if block_operations(run) != anatomy.paths[run.stack, run.call.layer]:
+        if describe_block_operations(run) != anatomy.paths[run.stack, run.call.layer]:
             raise InputError(
                 f"{describe_block(run.stack, run.call)} takes another path than when it was examined: "
                 "its code depends on the input, which is not understood."

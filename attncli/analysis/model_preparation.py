@@ -23,7 +23,7 @@ from attncli.analysis.verification_inputs import (
     main_input_names,
 )
 from attncli.capture import AttentionSite, MapShape, VerifiedCapture, verify_capture
-from attncli.capture.linear.linear_heads import LinearAttentionLayers
+from attncli.capture.linear_attention.measured_linear_heads import LinearAttentionLayers
 from attncli.capture.model_errors import run_model_or_refuse, translate_model_errors
 from attncli.capture.model_structure.blocks import (
     BlockStack,
@@ -33,10 +33,10 @@ from attncli.capture.model_structure.blocks import (
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.model_structure.probe_forward import (
     ProbeResult,
-    iter_idle_towers,
+    iter_towers_that_did_not_run,
     probe_forward,
 )
-from attncli.capture.other_mixers.token_mixers import TokenMixer, find_mixers
+from attncli.capture.other_mixers.token_mixers import TokenMixer, find_token_mixers
 from attncli.capture.other_mixers.uncapturable_attention import (
     UncapturableAttention,
     find_uncapturable_mixers,
@@ -197,7 +197,7 @@ def prepare_model(
             else ()
         )
         mixers, linear = find_other_mixers(body, stacks, inputs, proof, needs)
-        idle = () if unseen else tuple(iter_idle_towers(body, set(seen.ran)))
+        idle = () if unseen else tuple(iter_towers_that_did_not_run(body, set(seen.ran)))
         return PreparedModel(
             body,
             stacks,
@@ -244,11 +244,13 @@ def find_other_mixers(
     """What mixes tokens besides the captured attention, and which of that has maps."""
     if Requirement.MIXERS not in needs:
         return (), NONE_LINEAR
-    mixers = find_mixers(body, stacks, inputs, proof.shapes)
+    mixers = find_token_mixers(body, stacks, inputs, proof.shapes)
     lengths = sorted({shape.queries for shape in proof.shapes.values()})
     linear = NONE_LINEAR
     if Requirement.LINEAR in needs and mixers:
-        from attncli.capture.linear.linear_layers import find_linear_attention_layers
+        from attncli.capture.linear_attention.layers_with_linear_maps import (
+            find_linear_attention_layers,
+        )
 
         linear = find_linear_attention_layers(body, mixers, inputs, *lengths)
     if proof.left_out:
@@ -260,10 +262,12 @@ def prepare_linear_layers(
     body: "PreTrainedModel", short: ShortInput, seen: ProbeResult, reason: NoAttention
 ) -> PreparedModel:
     """Prepare a model of linear layers only; one that has none of these either is refused."""
-    from attncli.capture.linear.linear_layers import find_linear_attention_layers
+    from attncli.capture.linear_attention.layers_with_linear_maps import (
+        find_linear_attention_layers,
+    )
 
     stacks = read_stacks_without_attention(body, seen)
-    mixers = find_mixers(body, stacks, short.kwargs, {}, short.tokens)
+    mixers = find_token_mixers(body, stacks, short.kwargs, {}, short.tokens)
     linear = find_linear_attention_layers(body, mixers, short.kwargs, short.tokens)
     if linear.layers:
         return PreparedModel(body, stacks, {}, mixers, linear, short=short)
@@ -278,7 +282,7 @@ def prepare_anatomy(body: "PreTrainedModel", short: ShortInput, seen: ProbeResul
     from attncli.analysis.rank_collapse.blocks_for_ablation import examine_blocks
 
     proof, examined = examine_blocks(body, short.kwargs, seen)
-    idle = tuple(iter_idle_towers(body, set(seen.ran)))
+    idle = tuple(iter_towers_that_did_not_run(body, set(seen.ran)))
     return PreparedModel(
         body,
         examined.anatomy.stacks,

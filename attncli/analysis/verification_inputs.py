@@ -12,7 +12,7 @@ from attncli.capture.model_structure.truncate_stream import StreamTruncation
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.models.inputs.padding import BESIDE, PADDING
-from attncli.models.model_classes import iter_configs
+from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.dummy_inputs import accepts_inputs, make_example_inputs
 from attncli.models.random.minimal_inputs import find_stream_truncation, make_short_inputs
 
@@ -128,7 +128,7 @@ def find_truncated_length(config: "PreTrainedConfig", text: Tensor) -> int:
 
 
 def iterate_placeholder_ids(config: "PreTrainedConfig") -> Iterator[int]:
-    for nested in iter_configs(config):
+    for nested in iter_nested_configs(config):
         for name, value in vars(nested).items():
             if PLACEHOLDER.fullmatch(name) and isinstance(value, int):
                 yield value

@@ -2,30 +2,30 @@
 
 Blocks and residual streams:
 
-forward_wrappers         wrap the forward of modules temporarily, or hook it
-eager_interface          swap functions of transformers' attention interface temporarily
-attention_calls          which torch functions are attention
-model_structure          the blocks of a model, found where its attention runs
-reruns                   run a model again: with fixed random numbers, in float64, with perturbed last bits
-model_errors             separate errors of a model's code from our own
+forward_wrappers                wrap the forward of modules temporarily, or hook it
+eager_interface                 swap functions of transformers' attention interface temporarily
+attention_calls                 which torch functions are attention
+model_structure                 the blocks of a model, found where its attention runs
+reruns                          run a model again: with fixed random numbers, in float64, with perturbed last bits
+model_errors                    separate errors of a model's code from our own
 
 Attention maps, as strips of rows that are emitted and dropped; the same for any architecture:
 
-strips                   which attention is which, and its maps in strips of rows
-one_pass                 attention and the statistics of its maps by a compiled library
-other_mixers             what mixes tokens besides the captured attention
-attention_capture        the context in which a running model emits its strips
-map_gradients            whole maps, for gradients
-passive_capture          strips of a forward pass that runs unchanged, gradients included
-verification             check that the captured maps are the model's own attention
-input_token_counts       how many positions an image or a sound becomes
-undetected_attention     explain why no attention was seen
-causality_and_positions  is attention causal, does it use positions
+strips                          which attention is which, and its maps in strips of rows
+one_pass                        attention and the statistics of its maps by a compiled library
+other_mixers                    what mixes tokens besides the captured attention
+attention_capture               the context in which a running model emits its strips
+map_gradients                   whole maps, for gradients
+capture_from_unchanged_forward  strips of a forward pass that runs unchanged, gradients included
+verification                    check that the captured maps are the model's own attention
+input_token_counts              how many positions an image or a sound becomes
+undetected_attention            explain why no attention was seen
+causality_and_positions         is attention causal, does it use positions
 
 Packages built on these:
 
-linear                   exact maps of recurrences and convolutions that are linear in their values
-saved_maps               maps in files, saved here or by other programs
+linear_attention                exact maps of recurrences and convolutions that are linear in their values
+saved_maps                      maps in files, saved here or by other programs
 
     >>> import torch
     >>> from transformers import GPT2Config, GPT2Model

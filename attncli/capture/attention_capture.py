@@ -27,7 +27,7 @@ from attncli.capture.strips.differential_attention import (
     differential_lambda,
     to_applied_map,
 )
-from attncli.capture.strips.masks import make_rowwise_mask
+from attncli.capture.strips.rowwise_masks import make_rowwise_mask
 from attncli.capture.strips.softmax_calls import SoftmaxCapture
 from attncli.capture.strips.tensor_parallel_heads import gather_heads, tensor_parallel_group
 from attncli.errors import InputError, NonFiniteNumbers
@@ -35,7 +35,7 @@ from attncli.forward_types import Function
 from attncli.tolerances import ROW_SUM
 
 if TYPE_CHECKING:
-    from attncli.capture.one_pass.kernel_attention import OnePass
+    from attncli.capture.one_pass.one_pass_or_eager import OnePass
 
 STRIP_MEMORY = 2**26
 """Bytes, at most, for the rows of all heads that are processed at a time, intermediate arrays included."""

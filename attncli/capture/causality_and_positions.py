@@ -56,7 +56,7 @@ def collect_unequal_attention(
     """Within, add the names of attentions with unequal weights: where all tokens are equal, these know positions."""
 
     def find_uneven_maps(site: AttentionSite, strip: Strip) -> None:
-        if site.is_self and not is_uniform(strip):
+        if site.is_self and not is_every_row_uniform(strip):
             uneven.add(site.name)
 
     return capture_attention(model, find_uneven_maps, apart=proof.separate_paths)
@@ -68,7 +68,9 @@ def describe_properties(
     """The properties of every stack; `uneven`: attentions with unequal weights on equal tokens."""
     causal = {site.name for site in proof.causal if site.is_self}
     return {
-        stack.name: AttentionProperties(is_in_stack(causal, stack), is_in_stack(uneven, stack))
+        stack.name: AttentionProperties(
+            is_any_module_in_stack(causal, stack), is_any_module_in_stack(uneven, stack)
+        )
         for stack in stacks
     }
 
@@ -86,7 +88,7 @@ def replace_tokens_by_first(stacks: tuple[BlockStack, ...]) -> Output:
     return wrap_forwards([stack.calls[0].module for stack in stacks], equalize_tokens)
 
 
-def is_uniform(strip: Strip) -> bool:
+def is_every_row_uniform(strip: Strip) -> bool:
     """Whether every row is uniform over its visible keys."""
     weights = strip.weights
     seen = weights > 0
@@ -94,6 +96,6 @@ def is_uniform(strip: Strip) -> bool:
     return bool((torch.where(seen, weights / mean - 1.0, 0.0).abs() < UNIFORM_ROW.of()).all())
 
 
-def is_in_stack(names: set[str], stack: BlockStack) -> bool:
+def is_any_module_in_stack(names: set[str], stack: BlockStack) -> bool:
     """Whether one of the modules is in a block of the stack."""
     return any(name.startswith(f"{call.name}.") for name in names for call in stack.calls)

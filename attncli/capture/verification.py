@@ -130,14 +130,14 @@ def verify_capture(
 def run_unpatched(model: nn.Module, inputs: Inputs) -> list[Tensor]:
     """The output of the unchanged model; refuse one whose own code fails."""
     with torch.no_grad(), fix_rng():
-        return output_tensors(run_model_or_refuse(model, inputs))
+        return list_output_tensors(run_model_or_refuse(model, inputs))
 
 
 def run_eager(model: nn.Module, inputs: Inputs, as_set: Sequence[Tensor]) -> list[Tensor]:
     """The output with the model's own eager attention; refuse it where it fails, or has NaN and the model as set has none."""
     how = f"with its eager attention in {str(model_dtype(model)).removeprefix('torch.')}"
     with torch.no_grad(), fix_rng(), force_eager_attention(model):
-        eager = output_tensors(run_model_or_refuse(model, inputs, how))
+        eager = list_output_tensors(run_model_or_refuse(model, inputs, how))
     refuse_broken_eager_attention(model, as_set, eager)
     return eager
 
@@ -161,7 +161,7 @@ def gather_evidence(model: nn.Module, inputs: Inputs) -> Iterator[CaptureEvidenc
 
     def keep(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         output = forward(*args, **kwargs)
-        evidence.output = output_tensors(output)
+        evidence.output = list_output_tensors(output)
         return output
 
     with (
@@ -262,21 +262,21 @@ def max_future_weight(strip: Strip, start: int = 0, stop: int | None = None) -> 
     return float((strip.weights * later).abs().max())
 
 
-def output_tensors(output: Output) -> list[Tensor]:
+def list_output_tensors(output: Output) -> list[Tensor]:
     """All floating tensors of a model's output, in order, except maps, which only eager attention returns."""
-    return [value for value in iter_outputs(output) if value.dtype.is_floating_point]
+    return [value for value in iter_output_tensors(output) if value.dtype.is_floating_point]
 
 
-def iter_outputs(output: Output) -> Iterator[Tensor]:
+def iter_output_tensors(output: Output) -> Iterator[Tensor]:
     if isinstance(output, Tensor):
         yield output
     elif isinstance(output, Mapping):
         for name, value in output.items():
             if "attentions" not in str(name):
-                yield from iter_outputs(value)
+                yield from iter_output_tensors(value)
     elif isinstance(output, (list, tuple)):
         for value in output:
-            yield from iter_outputs(value)
+            yield from iter_output_tensors(value)
 
 
 def compute_largest_difference(first: Sequence[Tensor], second: Sequence[Tensor]) -> float:

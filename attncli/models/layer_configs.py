@@ -17,7 +17,7 @@ def list_layer_configs(config: "PreTrainedConfig") -> "Sequence[PreTrainedConfig
     return config.per_layer_config if config.is_heterogeneous else (config,)
 
 
-def head_counts(config: "PreTrainedConfig") -> set[int]:
+def list_head_counts(config: "PreTrainedConfig") -> set[int]:
     """All numbers of heads of its layers; some types list one for every stage."""
     found = set()
     for each in list_layer_configs(config):

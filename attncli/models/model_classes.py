@@ -13,9 +13,9 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING
 from attncli.errors import InputError
 
 
-def body_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
+def find_body_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
     """The class that AutoModel takes, or the most body-like class made for this config."""
-    classes = body_classes(config)
+    classes = list_body_classes(config)
     if not classes:
         raise InputError(
             f"model type '{config.model_type}' has no model class in transformers: it is a part of other types."
@@ -23,7 +23,7 @@ def body_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
     return classes[0]
 
 
-def body_classes(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
+def list_body_classes(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
     """All classes made for this config, in order of preference."""
     others = sorted(find_model_classes(type(config)), key=rank_body_first)
     try:
@@ -68,9 +68,9 @@ def rank_body_first(model_class: type[PreTrainedModel]) -> tuple[bool, bool, int
     return ("For" in name, not name.endswith("Model"), len(name))
 
 
-def iter_configs(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
+def iter_nested_configs(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
     """The config and all nested in it."""
     yield config
     for value in vars(config).values():
         if isinstance(value, PreTrainedConfig):
-            yield from iter_configs(value)
+            yield from iter_nested_configs(value)

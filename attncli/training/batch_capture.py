@@ -14,13 +14,17 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 )
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.capture import STRIP_MEMORY, AttentionSite, Strip
+from attncli.capture.capture_from_unchanged_forward import (
+    SDPA,
+    attention_implementations,
+    observe_attention,
+)
 from attncli.capture.eager_interface import EAGER
 from attncli.capture.forward_wrappers import install_hooks
-from attncli.capture.one_pass.kernel_attention import OnePass
-from attncli.capture.passive_capture import SDPA, attention_implementations, observe_attention
+from attncli.capture.one_pass.one_pass_or_eager import OnePass
 from attncli.capture.strips.attention_interface import (
     EagerCall,
-    emit_maps_only,
+    emit_maps_without_output,
     find_unpatched_eager,
     rows_per_strip,
 )
@@ -33,7 +37,7 @@ from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._metric_accumulator import MetricTotals, Values, split_items
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.loading.in_memory.eval_mode import eval_mode
-from attncli.models.loading.in_memory.unwrap import UnwrappedModel
+from attncli.models.loading.in_memory.unwrap_models import UnwrappedModel
 from attncli.models.loading.isolate_global_state import take_measurement_lock
 from attncli.tolerances import STEP_CAPTURE
 from attncli.training.packed_batches import (
@@ -160,7 +164,7 @@ class StepCapture(BatchCapture):
             eager, observe = find_unpatched_eager(call.module), group.observe(site)
             rows = rows_per_strip(STRIP_MEMORY, own.row)
             if self.one_pass.attend(eager, own.once_more(), rows, observe) is None:
-                emit_maps_only(eager, own, rows, observe)
+                emit_maps_without_output(eager, own, rows, observe)
 
 
 class SamePositionTexts(HeadObserver):

@@ -22,7 +22,7 @@ from attncli.declare.option_value_conversion import (
     suggest_unknown_keywords,
 )
 from attncli.errors import AttnError, InputError, NonFiniteNumbers, UsageError, first_line_of_error
-from attncli.models.loading.in_memory.unwrap import unwrap_model
+from attncli.models.loading.in_memory.unwrap_models import unwrap_model
 from attncli.options.shared import split_names
 from attncli.records import JsonObject, Report
 from attncli.reports.provenance import describe_environment

@@ -31,10 +31,14 @@ from attncli.models.inputs.model_inputs import make_inputs
 from attncli.models.inputs.padding import remove_padding
 from attncli.models.inputs.text_inputs import TextEncoder, make_text_input
 from attncli.models.inputs.tokenizing import EncodedText
-from attncli.models.inputs.user_inputs import bind_arguments, is_id_list, to_torch
+from attncli.models.inputs.user_inputs import (
+    bind_arguments,
+    convert_to_tensors,
+    is_list_of_token_ids,
+)
 from attncli.models.inputs.vocabulary_and_positions import max_positions
 from attncli.models.loading.in_memory.eval_mode import eval_mode
-from attncli.models.loading.in_memory.unwrap import UnwrappedModel
+from attncli.models.loading.in_memory.unwrap_models import UnwrappedModel
 from attncli.models.loading.isolate_global_state import take_measurement_lock
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.precision import dtype_name
@@ -168,9 +172,9 @@ def read_module_inputs(module: nn.Module, probe: object) -> list[ModelInput]:
             f"`probe` must be what the forward of {type(module).__name__} reads, which is no model of transformers: its "
             'first argument, or a mapping such as {"input_ids": ids}.'
         )
-    every = probe if isinstance(probe, list) and not is_id_list(probe) else [probe]
+    every = probe if isinstance(probe, list) and not is_list_of_token_ids(probe) else [probe]
     device = next((each.device for each in module.parameters()), torch.device("cpu"))
-    named = [bind_arguments(module, to_torch(each, device), "probe") for each in every]
+    named = [bind_arguments(module, convert_to_tensors(each, device), "probe") for each in every]
     return [arguments_to_model_input(module, each) for each in named]
 
 
@@ -204,7 +208,7 @@ def read_probe_ids(probe: object) -> list[list[int]]:
 def arguments_to_model_input(model: nn.Module, kwargs: Kwargs) -> ModelInput:
     """Arguments as they are, a batch of one; padding is no text."""
     device = next((each.device for each in model.parameters()), torch.device("cpu"))
-    placed: Inputs = {name: to_torch(each, device) for name, each in kwargs.items()}
+    placed: Inputs = {name: convert_to_tensors(each, device) for name, each in kwargs.items()}
     tensors = {name: each.to(device) for name, each in placed.items() if isinstance(each, Tensor)}
     if not tensors:
         raise UsageError(f"`probe` must be {PROBES}, not {kwargs!r:.80}.")

@@ -14,7 +14,7 @@ from oracles.forwards.library import worst_difference
 from oracles.forwards.tiny_models import TINY
 
 from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
-from attncli.capture.model_structure.blocks import observe_states
+from attncli.capture.model_structure.blocks import observe_block_states
 from attncli.capture.reruns.float64 import force_float64
 from attncli.networks.ablation_variants import AblationSwitches
 
@@ -47,7 +47,7 @@ def states(
         assert state == len(seen[name])
         seen[name].append(hidden[0].numpy().copy())
 
-    watching = observe_states(model, anatomy.stacks, keep)
+    watching = observe_block_states(model, anatomy.stacks, keep)
     with force_float64(), watching, ablate(model, anatomy, switches):
         output = model(**inputs)
     return dict(seen), output

@@ -10,7 +10,7 @@ from toy_blocks import WIDTH, Attention, Block, Mlp, Model, model_of, some_input
 
 from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
 from attncli.ablation.model_probes import operations_between_blocks
-from attncli.capture.model_structure.blocks import observe_states
+from attncli.capture.model_structure.blocks import observe_block_states
 from attncli.errors import InputError
 from attncli.networks.ablation_variants import AblationSwitches
 
@@ -74,7 +74,9 @@ def test_the_blocks_do_the_same_with_a_head_behind_them() -> None:
     """Without its skip and MLP a block is its attention; the head's own runs as ever."""
     model, seen = After(), dict[int, Tensor]()
     anatomy = understood(model)
-    watching = observe_states(model, anatomy.stacks, lambda _, at, x: seen.update({at: x.clone()}))
+    watching = observe_block_states(
+        model, anatomy.stacks, lambda _, at, x: seen.update({at: x.clone()})
+    )
     with watching, ablate(model, anatomy, AblationSwitches(False, False, False)):
         output = model(**some_input())
     for layer, block in enumerate(model.layers):

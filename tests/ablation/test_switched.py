@@ -18,9 +18,9 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
-from attncli.ablation.tags.call_sites import CallSite, current_call_site
+from attncli.ablation.stream_tracking.call_sites import CallSite, current_call_site
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.blocks import observe_states
+from attncli.capture.model_structure.blocks import observe_block_states
 from attncli.capture.reruns.float64 import force_float64
 from attncli.errors import UsageError
 from attncli.networks.ablation_variants import AblationSwitches
@@ -32,7 +32,7 @@ def last(model: Any, inputs: Any, anatomy: BlockAnatomy, switches: AblationSwitc
     """The last state of the only stack."""
     seen: list[Tensor] = []
     with (
-        observe_states(model, anatomy.stacks, lambda _, state, hidden: seen.append(hidden)),
+        observe_block_states(model, anatomy.stacks, lambda _, state, hidden: seen.append(hidden)),
         ablate(model, anatomy, switches),
     ):
         model(**inputs)
@@ -210,7 +210,7 @@ def test_the_order_of_contexts_does_not_matter() -> None:
         seen.append(hidden + torch.softmax(hidden @ hidden.transpose(-1, -2), -1) @ hidden - hidden)
 
     for contexts in ("watch first", "switch first"):
-        watch = observe_states(model, anatomy.stacks, observe)
+        watch = observe_block_states(model, anatomy.stacks, observe)
         switch = ablate(model, anatomy, SAN)
         first, second = (watch, switch) if contexts == "watch first" else (switch, watch)
         with first, second:

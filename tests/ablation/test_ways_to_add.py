@@ -9,7 +9,7 @@ from torch import Tensor
 from toy_blocks import WIDTH, Block, model_of, some_input
 
 from attncli.ablation import ablate, recognise_block_anatomy
-from attncli.capture.model_structure.blocks import observe_states
+from attncli.capture.model_structure.blocks import observe_block_states
 from attncli.errors import InputError
 from attncli.networks.ablation_variants import AblationSwitches
 
@@ -141,7 +141,7 @@ def states(model: torch.nn.Module, switches: AblationSwitches) -> list[Tensor]:
     inputs = some_input(tokens=6)
     anatomy = recognise_block_anatomy(model, inputs)
     with (
-        observe_states(
+        observe_block_states(
             model, anatomy.stacks, lambda _, state, hidden: found.append(hidden.clone())
         ),
         ablate(model, anatomy, switches),

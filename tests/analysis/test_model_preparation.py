@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 
 import attncli as attn
 from attncli.ablation import recognise_block_anatomy
-from attncli.ablation.tags import torch_function_tracker
+from attncli.ablation.stream_tracking import torch_function_tracker
 from attncli.analysis.model_preparation import HEADS, Requirement, prepare_model
 from attncli.analysis.rank_collapse import blocks_for_ablation
 from attncli.analysis.rank_collapse.blocks_for_ablation import (

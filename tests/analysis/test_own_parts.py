@@ -16,7 +16,7 @@ from attncli.analysis.verification_inputs import (
     choose_short_input,
     iterate_placeholder_ids,
 )
-from attncli.capture.model_structure.probe_forward import iter_idle_towers
+from attncli.capture.model_structure.probe_forward import iter_towers_that_did_not_run
 from attncli.errors import InputError
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.model_input import ModelInput
@@ -169,7 +169,7 @@ def test_blocks_that_a_list_left_out_are_named_and_experts_are_not() -> None:
         }
     )
     ran = [*blocks[1].modules(), *experts[0].modules()]
-    assert tuple(iter_idle_towers(model, set(ran))) == ("layers 0, 2",)
+    assert tuple(iter_towers_that_did_not_run(model, set(ran))) == ("layers 0, 2",)
 
 
 def test_what_another_part_computes_is_verified_too() -> None:

@@ -39,7 +39,9 @@ def measure(arch: str) -> None:
     from attncli.capture.model_structure.blocks import find_block_stacks
     from attncli.models.random.dummy_inputs import make_example_inputs
     from attncli.models.random.random_models import build_model
-    from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head
+    from attncli.tensor_subclasses.path_streams.head_contributions import (
+        compute_contributions_by_head,
+    )
     from attncli.tensor_subclasses.path_streams.path_forward import (
         decompose_by_length,
         run_single_paths,
@@ -57,7 +59,7 @@ def measure(arch: str) -> None:
     for name, work in {
         "attention": lambda: decompose_by_length(body, stack, inputs, True),
         "mlp": lambda: decompose_by_length(body, stack, inputs, False),
-        "by head": lambda: contributions_by_head(body, stack, inputs),
+        "by head": lambda: compute_contributions_by_head(body, stack, inputs),
         "16 paths": lambda: run_single_paths(body, stack, inputs, [(1,) * (lengths - 1)] * 16),
         "attribution": lambda: find_contributions(body, stack, inputs, -1),
     }.items():

@@ -10,8 +10,12 @@ from oracles.forwards.tiny_models import TINY
 from torch import Tensor, nn
 from toy_blocks import Block, model_of, some_input
 
-from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks, observe_states
-from attncli.capture.model_structure.stack_names import unique_names
+from attncli.capture.model_structure.blocks import (
+    BlockStack,
+    find_block_stacks,
+    observe_block_states,
+)
+from attncli.capture.model_structure.stack_names import shorten_to_unique_names
 from attncli.errors import InputError
 
 FOUND: Mapping[str, Mapping[str, list[str]]] = {
@@ -95,7 +99,10 @@ def states(model: Any, inputs: Mapping[str, Tensor]) -> dict[tuple[str, int], Te
         assert (stack, state) not in seen
         seen[stack, state] = hidden.clone()
 
-    with observe_states(model, find_block_stacks(model, inputs), keep), torch.inference_mode():
+    with (
+        observe_block_states(model, find_block_stacks(model, inputs), keep),
+        torch.inference_mode(),
+    ):
         model(**inputs)
     return seen
 
@@ -129,7 +136,7 @@ def test_maps_and_windows_become_tokens(batch: int) -> None:
 def test_nothing_stays_behind() -> None:
     model, inputs = model_of(Block), some_input()
     stacks = find_block_stacks(model, inputs)
-    with observe_states(model, stacks, lambda *_: None), pytest.raises(RuntimeError):
+    with observe_block_states(model, stacks, lambda *_: None), pytest.raises(RuntimeError):
         model(inputs["x"][..., :2])
     assert not any("forward" in vars(module) for module in model.modules())
     assert not hasattr(inputs["x"], "_attn_trace")
@@ -140,7 +147,7 @@ def test_a_forward_that_leaves_blocks_out_is_refused() -> None:
     stacks = find_block_stacks(model, inputs)
     model.layers = model.layers[:2]
     with (
-        observe_states(model, stacks, lambda *_: None),
+        observe_block_states(model, stacks, lambda *_: None),
         pytest.raises(InputError, match="2 blocks ran instead of 3"),
     ):
         model(**inputs)
@@ -163,4 +170,4 @@ def test_a_forward_that_leaves_blocks_out_is_refused() -> None:
     ],
 )
 def test_names(containers: list[str], names: list[str]) -> None:
-    assert unique_names(containers, {"model"}) == names
+    assert shorten_to_unique_names(containers, {"model"}) == names

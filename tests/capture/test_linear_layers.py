@@ -10,15 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture import AttentionSite, Strip
-from attncli.capture.linear.kernel_calls import KernelCall, record_kernel_calls
-from attncli.capture.linear.linear_heads import LinearAttentionHeads, LinearAttentionLayers
-from attncli.capture.linear.linear_layers import (
+from attncli.capture.linear_attention.kernel_calls import KernelCall, record_kernel_calls
+from attncli.capture.linear_attention.layers_with_linear_maps import (
     capture_linear_attention,
     find_linear_attention_layers,
 )
-from attncli.capture.linear.linear_map_speedups import find_faster_map_methods
-from attncli.capture.linear.linear_maps import LinearAttentionMap
-from attncli.capture.linear.value_arguments import find_value_argument
+from attncli.capture.linear_attention.linear_map_speedups import find_faster_map_methods
+from attncli.capture.linear_attention.linear_maps import LinearAttentionMap
+from attncli.capture.linear_attention.linearity_tests import find_value_argument
+from attncli.capture.linear_attention.measured_linear_heads import (
+    LinearAttentionHeads,
+    LinearAttentionLayers,
+)
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.reruns.float64 import force_float64
 from attncli.errors import InputError

@@ -11,7 +11,7 @@ from attncli.capture import verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,
-    find_mixers,
+    find_token_mixers,
     is_mixing_tokens,
     name_mixer_kind,
 )
@@ -30,7 +30,7 @@ def found_in(kind: str, **sizes: str) -> tuple[list[tuple[int, str]], LayerCount
         inputs = make_example_inputs(model)
         shapes = verify_capture(model, inputs).shapes
         stacks = find_block_stacks(model, inputs)
-        found = find_mixers(model, stacks, inputs, shapes)
+        found = find_token_mixers(model, stacks, inputs, shapes)
     return [(mixer.layer, mixer.kind) for mixer in found], LayerCounts.of(stacks, shapes, found)
 
 

@@ -30,8 +30,15 @@ from attncli.analysis.heads.map_export.collected_maps import CollectedMaps
 from attncli.capture import STRIP_MEMORY
 from attncli.capture.attention_calls import unseen
 from attncli.capture.one_pass import compiled_library as library_module
-from attncli.capture.one_pass import fused_calls
-from attncli.capture.one_pass import kernel_attention as attend_module
+from attncli.capture.one_pass import fused_attention_calls
+from attncli.capture.one_pass import one_pass_or_eager as attend_module
+from attncli.capture.one_pass.attention_in_one_pass import (
+    MapInStrips,
+    Workspace,
+    attend_in_threads,
+    compute_in_one_pass,
+)
+from attncli.capture.one_pass.attention_score_formula import Formula
 from attncli.capture.one_pass.compiled_library import (
     INSTRUCTIONS,
     Arguments,
@@ -40,19 +47,12 @@ from attncli.capture.one_pass.compiled_library import (
     find_library,
     open_library,
 )
-from attncli.capture.one_pass.covered_calls import (
-    MapInStrips,
-    Workspace,
-    compute_in_one_pass,
-    run_threads,
-)
-from attncli.capture.one_pass.formula import Formula
-from attncli.capture.one_pass.kernel_attention import FUSED_CALLS, ONE_PASS
+from attncli.capture.one_pass.one_pass_or_eager import FUSED_CALLS, ONE_PASS
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import StatisticsRequest, request_statistics
-from attncli.capture.strips.masks import PerMask
-from attncli.capture.strips.visible_keys import KeySpans, find_visible_spans
+from attncli.capture.strips.rowwise_masks import PerMask
+from attncli.capture.strips.visible_key_spans import KeySpans, find_visible_spans
 from attncli.errors import NonFiniteNumbers
 from attncli.metrics.attention import ATTENTION, WITHOUT_WEIGHTS
 from attncli.metrics.attention._map_strip_rows import MapStripRows
@@ -312,7 +312,7 @@ class Meeting:
 
 def find_threads(count: int) -> set[int]:
     meeting: Any = Meeting(count)
-    run_threads(meeting, Arguments(), 12, [0] * count)
+    attend_in_threads(meeting, Arguments(), 12, [0] * count)
     present: set[int] = meeting.present
     return present
 
@@ -495,7 +495,7 @@ def test_another_formula_is_left_to_the_models_own_function() -> None:
 def test_a_wrong_formula_is_noticed(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = build_model("llama", {"tiny": 1}, 0).eval()
     inputs = make_example_inputs(model, 24)
-    own = attend_module.read_formula
+    own = attend_module.read_score_formula
 
     def wrong(call: EagerCall) -> Formula:
         found = own(call)
@@ -507,7 +507,7 @@ def test_a_wrong_formula_is_noticed(change: str, monkeypatch: pytest.MonkeyPatch
         bias[..., -1, 0] = 0.1
         return found._replace(bias=bias)
 
-    monkeypatch.setattr(attend_module, "read_formula", wrong)
+    monkeypatch.setattr(attend_module, "read_score_formula", wrong)
     assert ONE_PASS not in " ".join(compare_paths(model, inputs))
 
 
@@ -589,7 +589,9 @@ SERVED = StatisticsRequest(False, False, (0, 1, 7), ("sums", "entropy", "squares
 @pytest.mark.parametrize("spans", ["causal", ""])
 def test_fused_calls_equal_float64(spans: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the CPU's fused function; GPUs have another one that gives the same two things."""
-    monkeypatch.setitem(fused_calls.FUSED_BY_DEVICE, "cpu", fused_calls.attend_on_cpu)
+    monkeypatch.setitem(
+        fused_attention_calls.FUSED_BY_DEVICE, "cpu", fused_attention_calls.attend_on_cpu
+    )
     case = Case(100, 100, 2, 3, 16, 16, batch=2, spans=spans, sharp=3.0)
     output, weights, _ = case.theirs()
     found = case.ours(compiled(), SERVED)
@@ -609,7 +611,9 @@ def test_fused_calls_serve_what_they_can(kind: str, monkeypatch: pytest.MonkeyPa
     inputs = make_example_inputs(model, 24)
     with one_pass("own"):
         own = observe(model, inputs, metrics=FROM_FUSED)
-    monkeypatch.setitem(fused_calls.FUSED_BY_DEVICE, "cpu", fused_calls.attend_on_cpu)
+    monkeypatch.setitem(
+        fused_attention_calls.FUSED_BY_DEVICE, "cpu", fused_attention_calls.attend_on_cpu
+    )
     with one_pass():
         found, most = observe(model, inputs, metrics=FROM_FUSED), observe(model, inputs)
     assert worst_difference(own, found) <= 1e-5
@@ -619,10 +623,10 @@ def test_fused_calls_serve_what_they_can(kind: str, monkeypatch: pytest.MonkeyPa
 
 def test_a_wrong_fused_function_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def attend_wrongly(*sides: Any) -> tuple[Tensor, Tensor]:
-        output, total = fused_calls.attend_on_cpu(*sides)
+        output, total = fused_attention_calls.attend_on_cpu(*sides)
         return output, total + 1e-3
 
-    monkeypatch.setitem(fused_calls.FUSED_BY_DEVICE, "cpu", attend_wrongly)
+    monkeypatch.setitem(fused_attention_calls.FUSED_BY_DEVICE, "cpu", attend_wrongly)
     model = build_model("llama", {"tiny": 1}, 0).eval()
     with one_pass():
         found = observe(model, make_example_inputs(model, 24), metrics=FROM_FUSED)
@@ -633,11 +637,13 @@ def test_the_fused_function_of_gpus_takes_and_gives_what_is_expected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By tensors that have sizes and no numbers, as no GPU is here."""
-    monkeypatch.setitem(fused_calls.FUSED_BY_DEVICE, "cpu", fused_calls.attend_on_cuda)
+    monkeypatch.setitem(
+        fused_attention_calls.FUSED_BY_DEVICE, "cpu", fused_attention_calls.attend_on_cuda
+    )
     query, key, value = (torch.empty(1, heads, 70, 16) for heads in (4, 2, 2))
     with FakeTensorMode() as mode:
         call = EagerCall(nn.Identity(), *map(mode.from_tensor, (query, key, value)), None, {})
         formula = Formula(0.25, 0.0, None, None)
-        found = fused_calls.attend_in_fused_calls(call, formula, SERVED, causal=True)
+        found = fused_attention_calls.attend_in_fused_calls(call, formula, SERVED, causal=True)
     assert found.output.shape == (1, 70, 4, 16)
     assert found.rows.shape[1:] == (1, 4, 70)

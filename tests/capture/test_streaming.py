@@ -16,9 +16,13 @@ from transformers.masking_utils import eager_mask
 
 import attncli as attn
 from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
-from attncli.capture.strips import masks as masks_module
+from attncli.capture.strips import rowwise_masks as masks_module
 from attncli.capture.strips.attention_interface import to_float32
-from attncli.capture.strips.masks import RowwiseMask, make_rowwise_mask, visible_keys
+from attncli.capture.strips.rowwise_masks import (
+    RowwiseMask,
+    find_keys_shown_by_mask,
+    make_rowwise_mask,
+)
 from attncli.capture.strips.softmax_calls import find_unmasked_keys
 from attncli.capture.strips.softmax_inputs import LastSoftmax
 from attncli.errors import InputError
@@ -214,11 +218,11 @@ def test_a_key_is_visible_that_any_head_sees_and_to_a_row_without_any_all_are(
     """Eager attention spreads evenly over the keys where every one is hidden."""
     mask = torch.full((1, 2, 3, 4), hidden)
     mask[0, 0, 0, 1] = mask[0, 1, 0, 2] = mask[0, :, 2, 3] = 0.0
-    visible = visible_keys(mask, 4)
+    visible = find_keys_shown_by_mask(mask, 4)
     assert visible is not None
     assert visible[0, 0].int().tolist() == [[0, 1, 1, 0], [1, 1, 1, 1], [0, 0, 0, 1]]
-    assert visible_keys(torch.zeros(1, 1, 3, 4), 4) is not None
-    assert visible_keys(None, 4) is None
+    assert find_keys_shown_by_mask(torch.zeros(1, 1, 3, 4), 4) is not None
+    assert find_keys_shown_by_mask(None, 4) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -165,7 +165,7 @@ def test_items_in_the_order_of_their_numbers(tmp_path: Path, monkeypatch: pytest
 def test_revisions_of_the_hub_by_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import HfApi
 
-    from attncli.models.files.revisions import UNREACHABLE
+    from attncli.models.files.hub_revisions import UNREACHABLE
 
     def listed(api: HfApi, name: str) -> SimpleNamespace:
         if name == "gone/away":

@@ -32,11 +32,11 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
 )
 from attncli.analysis.rank_collapse.trajectories import Trajectory
 from attncli.capture import verify_capture
-from attncli.capture.linear.linear_layers import find_linear_attention_layers
+from attncli.capture.linear_attention.layers_with_linear_maps import find_linear_attention_layers
 from attncli.capture.model_structure.blocks import find_block_stacks, find_stacks_without_attention
-from attncli.capture.other_mixers.token_mixers import find_mixers
+from attncli.capture.other_mixers.token_mixers import find_token_mixers
 from attncli.capture.reruns.float64 import force_float64
-from attncli.capture.verification import NOTHING_ATTENDS, VerifiedCapture, output_tensors
+from attncli.capture.verification import NOTHING_ATTENDS, VerifiedCapture, list_output_tensors
 from attncli.errors import InputError, NoAttention
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.quiet_libraries import silence_libraries
@@ -122,7 +122,7 @@ def running(
 def steadiness(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
     """Run twice; nan is no answer, and two answers mean that the forward draws random numbers."""
     with torch.no_grad(), home(model):
-        first, second = (output_tensors(model(**inputs)) for _ in range(2))
+        first, second = (list_output_tensors(model(**inputs)) for _ in range(2))
     if any(bool(value.isnan().any()) for value in first):
         raise ValueError("its output is not a number")
     same = len(first) == len(second) and all(map(torch.equal, first, second))
@@ -201,7 +201,7 @@ def try_mixers(
         stacks = find_stacks(model, inputs)
     except InputError:
         return "", ""
-    found = find_mixers(model, stacks, inputs, shapes, tokens)
+    found = find_token_mixers(model, stacks, inputs, shapes, tokens)
     kinds = tuple(dict.fromkeys(mixer.kind for mixer in found))
     lengths = {shape.queries for shape in shapes.values()} or {tokens}
     linear = (

@@ -161,7 +161,7 @@ def reading(rng: Random, material: Material, folder: Path) -> Case:
 def harmed_after(reads: int, harm: Callable[[], object]) -> None:
     """In the process of the case alone."""
     from attncli.io import safetensors_arrays
-    from attncli.models.files import hashing, lazy_tensors
+    from attncli.models.files import lazy_tensors, weight_hashing
 
     done, real = 0, safetensors_arrays.read_bytes
 
@@ -172,5 +172,5 @@ def harmed_after(reads: int, harm: Callable[[], object]) -> None:
         done += 1
         real(*place)  # type: ignore[arg-type]
 
-    for module in (hashing, lazy_tensors, safetensors_arrays):
+    for module in (weight_hashing, lazy_tensors, safetensors_arrays):
         module.read_bytes = harmed  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ from attncli.models.random.dummy_inputs import (
     list_required_inputs,
     make_example_inputs,
 )
-from attncli.models.random.random_inputs import find_maker
+from attncli.models.random.random_inputs import find_input_maker
 from attncli.models.random.random_models import build_model, make_config, make_random_model
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import TinySizeUnits
@@ -186,8 +186,8 @@ def test_names_nobody_thought_of_are_made_by_their_endings() -> None:
         "prompt_pixel_values",
         "audio_features",
     ):
-        assert find_maker(name) is not None
-    assert find_maker("inference_session") is None
+        assert find_input_maker(name) is not None
+    assert find_input_maker("inference_session") is None
     with pytest.raises(InputError, match="the input 'inference_session', which cannot be made up"):
         make_example_inputs(build_model("sam2_video", TINY, seed=0))
 

@@ -17,7 +17,7 @@ from attncli.errors import InputError, UsageError
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_inputs import make_inputs
 from attncli.models.inputs.text_files import MARKED_UP, READERS, read_text_file
-from attncli.models.inputs.text_inputs import default_text
+from attncli.models.inputs.text_inputs import read_default_text
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel
 
@@ -224,7 +224,7 @@ def test_text_files_that_hold_no_text(
 
 
 def test_the_default_text_ships(tmp_path: Path) -> None:
-    words = default_text().split()
+    words = read_default_text().split()
     assert 150 < len(words) < 300
     checkpoint = with_model("T5ForConditionalGeneration", tmp_path)
     with pytest.raises(InputError, match="default text"):  # this tokenizer knows five letters

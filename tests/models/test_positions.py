@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attncli.capture.input_token_counts import count_positions
-from attncli.capture.model_structure.blocks import find_block_stacks, observe_states
+from attncli.capture.model_structure.blocks import find_block_stacks, observe_block_states
 from attncli.errors import InputError
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_inputs import make_inputs
@@ -39,7 +39,9 @@ def test_an_input_has_as_many_tokens_as_its_first_block_is_given(
     with (
         torch.no_grad(),
         run_in_model_precision(body),
-        observe_states(body, stacks, lambda stack, index, state: sizes.append(int(state.shape[1]))),
+        observe_block_states(
+            body, stacks, lambda stack, index, state: sizes.append(int(state.shape[1]))
+        ),
     ):
         body(**given.kwargs)
     assert given.tokens == sizes[0]

@@ -11,7 +11,7 @@ from transformers import CONFIG_MAPPING, AutoModel, BartConfig, BertConfig, PreT
 from attncli.capture.reruns.float64 import force_float64
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.models.loading.random_init import make_random_init_model
-from attncli.models.model_classes import iter_configs
+from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model, make_random_model
 from attncli.models.random.size_overrides import resolve_sizes
@@ -232,7 +232,7 @@ def test_tiny_configs_keep_a_layer_of_each_kind(arch: str) -> None:
 
 def test_overrides_are_for_types_that_exist() -> None:
     """Of the types, or of configs nested in them; of the classes of those that have no type of their own."""
-    without = {type(nested).__name__ for nested in iter_configs(CONFIG_MAPPING["fun_asr_nano"]()) if not nested.model_type}  # fmt: skip
+    without = {type(nested).__name__ for nested in iter_nested_configs(CONFIG_MAPPING["fun_asr_nano"]()) if not nested.model_type}  # fmt: skip
     known = set(CONFIG_MAPPING.keys()) | without
     assert set(OVERRIDES) <= known
 
@@ -240,7 +240,9 @@ def test_overrides_are_for_types_that_exist() -> None:
 def test_nested_configs_are_tiny_too() -> None:
     config = tiny_config("llava", TinySizeUnits(), {})
     sizes = {
-        nested.hidden_size for nested in iter_configs(config) if hasattr(nested, "hidden_size")
+        nested.hidden_size
+        for nested in iter_nested_configs(config)
+        if hasattr(nested, "hidden_size")
     }
     assert sizes == {64}
 

@@ -22,7 +22,7 @@ from attncli.capture.model_structure.residual_stream import (
     replace_argument,
 )
 from attncli.networks.ablation_variants import AblationSwitches
-from attncli.tensor_subclasses.dispatch import KNOWN_WITHOUT_NUMBERS
+from attncli.tensor_subclasses.torch_function_rules import KNOWN_WITHOUT_NUMBERS
 
 OPS: dict[str, Callable[..., Any]] = {}
 

@@ -10,10 +10,14 @@ import transformers as hf
 from oracles.forwards.tiny_models import TINY
 from torch import Tensor
 
-from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks, observe_states
+from attncli.capture.model_structure.blocks import (
+    BlockStack,
+    find_block_stacks,
+    observe_block_states,
+)
 from attncli.errors import InputError
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head
+from attncli.tensor_subclasses.path_streams.head_contributions import compute_contributions_by_head
 from attncli.tensor_subclasses.path_streams.partial_streams import LengthStreams
 from attncli.tensor_subclasses.path_streams.path_forward import (
     PathDecomposition,
@@ -51,7 +55,7 @@ def test_terms_add_up_to_the_plain_output(name: str, attention: bool) -> None:
     model, inputs, stacks = prepared(name)
     states: dict[tuple[str, int], Tensor] = {}
     with run_in_model_precision(model), torch.no_grad():
-        with observe_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
+        with observe_block_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
             model(**inputs)
         terms = decompose_by_length(model, stacks[0], inputs, attention)[0].terms
     plain = states[stacks[0].name, len(stacks[0].calls)][0]
@@ -93,7 +97,7 @@ def test_terms_of_a_decoder_add_up_with_what_the_encoder_brings(name: str) -> No
     model, inputs, stacks = prepared(name)
     states: dict[tuple[str, int], Tensor] = {}
     with run_in_model_precision(model), torch.no_grad():
-        with observe_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
+        with observe_block_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
             model(**inputs)
         terms = decompose_by_length(model, stacks[1], inputs, True)[0].terms
     plain = states[stacks[1].name, len(stacks[1].calls)][0]
@@ -208,7 +212,7 @@ def test_the_share_of_a_head_is_what_its_silence_takes_from_the_frozen_network(
 ) -> None:
     model, inputs, stacks = prepared("gpt2")
     with run_in_model_precision(model):
-        output, shares = contributions_by_head(model, stacks[0], inputs)
+        output, shares = compute_contributions_by_head(model, stacks[0], inputs)
     with torch.no_grad():
         without = gpt2_by_hand(model, inputs, 1.0, 1.0, silent=(layer, head))
     expected = float(((output - without) * output).sum() / output.square().sum())
@@ -220,7 +224,7 @@ def test_the_frozen_network_is_the_model(name: str) -> None:
     """What the shares of heads are taken of: its output is that of all lengths together."""
     model, inputs, stacks = prepared(name)
     with run_in_model_precision(model):
-        output, shares = contributions_by_head(model, stacks[0], inputs)
+        output, shares = compute_contributions_by_head(model, stacks[0], inputs)
         parts = decompose_by_length(model, stacks[0], inputs, True)[0]
     assert float((output - parts.output).norm() / output.norm()) < 1e-12
     assert tuple(map(len, shares)) == parts.heads

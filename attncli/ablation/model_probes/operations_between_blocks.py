@@ -20,7 +20,7 @@ from attncli.capture.model_structure.blocks import (
     BlockCall,
     BlockFollower,
     BlockStack,
-    observe_states,
+    observe_block_states,
     unique_blocks,
 )
 from attncli.capture.model_structure.residual_stream import (
@@ -66,7 +66,7 @@ def run_unchanged_forward(
         return output
 
     with (
-        observe_states(model, stacks, observe),  # refuses outputs without tokens
+        observe_block_states(model, stacks, observe),  # refuses outputs without tokens
         refuse_unnamed_norms(model, stacks),
     ):
         taken, result = run_with_replaced_outputs(model, inputs, stacks, save_output)

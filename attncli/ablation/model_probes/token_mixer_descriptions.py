@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from torch import nn
 
-from attncli.ablation.block_structure import ADDITIONS, OF_MLP, block_operations
+from attncli.ablation.block_structure import ADDITIONS, OF_MLP, describe_block_operations
 from attncli.ablation.model_probes.tracking_verification import Seen
-from attncli.ablation.tags.ablation_policy import Mixing
-from attncli.ablation.tags.block_record import BlockRun
+from attncli.ablation.stream_tracking.block_run_record import BlockRun
+from attncli.ablation.stream_tracking.parts_to_keep import Mixing
 from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.other_mixers.token_mixers import (
     find_mixers_besides_attention,
@@ -46,7 +46,7 @@ def describe_mixers(
         if mixers:
             tokens = max(output.shape[-2] for _, outputs in runs for output in outputs)
             queries = dict.fromkeys(attending, tokens)
-            names = mixer_names(model, inputs, stack, queries, tokens, within)
+            names = list_mixer_names(model, inputs, stack, queries, tokens, within)
             notes += [f"{text}{where}" for text in format_layers_by_kind(mixers, names)]
         if within:
             others.append(f"{format_layers(within)}{where}: {WITHIN_MLP}.")
@@ -66,7 +66,7 @@ def format_layers_by_kind(
         yield f"{pluralise(kind)} in {format_layers(own)}"
 
 
-def mixer_names(
+def list_mixer_names(
     model: nn.Module,
     inputs: Inputs,
     stack: BlockStack,
@@ -84,7 +84,7 @@ def mixer_names(
 
 def describe_incomplete_blocks(runs: Iterable[BlockRun], where: str) -> Iterator[str]:
     """Describe blocks without an MLP, and blocks of an MLP alone."""
-    kinds = {run.call.layer: ADDITIONS.intersection(block_operations(run)) for run in runs}
+    kinds = {run.call.layer: ADDITIONS.intersection(describe_block_operations(run)) for run in runs}
     without = [layer for layer, found in kinds.items() if not found & OF_MLP]
     alone = [layer for layer, found in kinds.items() if found <= {"mlp"}]
     if len(without) == len(kinds):

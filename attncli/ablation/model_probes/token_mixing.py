@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from attncli.ablation.block_tracking import Feed, alias_residual_stream, track_blocks
-from attncli.ablation.tags.ablation_policy import KeepStreamOnly, Mixing, Where
-from attncli.ablation.tags.block_record import BlockRun, Summand
+from attncli.ablation.stream_tracking.block_run_record import BlockRun, Summand
+from attncli.ablation.stream_tracking.parts_to_keep import KeepStreamOnly, Mixing, Where
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack, unique_blocks
@@ -22,7 +22,7 @@ from attncli.capture.model_structure.residual_stream import (
     is_channels_first,
     replace_argument,
 )
-from attncli.capture.other_mixers.token_mixers import noise_like
+from attncli.capture.other_mixers.token_mixers import draw_noise_like
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import TOKEN_MIXING
@@ -73,7 +73,7 @@ def record_residual_summands(
     layouts: list[StreamShape] = []
 
     def record_layout(run: BlockRun, stream: Tensor) -> Tensor:
-        layouts.append(stream_layout(run, stream))
+        layouts.append(find_stream_layout(run, stream))
         return feed(run, stream)
 
     def collect_summands(run: BlockRun, outputs: list[Tensor]) -> None:
@@ -115,10 +115,10 @@ def make_perturbed_encoder_states(tensor: Tensor, stream: Tensor) -> Tensor:
     if rows == stream.numel() // stream.shape[-1]:
         moved = tensor.clone()
         where = tuple(size // 2 for size in tensor.shape[:-1])
-        moved[where] += noise_like(moved[where])
+        moved[where] += draw_noise_like(moved[where])
         return moved
     several = tensor.ndim == 3 and rows > min(stream.shape[:2])
-    return tensor + noise_like(tensor) if several else tensor
+    return tensor + draw_noise_like(tensor) if several else tensor
 
 
 class StreamShape(NamedTuple):
@@ -137,7 +137,7 @@ class StreamShape(NamedTuple):
         )
 
 
-def stream_layout(run: BlockRun, stream: Tensor) -> StreamShape:
+def find_stream_layout(run: BlockRun, stream: Tensor) -> StreamShape:
     shape = tuple(stream.shape)
     first = len(shape) == 4 and is_channels_first(run.call.module, shape)
     return StreamShape(shape, 1 if first else len(shape) - 1)
@@ -145,8 +145,8 @@ def stream_layout(run: BlockRun, stream: Tensor) -> StreamShape:
 
 def perturb_one_token(run: BlockRun, stream: Tensor) -> Tensor:
     """Change one token of a block's input."""
-    moved, middle = stream.clone(), stream_layout(run, stream).middle_token
-    moved[middle] += noise_like(moved[middle])
+    moved, middle = stream.clone(), find_stream_layout(run, stream).middle_token
+    moved[middle] += draw_noise_like(moved[middle])
     return moved
 
 

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from attncli.ablation.block_tracking import Feed, alias_residual_stream, track_blocks
+from attncli.ablation.stream_tracking.block_run_record import BlockRun
+from attncli.ablation.stream_tracking.parts_to_keep import DropAdditions, KeepPolicy, Mixing
 from attncli.ablation.structure_checks import describe_block
-from attncli.ablation.tags.ablation_policy import DropAdditions, KeepPolicy, Mixing
-from attncli.ablation.tags.block_record import BlockRun
 from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.errors import InputError
@@ -20,7 +20,7 @@ Seen = list[tuple[BlockRun, list[torch.Tensor]]]
 """Every run of a block in one forward, with its output; with both where it has two streams."""
 
 
-def run_tracked(
+def run_model_with_tracking(
     model: nn.Module,
     inputs: Inputs,
     stacks: tuple[BlockStack, ...],
@@ -63,9 +63,11 @@ def check_no_path_bypasses_stream(
     a path past the additions, however it is written, shows as a difference. It is the model itself and no random-init model: that may be built
     otherwise, and a path that this model's own weights close carries nothing.
     """
-    zeroed = run_tracked(model, inputs, stacks, DropAdditions(mixing))
+    zeroed = run_model_with_tracking(model, inputs, stacks, DropAdditions(mixing))
     with watched or nullcontext():
-        noisy = run_tracked(model, inputs, stacks, DropAdditions(mixing), replace_input_by_noise)
+        noisy = run_model_with_tracking(
+            model, inputs, stacks, DropAdditions(mixing), replace_input_by_noise
+        )
     for (run, ones), (_, others) in zip(zeroed, noisy, strict=True):
         if not all(map(torch.equal, ones, others)):
             raise InputError(

@@ -63,7 +63,7 @@ from attncli.analysis.heads.report_rows.token_pairs import build_pair_rows, desc
 from attncli.analysis.heads.report_tables import build_views
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture import STRIP_MEMORY, AttentionSite
-from attncli.capture.linear.linear_heads import LinearAttentionHeads
+from attncli.capture.linear_attention.measured_linear_heads import LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.strips.attention_sites import LINEAR
 from attncli.errors import AttnError, format_count

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attncli.analysis.distributed_text_loop import apply_to_texts, wrap_with_progress
 from attncli.analysis.model_preparation import PreparedModel
-from attncli.capture.model_structure.blocks import BlockStack, observe_states
+from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
 from attncli.errors import InputError, InsufficientPrecision, LimitError
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
@@ -130,7 +130,7 @@ def run_unmodified_model(
         if (name, index) == (stack.name, len(stack.calls)):
             last.append(state[0])
 
-    with torch.no_grad(), observe_states(subject.body, subject.stacks, keep_last):
+    with torch.no_grad(), observe_block_states(subject.body, subject.stacks, keep_last):
         output = model(**text.kwargs)
     if not bool(torch.isfinite(last[0]).all()):
         raise InputError(f"{text.name}: the last state is not finite.")

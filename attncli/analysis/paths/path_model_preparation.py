@@ -13,7 +13,7 @@ from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.declare.dry_run import stop_here_in_dry_run
 from attncli.errors import InputError, make_unknown_name_error
 from attncli.models.inputs.model_input import WORDS, ModelInput
-from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
+from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
 from attncli.models.loading.device_placement import require_one_device
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel
@@ -34,7 +34,9 @@ def prepare_paths(
     options = model.build_load_options(seed)
     requested = inputs.build_requested_input(tokens, seed)
     stop_here_in_dry_run()
-    checkpoint = load_in_dtype(source, options, NOT_HALF, make_check_before_weights(requested))
+    checkpoint = load_in_dtype(
+        source, options, NOT_HALF, make_config_and_tokenizer_check(requested)
+    )
     texts = make_inputs(checkpoint, requested)
     subject = select_layer_stack(checkpoint, texts[0], stack, needs)
     single = subject.checkpoint.model.dtype == torch.float32

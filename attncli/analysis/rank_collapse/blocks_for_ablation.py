@@ -13,9 +13,9 @@ from attncli.ablation.model_probes.operations_between_blocks import UnchangedFor
 from attncli.ablation.model_probes.tracking_verification import (
     Seen,
     check_tracking_unchanged,
-    run_tracked,
+    run_model_with_tracking,
 )
-from attncli.ablation.tags.ablation_policy import KeepEverything
+from attncli.ablation.stream_tracking.parts_to_keep import KeepEverything
 from attncli.capture import AttentionSite, VerifiedCapture
 from attncli.capture.causality_and_positions import (
     AttentionProperties,
@@ -28,7 +28,7 @@ from attncli.capture.model_structure.probe_forward import ProbeResult
 from attncli.capture.verification import (
     NOTHING_ATTENDS,
     gather_evidence,
-    output_tensors,
+    list_output_tensors,
     verify_capture,
 )
 from attncli.errors import InputError, NoAttention
@@ -83,8 +83,8 @@ def capture_and_track(
     stacks, plain = blocks.structure.stacks, blocks.plain
     try:
         with gather_evidence(body, inputs) as evidence:
-            tracked = run_tracked(body, inputs, stacks, KeepEverything())
-        proof = verify_capture(body, inputs, output_tensors(plain.result), evidence)
+            tracked = run_model_with_tracking(body, inputs, stacks, KeepEverything())
+        proof = verify_capture(body, inputs, list_output_tensors(plain.result), evidence)
         check_tracking_unchanged(tracked, plain.outputs.values())
     except Exception:  # whatever it is, it is raised again by what causes it
         return None
@@ -96,7 +96,7 @@ def verify_capture_or_none(
 ) -> VerifiedCapture:
     """The verified capture; empty for a model in which no softmax weighs values."""
     try:
-        return verify_capture(body, inputs, plain and output_tensors(plain.result))
+        return verify_capture(body, inputs, plain and list_output_tensors(plain.result))
     except NoAttention:
         return NOTHING_ATTENDS
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from attncli.ablation import BlockAnatomy, ablate
 from attncli.ablation.model_probes.operations_between_blocks import UnchangedForward
-from attncli.ablation.tags.block_record import BlockRun
+from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.analysis.rank_collapse.previous_states import PreviousStates
 from attncli.analysis.rank_collapse.significant_digits import (
     MOVES,
@@ -28,7 +28,7 @@ from attncli.analysis.rank_collapse.significant_digits import (
 )
 from attncli.analysis.rank_collapse.trajectories import EXACT, StateMetrics, Trajectory
 from attncli.capture.eager_interface import force_eager_attention
-from attncli.capture.model_structure.blocks import BlockStack, observe_states
+from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
 from attncli.capture.model_structure.residual_stream import to_token_layout
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.reruns.perturbed_rounding import perturb_rounding
@@ -366,7 +366,7 @@ class VariantRun:
         with (
             fix_rng(),
             self.modify_model(record),
-            observe_states(body, self.subject.stacks, record.after_block),
+            observe_block_states(body, self.subject.stacks, record.after_block),
             within or nullcontext(),
         ):
             body(**self.text.kwargs)

@@ -24,7 +24,7 @@ from attncli.capture.model_structure.residual_stream import (
     find_stream_output,
     to_token_layout,
 )
-from attncli.capture.model_structure.stack_names import unique_names
+from attncli.capture.model_structure.stack_names import shorten_to_unique_names
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 
@@ -106,7 +106,7 @@ def read_stacks_without_attention(model: nn.Module, seen: ProbeResult) -> tuple[
     outer = {name for name in alike if not any(name.startswith(f"{other}.") for other in alike)}
     runs = find_call_sequences(seen, outer)
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
-    names = unique_names([run[0].container or "" for run in runs], prefix)
+    names = shorten_to_unique_names([run[0].container or "" for run in runs], prefix)
     return tuple(make_block_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
 
 
@@ -127,7 +127,7 @@ def read_structure(
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
         )
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
-    names = unique_names([run[0].container or "" for run in runs], prefix)
+    names = shorten_to_unique_names([run[0].container or "" for run in runs], prefix)
     stacks = tuple(make_block_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
     outside = [
         locate_attention_outside_blocks(around[-1].name, moment, stacks)
@@ -328,7 +328,7 @@ class BlockFollower:
 
 
 @contextmanager
-def observe_states(
+def observe_block_states(
     model: nn.Module, stacks: tuple[BlockStack, ...], observe: Observe
 ) -> Iterator[None]:
     """Within, every forward passes each block's true input and output to `observe`, and keeps none.

@@ -169,7 +169,9 @@ def probe_forward(model: nn.Module, inputs: Inputs) -> ProbeResult:
     return prober.result
 
 
-def iter_idle_towers(module: nn.Module, ran: set[nn.Module], path: str = "") -> Iterator[str]:
+def iter_towers_that_did_not_run(
+    module: nn.Module, ran: set[nn.Module], path: str = ""
+) -> Iterator[str]:
     """Paths of the outermost parts with blocks of which no module ran, and the blocks that a list of blocks left out.
 
     `ran`: the modules that did.
@@ -178,7 +180,7 @@ def iter_idle_towers(module: nn.Module, ran: set[nn.Module], path: str = "") -> 
     for name, child in module.named_children():
         here = f"{path}.{name}".lstrip(".")
         if not ran.isdisjoint(child.modules()):
-            yield from iter_idle_towers(child, ran, here)
+            yield from iter_towers_that_did_not_run(child, ran, here)
         elif isinstance(module, LISTS) and is_block(child):
             skipped.append(name)
         elif has_blocks(child):

@@ -17,21 +17,21 @@ from attncli.forward_types import Args, Kwargs, Output
 
 def find_stream_input(args: Args, kwargs: Kwargs) -> torch.Tensor | None:
     """The tensor argument that is the block's residual stream."""
-    place = stream_input_position(args, kwargs)
+    place = find_stream_input_position(args, kwargs)
     if place is None:
         return None
     found: torch.Tensor = args[place] if isinstance(place, int) else kwargs[place]
     return found
 
 
-def stream_input_position(args: Args, kwargs: Kwargs) -> int | str | None:
+def find_stream_input_position(args: Args, kwargs: Kwargs) -> int | str | None:
     """Position or keyword of the residual stream: the first floating tensor, `hidden_states` first among the keywords."""
     for position, value in enumerate(args):
-        if is_stream(value):
+        if could_be_residual_stream(value):
             return position
-    if is_stream(kwargs.get("hidden_states")):
+    if could_be_residual_stream(kwargs.get("hidden_states")):
         return "hidden_states"
-    return next((name for name, value in kwargs.items() if is_stream(value)), None)
+    return next((name for name, value in kwargs.items() if could_be_residual_stream(value)), None)
 
 
 def replace_argument(
@@ -49,8 +49,8 @@ def find_stream_output(output: Output) -> torch.Tensor | None:
     if isinstance(output, Mapping):
         output = tuple(output.values())
     if isinstance(output, list | tuple):
-        return next((value for value in output if is_stream(value)), None)
-    return output if is_stream(output) else None
+        return next((value for value in output if could_be_residual_stream(value)), None)
+    return output if could_be_residual_stream(output) else None
 
 
 def replace_output(output: Output, old: torch.Tensor, new: torch.Tensor) -> Output:
@@ -65,7 +65,11 @@ def replace_output(output: Output, old: torch.Tensor, new: torch.Tensor) -> Outp
 
 def find_second_stream_tensor(values: object) -> torch.Tensor | None:
     """The possible second stream among a block's arguments or results: the tensor after the first, if as wide."""
-    if not isinstance(values, tuple) or len(values) < 2 or not all(map(is_stream, values[:2])):
+    if (
+        not isinstance(values, tuple)
+        or len(values) < 2
+        or not all(map(could_be_residual_stream, values[:2]))
+    ):
         return None
     first, second = values[:2]
     alike = first.ndim == second.ndim and first.shape[-1] == second.shape[-1]
@@ -77,7 +81,7 @@ def select_tensor_at(place: int, values: object) -> torch.Tensor | None:
     return next(islice(iter_tensors(values), place, None), None)
 
 
-def is_stream(value: object) -> bool:
+def could_be_residual_stream(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim >= 2
 
 

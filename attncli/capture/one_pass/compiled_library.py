@@ -101,7 +101,7 @@ def open_library(path: str | PathLike[str]) -> Library | NoLibrary:
     functions = ctypes.CDLL(str(path))
     if not is_up_to_date(functions):
         return NoLibrary("one-pass library built from another version")
-    declare_signatures(functions)
+    declare_c_signatures(functions)
     return Library(functions, functions.instructions())
 
 
@@ -111,7 +111,7 @@ def is_up_to_date(functions: ctypes.CDLL) -> bool:
     return size is not None and size() == ctypes.sizeof(Arguments)
 
 
-def declare_signatures(functions: ctypes.CDLL) -> None:
+def declare_c_signatures(functions: ctypes.CDLL) -> None:
     """Say what the functions take and return."""
     pointer = ctypes.POINTER(Arguments)
     types: Mapping[str, tuple[list[type], type | None]] = {

@@ -48,7 +48,7 @@ class ModuleInputs:
     kwargs: Kwargs
 
 
-def find_mixers(
+def find_token_mixers(
     model: nn.Module,
     stacks: tuple[BlockStack, ...],
     inputs: Inputs,
@@ -191,7 +191,7 @@ def is_mixing_tokens(module: nn.Module, inputs: ModuleInputs, tokens: int) -> bo
         return False  # as many features as tokens
     middle = tokens // 2
     moved = stream.clone()
-    moved.select(axis, middle).add_(noise_like(moved.select(axis, middle)))
+    moved.select(axis, middle).add_(draw_noise_like(moved.select(axis, middle)))
     try:
         first, again, other = (
             compute_outputs_with_state(module, inputs, stream, each.clone())
@@ -223,7 +223,7 @@ def find_token_axis(tensor: Tensor, tokens: int) -> int | None:
     return next((axis for axis in axes if tensor.shape[axis] == tokens), None)
 
 
-def noise_like(like: Tensor) -> Tensor:
+def draw_noise_like(like: Tensor) -> Tensor:
     """Noise as large as the state itself."""
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(like.shape, generator=generator, dtype=torch.float32)

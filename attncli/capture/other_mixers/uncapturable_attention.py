@@ -19,8 +19,8 @@ from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,
     TokenMixer,
     compute_outputs_with_state,
+    draw_noise_like,
     has_change_at_other_tokens,
-    noise_like,
     record_module_inputs,
 )
 from attncli.capture.reruns.fixed_rng import fix_rng
@@ -136,12 +136,12 @@ def is_reaching_other_tokens(
     tokens: a module that takes another stack's states attends to these.
     """
     stream = find_stream_input(inputs.args, inputs.kwargs)
-    axis = None if stream is None else single_token_axis(stream, tokens)
+    axis = None if stream is None else find_single_token_axis(stream, tokens)
     if stream is None or axis is None or len(find_token_states(inputs)) > 1:
         return None
     middle = stream.shape[axis] // 2
     moved = stream.clone()
-    moved.select(axis, middle).add_(noise_like(moved.select(axis, middle)))
+    moved.select(axis, middle).add_(draw_noise_like(moved.select(axis, middle)))
     try:
         first, again, other = (
             compute_outputs_with_state(module, inputs, stream, each.clone())
@@ -151,7 +151,7 @@ def is_reaching_other_tokens(
         return None
     if not first or any(not torch.equal(a, b) for a, b in zip(first, again, strict=True)):
         return None
-    axes = [single_token_axis(value, {stream.shape[axis]}) for value in first]
+    axes = [find_single_token_axis(value, {stream.shape[axis]}) for value in first]
     if any(place is None for place in axes):
         return None
     return any(
@@ -166,7 +166,7 @@ def find_token_states(inputs: ModuleInputs) -> list[Tensor]:
     return [value for value in tensors if value.is_floating_point() and value.ndim >= 3]
 
 
-def single_token_axis(tensor: Tensor, lengths: set[int]) -> int | None:
+def find_single_token_axis(tensor: Tensor, lengths: set[int]) -> int | None:
     """The one axis of tokens; there must be several tokens."""
     axes = [axis for axis in range(1, tensor.ndim - 1) if tensor.shape[axis] in lengths - {1}]
     return axes[0] if len(axes) == 1 else None

@@ -1,8 +1,8 @@
 """Name the attentions of a forward pass, and emit their maps in strips of rows.
 
 attention_sites         each attention's stack, layer and kind
-masks                   masks that are evaluated a strip of rows at a time
-visible_keys            the keys that each query sees, as spans where they are such
+rowwise_masks           masks that are evaluated a strip of rows at a time
+visible_key_spans       the keys that each query sees, as spans where they are such
 map_statistics          what an observer may ask for instead of a map's weights
 softmax_inputs          the input of the softmax that gave a tensor
 attention_interface     models on transformers' attention interface: strips of their own eager function

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.strips.masks import RowwiseMask, visible_keys, visible_span
+from attncli.capture.strips.rowwise_masks import (
+    RowwiseMask,
+    find_keys_shown_by_mask,
+    find_span_of_visible_keys,
+)
 from attncli.capture.strips.softmax_inputs import LastSoftmax
 from attncli.errors import InputError
 from attncli.forward_types import Kwargs, Output
@@ -151,7 +155,7 @@ def compute_strip(
     return output, strip
 
 
-def emit_maps_only(
+def emit_maps_without_output(
     eager: Attention, call: "EagerCall", rows: int, observe: Callable[[Strip], bool]
 ) -> None:
     """Emit the map of one attention in strips, without its output."""
@@ -204,10 +208,12 @@ class EagerCall(NamedTuple):
             name: self.cut_rows(value, start, stop) for name, value in self.keywords.items()
         }
         follows_keys = any(cut is not self.keywords[name] for name, cut in keywords.items())
-        visible = visible_keys(mask, self.keys)
+        visible = find_keys_shown_by_mask(mask, self.keys)
         if visible is not None:  # a mask may have one row for all queries
             visible = visible.expand(-1, -1, min(stop, self.queries) - start, -1)
-        first, last = (0, self.keys) if follows_keys else visible_span(visible, self.keys)
+        first, last = (
+            (0, self.keys) if follows_keys else find_span_of_visible_keys(visible, self.keys)
+        )
         key, value = self.key[:, :, first:last], self.value[:, :, first:last]
         mask = None if mask is None else mask[..., first:last]
         visible = None if visible is None else visible[..., first:last]

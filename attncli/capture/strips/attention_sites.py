@@ -89,7 +89,7 @@ class SiteNamer:
     def __init__(self, model: nn.Module) -> None:
         self.names = {id(module): name for name, module in model.named_modules()}
         self.spans = layer_types(model)
-        self.own_indices = find_own_indices(self.names.values())
+        self.own_indices = find_distinguishing_indices(self.names.values())
         self.kinds = find_attention_kinds(model)
         self.elements = {
             name: module
@@ -119,7 +119,7 @@ class SiteNamer:
         name = self.names.get(id(module), type(module).__name__)
         family = NUMBER.sub("*", name)
         stack, kind = family.partition(".*")[0], self.kinds.get(family) or find_base_kind(family)
-        run = self.runs[list_element_path(name)]
+        run = self.runs[find_list_element_path(name)]
         before, layer, times = self.latest.get(name, (0, 0, 0))
         if run > 0 and run == before:
             times += 1
@@ -142,7 +142,7 @@ class SiteNamer:
         return replace(self.last, kind=DIFFERENCE)
 
 
-def list_element_path(name: str) -> str:
+def find_list_element_path(name: str) -> str:
     """The path of the innermost list element around a module; its own path where there is none."""
     numbers = list(NUMBER.finditer(name))
     return name[: numbers[-1].end()] if numbers else name
@@ -187,7 +187,7 @@ def find_attention_kinds(model: nn.Module) -> dict[str, str]:
 
 def iter_paths_in_layer(name: str) -> Iterator[str]:
     """Iterate over the paths from a module's list element to the module, without the element."""
-    element = list_element_path(name)
+    element = find_list_element_path(name)
     while len(name) > len(element):
         yield name
         name = name.rpartition(".")[0]
@@ -207,7 +207,7 @@ def find_distinguishing_words(path: str) -> str:
     return " ".join(word.lower() for word in WORD.findall(path) if not SAID.fullmatch(word))
 
 
-def find_own_indices(names: Iterable[str]) -> dict[str, int]:
+def find_distinguishing_indices(names: Iterable[str]) -> dict[str, int]:
     """The one number in which each path differs from its siblings'; none of paths without numbers, or with several that
     differ."""
     families: dict[str, list[str]] = defaultdict(list)

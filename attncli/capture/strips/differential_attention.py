@@ -31,7 +31,7 @@ def differential_lambda(module: nn.Module) -> float:
     return float(learned) + float(module.lambda_init)  # type: ignore[arg-type]
 
 
-def subtract_share(pairs: Tensor, share: float, dim: int) -> Tensor:
+def subtract_second_map_share(pairs: Tensor, share: float, dim: int) -> Tensor:
     """Subtract a share of the second half from the first."""
     first, other = pairs.chunk(2, dim=dim)
     return first - share * other
@@ -39,7 +39,7 @@ def subtract_share(pairs: Tensor, share: float, dim: int) -> Tensor:
 
 def to_applied_map(strip: Strip, share: float) -> Strip:
     """Turn a strip of both maps into one of the map that the model applies."""
-    weights = subtract_share(strip.weights, share, dim=1)
+    weights = subtract_second_map_share(strip.weights, share, dim=1)
     return strip._replace(weights=weights, outputs=None, scores=None, total=1.0 - share, sides=None)
 
 
@@ -71,7 +71,7 @@ class DifferentialPairs:
             self.first[module] = query, key, output
             return
         both = torch.cat([self.first.pop(module)[2], output], dim=-1)
-        self.due[module] = subtract_share(both, differential_lambda(module), dim=2)
+        self.due[module] = subtract_second_map_share(both, differential_lambda(module), dim=2)
 
     def check_difference(self, module: nn.Module, value: object) -> None:
         """Compare the input of the first submodule after both calls with what the two calls give together."""

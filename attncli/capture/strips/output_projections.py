@@ -51,7 +51,7 @@ class OutputProjections:
         outputs, context = args[0], self.context
         if not isinstance(outputs, Tensor):
             return
-        own = context if self.group is None else local_heads(outputs, context, self.group)
+        own = context if self.group is None else select_local_heads(outputs, context, self.group)
         if outputs.shape[-1] != own.shape[2] * own.shape[3] or outputs.numel() != own.numel():
             return
         if torch.equal(outputs.reshape(own.shape), own.to(outputs.dtype)):
@@ -59,7 +59,7 @@ class OutputProjections:
             self.observer(site, context, split_weights_by_head(module, context.shape[2]))
 
 
-def local_heads(value: Tensor, context: Tensor, group: ProcessGroup | None) -> Tensor:
+def select_local_heads(value: Tensor, context: Tensor, group: ProcessGroup | None) -> Tensor:
     """The heads that this process computes, if its layer takes these alone."""
     width, size = context.shape[2] * context.shape[3], dist.get_world_size(group)
     if value.shape[-1] * size != width:

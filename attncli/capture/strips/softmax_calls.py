@@ -118,7 +118,11 @@ class SoftmaxCapture(TorchFunctionMode):
             waiting = list(self.pending.values())
             self.pending.clear()
             for found in waiting:
-                lost = found.used or is_referenced(found) or found.module not in self.attended
+                lost = (
+                    found.used
+                    or is_map_still_referenced(found)
+                    or found.module not in self.attended
+                )
                 self.unclaimed += [found.module] * lost
 
     def __torch_function__(
@@ -128,7 +132,7 @@ class SoftmaxCapture(TorchFunctionMode):
         if self.silent or not self.running:
             return func(*args, **kwargs)
         if func is F.scaled_dot_product_attention:
-            return sdpa_in_strips(self.emit_strip, self.memory, *args, **kwargs)
+            return compute_sdpa_in_strips(self.emit_strip, self.memory, *args, **kwargs)
         if func is F.multi_head_attention_forward:
             return self.run_multi_head_attention(func, args, kwargs)
         if func in SOFTMAX:
@@ -178,13 +182,13 @@ class SoftmaxCapture(TorchFunctionMode):
                 continue
             if func in PRODUCTS:
                 found = self.pending.pop(number)
-                strip = whole_map_strip(found.weights, found.visible, found.scores)
+                strip = make_whole_map_strip(found.weights, found.visible, found.scores)
                 self.keys[-1].add(strip.keys)
                 self.mixed.begin_product(found.module, found.weights, result)
                 self.emit_whole_map(strip)
             elif isinstance(result, Tensor) and function_name(func) in UNCHANGED:
                 self.mark_map(result, number)
-            elif args and source is args[0] and is_masking(func, args, result):
+            elif args and source is args[0] and is_masking_call(func, args, result):
                 self.follow_masking(number, args[1])
                 self.mark_map(result, number)
             else:
@@ -211,7 +215,7 @@ class SoftmaxCapture(TorchFunctionMode):
         """Run torch's own multi-head module: it merges its masks, and calls sdpa where no weights are requested."""
 
         def in_strips(*inner: Any, **named: Any) -> Tensor:
-            return sdpa_in_strips(self.emit_strip, self.memory, *inner, **named)
+            return compute_sdpa_in_strips(self.emit_strip, self.memory, *inner, **named)
 
         with replace_sdpa(in_strips):
             output, _ = func(*args, **{**kwargs, "need_weights": False})
@@ -230,13 +234,13 @@ def replace_sdpa(function: Callable[..., Tensor]) -> Iterator[None]:
         F.scaled_dot_product_attention = own
 
 
-def is_referenced(pending: PendingMap) -> bool:
+def is_map_still_referenced(pending: PendingMap) -> bool:
     """Whether any tensor still refers to it besides the reference here."""
     del pending.weights, pending.visible, pending.scores
     return any(tensor() is not None for tensor in pending.references)
 
 
-def is_masking(func: Function, args: Args, result: Output) -> bool:
+def is_masking_call(func: Function, args: Args, result: Output) -> bool:
     """Whether a function returns its first argument with some entries set to zero."""
     is_applied = len(args) == 3 and isinstance(args[1], Tensor) and isinstance(result, Tensor)
     return is_applied and func in MASKING and bool(args[2] == 0)
@@ -258,7 +262,7 @@ def find_unmasked_keys(scores: Tensor) -> Tensor | None:
     return None if bool(visible.all()) else visible[None, None]
 
 
-def whole_map_strip(
+def make_whole_map_strip(
     weights: Tensor, visible: Tensor | None = None, scores: Tensor | None = None
 ) -> Strip:
     """A strip of a whole map, as [batch, head, query, key]."""
@@ -283,7 +287,7 @@ def every_query_sees_a_key(scores: Tensor) -> bool:
     return bool((scores.amax(dim=-1) > NOTHING).all())
 
 
-def sdpa_in_strips(
+def compute_sdpa_in_strips(
     hand_on: Callable[[Strip], bool],
     memory: int,
     query: Tensor,
@@ -323,7 +327,7 @@ def sdpa_in_strips(
             weights = torch.softmax(logits, dim=-1).nan_to_num(0.0)
             if not number:
                 outputs.append(weights @ value)
-            strip = whole_map_strip(weights, find_unmasked_keys(logits), logits)
+            strip = make_whole_map_strip(weights, find_unmasked_keys(logits), logits)
             rows_of = query[..., start : start + rows, :]
             sides = MapOperands(add_batch_axis(rows_of), add_batch_axis(key), add_batch_axis(value))
             yield strip._replace(first_query=start, queries=queries, sides=sides)

@@ -26,7 +26,7 @@ def tensor_parallel_group(model: nn.Module) -> Output:
 def gather_heads(strip: Strip, module: nn.Module, group: ProcessGroup | None) -> Strip:
     """Gather the strips of all processes' heads into one."""
     own, size = strip.weights.shape[1], dist.get_world_size(group)
-    heads = config_head_count(module)
+    heads = read_head_count_from_config(module)
     if own == heads:  # this attention is not split
         return strip
     if own * size != heads:
@@ -36,16 +36,16 @@ def gather_heads(strip: Strip, module: nn.Module, group: ProcessGroup | None) ->
         )
     outputs, scores = strip.outputs, strip.scores
     return strip._replace(
-        weights=gather_along(strip.weights, 1, group),
-        outputs=None if outputs is None else gather_along(outputs, 2, group),
-        scores=gather_along(scores, 1, group)
+        weights=gather_tensor_parts(strip.weights, 1, group),
+        outputs=None if outputs is None else gather_tensor_parts(outputs, 2, group),
+        scores=gather_tensor_parts(scores, 1, group)
         if scores is not None and scores.shape[1] == own
         else None,
         sides=None,  # other processes' values and scores are not here
     )
 
 
-def config_head_count(module: nn.Module) -> int:
+def read_head_count_from_config(module: nn.Module) -> int:
     """The number of heads by the module's own config; 0 where it is unknown or differs between layers."""
     config = getattr(module, "config", None)
     if getattr(config, "is_heterogeneous", False):
@@ -54,7 +54,7 @@ def config_head_count(module: nn.Module) -> int:
     return found if isinstance(found, int) else 0
 
 
-def gather_along(tensor: Tensor, dim: int, group: ProcessGroup | None) -> Tensor:
+def gather_tensor_parts(tensor: Tensor, dim: int, group: ProcessGroup | None) -> Tensor:
     """Concatenate the processes' parts along one dimension, in the order of their ranks."""
     mine = tensor.contiguous()
     parts = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]

@@ -14,7 +14,7 @@ from attncli.capture.map_gradients import (
     refuse_incomplete_maps,
     retain_maps_with_gradients,
 )
-from attncli.capture.model_structure.blocks import observe_states, unique_blocks
+from attncli.capture.model_structure.blocks import observe_block_states, unique_blocks
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.commands.attribute.targets import STATE, TargetScore, select_score
 from attncli.errors import InputError
@@ -66,7 +66,7 @@ def compute_relevance(
     with (
         torch.enable_grad(),
         retain_maps_with_gradients(subject.body, unique_blocks(subject.stacks)) as attention_maps,
-        observe_states(subject.body, subject.stacks, keep_last),
+        observe_block_states(subject.body, subject.stacks, keep_last),
     ):
         output = model(**text.kwargs)
         refuse_incomplete_maps(attention_maps, request.verified_sites)

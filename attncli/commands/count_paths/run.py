@@ -66,7 +66,7 @@ def read_sizes_of_model_type(
     """Read the sizes from a model type's default config, except those provided."""
     from transformers import CONFIG_MAPPING
 
-    from attncli.models.layer_configs import config_value, head_counts
+    from attncli.models.layer_configs import config_value, list_head_counts
     from attncli.models.library_errors import translate_library_errors
     from attncli.models.quiet_libraries import silence_libraries
 
@@ -81,7 +81,7 @@ def read_sizes_of_model_type(
         config = text_config(made)
     counted = {
         "layers": [config_value(config, "num_hidden_layers")],
-        "heads": sorted(head_counts(config)),
+        "heads": sorted(list_head_counts(config)),
     }
     layers, heads = (choose_size(arch, name, settings, own) for name, own in counted.items())
     sizes = NetworkSpec(layers=layers, heads=heads, key_width=1)

@@ -46,7 +46,7 @@ from attncli.head_weights.trained_head import (
 )
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
+from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
 from attncli.models.loading.loaded_model import LoadedModel, remove_model_head
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.loading.random_init import make_random_init_model
@@ -79,7 +79,7 @@ def prepare_survey(
         source,
         files.build_load_options(seeds[0]),
         FLOAT64_IF_IT_FITS,
-        make_check_before_weights(requested),
+        make_config_and_tokenizer_check(requested),
     )
     texts = cut_to_shortest(checkpoint, requested)
     require_memory_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")

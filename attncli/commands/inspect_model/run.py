@@ -28,13 +28,13 @@ from attncli.analysis.heads.softmax_head_preparation import (
     refuse_nonexistent_layers,
 )
 from attncli.analysis.model_preparation import HEADS, PreparedModel, Requirement, prepare_model
-from attncli.capture.linear.linear_heads import LinearAttentionLayer
+from attncli.capture.linear_attention.measured_linear_heads import LinearAttentionLayer
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.commands.inspect_model.options import InspectionOptions
 from attncli.declare.dry_run import stop_here_in_dry_run
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
+from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import Ahead, LoadedModel, remove_model_head
 from attncli.models.loading.memory_estimate import require_memory_to_run
@@ -118,7 +118,7 @@ def load_random_init(
 def make_layer_and_text_check(plan: HeadPlan, requested: RequestedInput) -> Ahead:
     """Checks from config and tokenizer, before weights are read: missing layers, texts that are too
     long."""
-    read_texts = make_check_before_weights(requested)
+    read_texts = make_config_and_tokenizer_check(requested)
 
     def check_and_read_texts(checkpoint: LoadedModel) -> Any:
         refuse_nonexistent_layers(checkpoint, plan)

@@ -45,11 +45,11 @@ def prepare_collapse(
     from attncli.analysis import model_preparation
     from attncli.analysis.rank_collapse.headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.model_collapse import measure_model_collapse
-    from attncli.models.inputs.model_inputs import make_check_before_weights, make_inputs
+    from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
     from attncli.models.loading.loaded_model import remove_model_head
 
     options = model.build_load_options(seed)
-    ahead = make_check_before_weights(requested)
+    ahead = make_config_and_tokenizer_check(requested)
     checkpoint = model_preparation.load_in_dtype(
         source, options, model_preparation.FLOAT64_IF_IT_FITS, ahead
     )

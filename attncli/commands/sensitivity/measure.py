@@ -40,7 +40,7 @@ from attncli.models.inputs.vocabulary_and_positions import max_positions
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report
-from attncli.tensor_subclasses.gradients import backpropagate_directions
+from attncli.tensor_subclasses.stream_gradients import backpropagate_directions
 
 SHORTEST = 4
 """Tokens of the shortest text whose last token is repeated."""

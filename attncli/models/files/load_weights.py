@@ -19,7 +19,6 @@ from attncli.errors import InputError
 from attncli.io.file_stamps import record_file_versions, refuse_changed_files
 from attncli.io.in_memory_arrays import require_dense_tensor_in_memory
 from attncli.io.safetensors_headers import WIDTHS
-from attncli.models.files.hashing import FLOATS, hash_weights
 from attncli.models.files.lazy_tensors import (
     do_files_fit_in_memory,
     explain_truncated_file,
@@ -33,6 +32,7 @@ from attncli.models.files.weight_files import (
     iter_stored_weights,
     read_headers,
 )
+from attncli.models.files.weight_hashing import FLOATS, hash_weights
 from attncli.models.library_errors import translate_library_errors
 
 COPIES = 3

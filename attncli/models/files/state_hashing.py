@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attncli.errors import InputError, add_article
-from attncli.models.files.hashing import CHUNK, WeightBytes, hash_weights
+from attncli.models.files.weight_hashing import CHUNK, WeightBytes, hash_weights
 
 STORED_AS = {
     torch.float64: "F64",
@@ -41,11 +41,11 @@ def hash_state_dict(where: str, state: Mapping[str, Tensor]) -> str:
                 "give the model as it was before."
             )
     return hash_weights(
-        weight_bytes(where, name, tensor) for name, tensor in sorted(tensors.items())
+        iter_weight_bytes(where, name, tensor) for name, tensor in sorted(tensors.items())
     )
 
 
-def weight_bytes(where: str, name: str, tensor: torch.Tensor) -> WeightBytes:
+def iter_weight_bytes(where: str, name: str, tensor: torch.Tensor) -> WeightBytes:
     flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     chunks = (flat[start : start + CHUNK] for start in range(0, flat.size, CHUNK))
     return WeightBytes(where, name, name_stored_dtype(tensor), tuple(tensor.shape), chunks)

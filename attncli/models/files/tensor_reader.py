@@ -14,8 +14,8 @@ from attncli.errors import InputError
 from attncli.io.file_stamps import record_file_versions, refuse_changed_files
 from attncli.io.safetensors_arrays import FLOATS, StoredArrays
 from attncli.io.safetensors_headers import Header
-from attncli.models.files.hashing import hash_weights
 from attncli.models.files.weight_files import find_weight_files, iter_stored_weights, read_headers
+from attncli.models.files.weight_hashing import hash_weights
 
 Array = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from attncli.errors import InputError, list_first_names
 from attncli.io.json_files import read_json
 from attncli.io.safetensors_arrays import read_bytes
 from attncli.io.safetensors_headers import TensorOffset, read_tensor_offsets
-from attncli.models.files.hashing import CHUNK, WeightBytes
+from attncli.models.files.weight_hashing import CHUNK, WeightBytes
 
 ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
@@ -147,10 +147,12 @@ def has_safetensors(folder: Path) -> bool:
 def iter_stored_weights(places: Mapping[str, TensorOffset]) -> Iterator[WeightBytes]:
     """Iterate over the tensors of safetensors files; none is read whole or mapped into memory."""
     for name, place in sorted(places.items()):
-        yield WeightBytes(str(place.path), name, place.dtype, place.shape, read_chunks(place))
+        yield WeightBytes(
+            str(place.path), name, place.dtype, place.shape, read_tensor_in_chunks(place)
+        )
 
 
-def read_chunks(place: TensorOffset) -> Iterator[NDArray[np.uint8]]:
+def read_tensor_in_chunks(place: TensorOffset) -> Iterator[NDArray[np.uint8]]:
     """Read a tensor's bytes in chunks; each chunk overwrites the one before."""
     room = np.empty(min(CHUNK, place.size), np.uint8)
     for start in range(0, place.size, CHUNK):

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from attncli.capture.model_structure.probe_forward import probe_forward
 from attncli.capture.reruns.float64 import run_in_native_precision
-from attncli.capture.verification import output_tensors
+from attncli.capture.verification import list_output_tensors
 from attncli.errors import InputError, UsageError, join_parameters
 from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature
@@ -95,7 +95,7 @@ def refuse_ids_not_read(body: PreTrainedModel, short: Inputs) -> None:
     """Refuse a model whose output ignores ids: other inputs may replace them."""
     moved = {**short, WORDS: short[WORDS].roll(1, dims=1)}
     with torch.no_grad(), run_in_native_precision(body):
-        one, other = (output_tensors(body(**each)) for each in (short, moved))
+        one, other = (list_output_tensors(body(**each)) for each in (short, moved))
     if all(map(torch.equal, one, other)):
         others = [name for name in short if name not in OF_WORDS]
         refuse_text_options(body, join_parameters(others, " and "))

@@ -55,7 +55,7 @@ def refuse_texts_for_media_model(checkpoint: LoadedModel, options: RequestedInpu
         )
 
 
-def make_check_before_weights(options: RequestedInput) -> Ahead:
+def make_config_and_tokenizer_check(options: RequestedInput) -> Ahead:
     """Make a check of config and tokenizer that runs before weights are read; it keeps the texts, as stdin is read once."""
 
     def check_texts(checkpoint: LoadedModel) -> Any:

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.models.inputs.extra_inputs import is_reading_ids_alone
 from attncli.models.inputs.model_input import WORDS, ModelInput
-from attncli.models.inputs.vocabulary_and_positions import max_positions, ordinary_ids
+from attncli.models.inputs.vocabulary_and_positions import list_ordinary_token_ids, max_positions
 from attncli.models.random.dummy_inputs import list_required_inputs
 
 PERIOD = 24
@@ -51,7 +51,7 @@ def make_repeated_tokens(body: PreTrainedModel, seed: int) -> RepeatedTokens | N
     if names is None:
         return None
     most = max_positions(body)
-    known = ordinary_ids(body)
+    known = list_ordinary_token_ids(body)
     period = min(PERIOD, len(known), PERIOD if most is None else most // 2)
     if period < SHORTEST_PERIOD:
         return None
@@ -85,7 +85,7 @@ def make_synthetic_texts(body: PreTrainedModel, kind: str, seed: int) -> list[Sy
     names = token_argument_names(body)
     if names is None:
         return []
-    known = ordinary_ids(body)
+    known = list_ordinary_token_ids(body)
     most = max_positions(body)
     found = []
     for text in range(TEXTS):

@@ -86,7 +86,7 @@ def read_bundled_texts(count: int) -> list[tuple[str, str]]:
     return [(name, read_bundled_file(file)) for name, file in OWN_TEXTS[:count]]
 
 
-def default_text() -> str:
+def read_default_text() -> str:
     return read_bundled_texts(1)[0][1]
 
 

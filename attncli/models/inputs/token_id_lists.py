@@ -68,12 +68,12 @@ def parse_json_ids(content: str) -> list[list[int]] | None:
         found = json.loads(content)
     except BROKEN_JSON:
         return None
-    if is_id_list(found):
+    if is_json_list_of_ids(found):
         return [found]
-    return found if isinstance(found, list) and all(map(is_id_list, found)) else None
+    return found if isinstance(found, list) and all(map(is_json_list_of_ids, found)) else None
 
 
-def is_id_list(value: object) -> bool:
+def is_json_list_of_ids(value: object) -> bool:
     """Whether a JSON value is a list of whole numbers; true and false are none."""
     return isinstance(value, list) and all(type(each) is int for each in value)
 

@@ -73,8 +73,8 @@ def make_piece_visible(text: str) -> str:
 def find_token_piece_decoder(tokenizer: "PreTrainedTokenizerBase") -> TokenPieceDecoder:
     """Find how a `tokenizers.Tokenizer` writes pieces, from its components."""
     kinds = {
-        *iter_component_names(tokenizer.decoder),
-        *iter_component_names(tokenizer.pre_tokenizer),
+        *iter_tokenizer_component_names(tokenizer.decoder),
+        *iter_tokenizer_component_names(tokenizer.pre_tokenizer),
     }
     return TokenPieceDecoder(
         "ByteLevel" in kinds,
@@ -83,16 +83,16 @@ def find_token_piece_decoder(tokenizer: "PreTrainedTokenizerBase") -> TokenPiece
     )
 
 
-def iter_component_names(part: Any) -> Iterator[str]:
+def iter_tokenizer_component_names(part: Any) -> Iterator[str]:
     """Names of a decoder or pre-tokenizer, and of those that it is a sequence of."""
     if part is not None:
-        yield from iter_component_types(json.loads(part.__getstate__()))
+        yield from iter_tokenizer_component_types(json.loads(part.__getstate__()))
 
 
-def iter_component_types(component: Any) -> Iterator[str]:
+def iter_tokenizer_component_types(component: Any) -> Iterator[str]:
     if isinstance(component, list):
         for each in component:
-            yield from iter_component_types(each)
+            yield from iter_tokenizer_component_types(each)
     elif isinstance(component, dict):
         name = str(component.get("type", ""))
         pattern = component.get("pattern")
@@ -100,7 +100,7 @@ def iter_component_types(component: Any) -> Iterator[str]:
         if name == "Replace" and isinstance(pattern, dict):
             yield f"Replace {pattern.get('String', '')}"
         for inner in ("decoders", "pretokenizers"):
-            yield from iter_component_types(component.get(inner, []))
+            yield from iter_tokenizer_component_types(component.get(inner, []))
 
 
 def decode_token_pieces(tokenizer: Any, ids: Sequence[int], pieces: Sequence[str]) -> list[str]:

@@ -35,14 +35,14 @@ class StopAtFirstMap(Exception):
 
 def iter_forward_arguments(model: nn.Module, value: Any) -> Iterator[Inputs]:
     """Iterate over the arguments for every text, in order; batches of transformers' models are split."""
-    texts = value if isinstance(value, list) and not is_id_list(value) else [value]
+    texts = value if isinstance(value, list) and not is_list_of_token_ids(value) else [value]
     if not texts:
         raise UsageError(f"`inputs` is empty: give {WRITE}.")
     is_foreign = isinstance(model, ForeignModule)
     module: Any = model.model if is_foreign else model
     device: Any = model.device
     for text in texts:
-        found = bind_arguments(module, to_torch(text, device))
+        found = bind_arguments(module, convert_to_tensors(text, device))
         if is_foreign:
             refuse_key_padding(found)
         yield from [found] if is_foreign else split_batch(module, found)
@@ -55,22 +55,22 @@ def refuse_key_padding(inputs: Inputs) -> None:
             raise UsageError(f"`inputs`: {name} marks padding: give each text without it.")
 
 
-def is_id_list(value: object) -> bool:
+def is_list_of_token_ids(value: object) -> bool:
     """Whether a list is the token ids of one text."""
     return isinstance(value, list) and bool(value) and all(type(each) is int for each in value)
 
 
-def to_torch(value: Any, device: torch.device) -> Any:
+def convert_to_tensors(value: Any, device: torch.device) -> Any:
     """Convert numpy arrays and lists of numbers to tensors; everything else stays."""
     if isinstance(value, Mapping):
-        return {name: to_torch(each, device) for name, each in value.items()}
+        return {name: convert_to_tensors(each, device) for name, each in value.items()}
     if isinstance(value, tuple):
-        return tuple(to_torch(each, device) for each in value)
+        return tuple(convert_to_tensors(each, device) for each in value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return torch.tensor(value, device=device)
-    if is_id_list(value):
+    if is_list_of_token_ids(value):
         return torch.tensor([value], device=device)
-    if isinstance(value, list) and value and all(map(is_id_list, value)):
+    if isinstance(value, list) and value and all(map(is_list_of_token_ids, value)):
         if len(set(map(len, value))) > 1:
             raise UsageError(
                 "`inputs` holds lists of several lengths under one name: give a list of texts, or what the tokenizer returns "

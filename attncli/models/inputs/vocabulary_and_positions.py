@@ -37,14 +37,15 @@ def word_embedding(model: PreTrainedModel) -> Tensor | None:
     return rows if isinstance(rows, Tensor) and rows.dim() == 2 else None
 
 
-def ordinary_ids(model: PreTrainedModel) -> Tensor:
+def list_ordinary_token_ids(model: PreTrainedModel) -> Tensor:
     """Ids of ordinary tokens, none special; empty where the vocabulary is unknown."""
     return torch.tensor(
-        sorted(set(range(vocabulary_size(model) or 0)) - special_ids(model)), dtype=torch.long
+        sorted(set(range(vocabulary_size(model) or 0)) - list_special_token_ids(model)),
+        dtype=torch.long,
     )
 
 
-def special_ids(model: PreTrainedModel) -> set[int]:
+def list_special_token_ids(model: PreTrainedModel) -> set[int]:
     """Ids with a special meaning in the config, such as the end of a text."""
     config = text_config(model.config).to_dict()
     return {

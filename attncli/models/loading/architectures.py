@@ -10,7 +10,7 @@ from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
 from attncli.errors import InputError, make_unknown_name_error
 from attncli.models.library_errors import translate_library_errors
-from attncli.models.model_classes import body_class, find_model_classes, iter_configs
+from attncli.models.model_classes import find_body_class, find_model_classes, iter_nested_configs
 from attncli.records import Facts
 
 REMOTE_ORDER = (
@@ -73,7 +73,7 @@ def find_architecture(folder: Path, settings: Facts, trust_remote_code: bool) ->
 
 def forget_attention_implementation(config: PreTrainedConfig) -> None:
     """Forget the saved attention implementation: it changes no weights, and its package may be missing here."""
-    for each in iter_configs(config):
+    for each in iter_nested_configs(config):
         if each._attn_implementation_internal not in (None, *HERE):
             each._attn_implementation_internal = None
 
@@ -112,7 +112,7 @@ def find_model_class(
         found = getattr(transformers, name, None) or own.get(name)
         if isinstance(found, type) and is_class_of_config(found, config):
             return found, ()
-    body = body_class(config)
+    body = find_body_class(config)
     if body.__name__ in names:  # a model type that shares another type's class
         return body, ()
     instead = (

@@ -14,14 +14,18 @@ def build_placement_arguments(
 ) -> Kwargs:
     """Arguments of `from_pretrained` that place the model on devices."""
     if tensor_parallel:
-        from attncli.models.loading.tensor_parallel import tensor_parallel_arguments
+        from attncli.models.loading.tensor_parallel import build_tensor_parallel_arguments
 
-        return tensor_parallel_arguments(blank)
-    return {"device_map": device_map, "offload_folder": offload_folder().name} if device_map else {}
+        return build_tensor_parallel_arguments(blank)
+    return (
+        {"device_map": device_map, "offload_folder": make_offload_folder().name}
+        if device_map
+        else {}
+    )
 
 
 @cache
-def offload_folder() -> tempfile.TemporaryDirectory[str]:
+def make_offload_folder() -> tempfile.TemporaryDirectory[str]:
     """A folder for weights that fit neither device nor memory; it is removed with the process."""
     return tempfile.TemporaryDirectory(prefix="attn-offload-")
 

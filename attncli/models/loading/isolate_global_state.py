@@ -58,12 +58,12 @@ def without_autocast() -> Iterator[None]:
     """Turn autocast off on all device types."""
     with ExitStack() as stack:
         for device in DEVICES:
-            if is_autocast(device):
+            if is_autocast_enabled(device):
                 stack.enter_context(torch.autocast(device, enabled=False))
         yield
 
 
-def is_autocast(device: str) -> bool:
+def is_autocast_enabled(device: str) -> bool:
     try:
         return torch.is_autocast_enabled(device)
     except RuntimeError:  # a device type that this torch does not know

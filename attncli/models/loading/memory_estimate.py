@@ -8,9 +8,9 @@ from torch import nn
 from transformers import PreTrainedConfig
 
 from attncli.errors import format_count
-from attncli.models.layer_configs import head_counts
+from attncli.models.layer_configs import list_head_counts
 from attncli.models.loading.precision import dtype_name
-from attncli.models.model_classes import iter_configs
+from attncli.models.model_classes import iter_nested_configs
 from attncli.resource_limits import require_memory
 
 ALIVE = 8
@@ -68,8 +68,8 @@ def estimate_run_memory(
 
 def max_head_count(body: nn.Module) -> int:
     """The largest number of heads of any layer, by the config and those nested in it."""
-    configs = iter_configs(cast("PreTrainedConfig", body.config))
-    return max((heads for config in configs for heads in head_counts(config)), default=1)
+    configs = iter_nested_configs(cast("PreTrainedConfig", body.config))
+    return max((heads for config in configs for heads in list_head_counts(config)), default=1)
 
 
 def find_state_width(body: nn.Module) -> int:

@@ -9,8 +9,8 @@ from torch import nn
 
 from attncli.capture.reruns.float64 import run_in_native_precision
 from attncli.errors import UsageError, quote_parameter
-from attncli.models.files.hashing import FLOATS
 from attncli.models.files.state_hashing import STORED_AS
+from attncli.models.files.weight_hashing import FLOATS
 from attncli.models.quiet_libraries import silence_libraries
 
 STORED = {name: dtype for dtype, name in STORED_AS.items()}

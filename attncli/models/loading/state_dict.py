@@ -9,8 +9,8 @@ from transformers import PreTrainedModel
 
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
-from attncli.models.files.hashing import FLOATS
 from attncli.models.files.load_weights import LoadedWeights, State
+from attncli.models.files.weight_hashing import FLOATS
 from attncli.models.library_errors import translate_library_errors
 from attncli.models.loading.architectures import Architecture
 from attncli.models.loading.loading_issues import LoadingResult

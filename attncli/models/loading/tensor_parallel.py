@@ -26,7 +26,7 @@ UNDERSTOOD = {
 """Styles of splitting an attention's layers that leave each process whole, consecutive heads, or all of them."""
 
 
-def tensor_parallel_arguments(blank: PreTrainedModel) -> Kwargs:
+def build_tensor_parallel_arguments(blank: PreTrainedModel) -> Kwargs:
     """Arguments that make transformers split the model; afterwards all processes work on every text together."""
     kind, size = blank.config.model_type, read_launch_environment().size
     require_block_plan(blank, kind)

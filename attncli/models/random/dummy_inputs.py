@@ -14,8 +14,8 @@ from attncli.capture.reruns.float64 import run_in_native_precision
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature, select_named_parameters
-from attncli.models.model_classes import iter_configs
-from attncli.models.random.random_inputs import InputSampler, find_maker
+from attncli.models.model_classes import iter_nested_configs
+from attncli.models.random.random_inputs import InputSampler, find_input_maker
 
 COMPANIONS = (
     "decoder_input_ids",
@@ -92,7 +92,7 @@ def make_named_inputs(
     """Make one input for each of these names, the same for the same seed."""
     generator = torch.Generator().manual_seed(seed)
     drawn = InputSampler(model, tokens, generator, frozenset(names), small)
-    makers = {name: find_maker(name) for name in names}
+    makers = {name: find_input_maker(name) for name in names}
     for name, maker in makers.items():
         if maker is None:
             raise InputError(
@@ -153,7 +153,9 @@ def has_separate_text_input(config: PreTrainedConfig) -> bool:
         "audio_token_id",
         "audio_token_index",
     )
-    return not any(hasattr(nested, name) for nested in iter_configs(config) for name in places)
+    return not any(
+        hasattr(nested, name) for nested in iter_nested_configs(config) for name in places
+    )
 
 
 def has_token_embedding(model: PreTrainedModel) -> bool:

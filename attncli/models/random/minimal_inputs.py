@@ -14,7 +14,7 @@ from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.model_structure.truncate_stream import StreamTruncation, find_truncation
 from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature
-from attncli.models.model_classes import iter_configs
+from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.dummy_inputs import accepts_inputs, make_example_inputs
 
 FITTED = "interpolate_pos_encoding"
@@ -58,12 +58,14 @@ def can_run_as_set_and_eager(model: nn.Module, inputs: Inputs) -> bool:
 
 
 def can_run_batch_of_one(model: PreTrainedModel) -> bool:
-    with_patches = any("patch_size" in vars(config) for config in iter_configs(model.config))
+    with_patches = any("patch_size" in vars(config) for config in iter_nested_configs(model.config))
     return with_patches and not is_hierarchical(model)
 
 
 def is_hierarchical(model: PreTrainedModel) -> bool:
     """Whether the model merges patches or attends in windows."""
     return any(
-        vars(config).get(name) for config in iter_configs(model.config) for name in NOT_ONE_ROW
+        vars(config).get(name)
+        for config in iter_nested_configs(model.config)
+        for name in NOT_ONE_ROW
     )

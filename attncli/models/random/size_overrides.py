@@ -60,30 +60,34 @@ WHOLE = "a whole number"
 
 def resolve_sizes(arch: str, config: PreTrainedConfig, sizes: Mapping[str, Any]) -> ConfigSizes:
     """Resolve words to the config's own dotted names, with values of the attributes' types that some model could have."""
-    own = dict(iter_attributes(config))
+    own = dict(iter_config_attributes(config))
     resolved: dict[str, Any] = {}
     for name, value in sizes.items():
-        paths = match_attributes(config, own, name)
+        paths = match_config_attributes(config, own, name)
         if not paths:
-            known = {*(word for word in WORDS if match_attributes(config, own, word)), *own, "tiny"}
+            known = {
+                *(word for word in WORDS if match_config_attributes(config, own, word)),
+                *own,
+                "tiny",
+            }
             raise make_unknown_name_error(f"size of model type '{config.model_type}'", name, known)
         resolved |= {path: convert_size(name, value, own[path]) for path in paths}
     refuse_oversized_values(f"random:{arch}", resolved, LimitError)
     return resolved
 
 
-def iter_attributes(config: PreTrainedConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def iter_config_attributes(config: PreTrainedConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Iterate over every attribute by its dotted name, nested configs' included."""
     for name, value in vars(config).items():
         if name.startswith("_"):
             continue
         if isinstance(value, PreTrainedConfig):
-            yield from iter_attributes(value, f"{prefix}{name}.")
+            yield from iter_config_attributes(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
 
-def match_attributes(config: PreTrainedConfig, own: ConfigSizes, name: str) -> list[str]:
+def match_config_attributes(config: PreTrainedConfig, own: ConfigSizes, name: str) -> list[str]:
     """The dotted names of the attributes that a word or name means."""
     word = name.replace("_", "-")
     if word in WORDS:
@@ -116,7 +120,7 @@ def convert_size(name: str, value: object, present: object) -> Any:
     if isinstance(present, str):
         return str(value)
     if present is None:
-        return guess_type(value)
+        return guess_size_type(value)
     if isinstance(present, float):
         return parse_number(name, value, "a number")
     number = parse_number(name, value, WHOLE)
@@ -134,7 +138,7 @@ def parse_number(name: str, value: Any, what: str) -> float:
         raise UsageError(f"{name}={value} is not {what}.") from None
 
 
-def guess_type(value: Any) -> Any:
+def guess_size_type(value: Any) -> Any:
     """Guess the type of a size that is None now: the number that its text looks like."""
     for kind in (int, float):
         try:

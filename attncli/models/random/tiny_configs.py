@@ -12,7 +12,7 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
-from attncli.models.model_classes import iter_configs
+from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.size_overrides import ConfigSizes
 from attncli.models.random.timm_backbones import replace_timm_backbone
 from attncli.models.random.tiny_overrides import CONVOLUTIONAL, OVERRIDES
@@ -67,7 +67,7 @@ class ConfigShrinker:
             for name in names
             if name not in COMMON and name not in overrides
         }
-        return type(config)(**values, **backbone_stages(config, len(layers)), **overrides)
+        return type(config)(**values, **keep_all_backbone_stages(config, len(layers)), **overrides)
 
     def overrides_for(self, config: PreTrainedConfig, prefix: str) -> ConfigSizes:
         """Attributes of this config that skip the rules: overridden ones and those that the user gave."""
@@ -84,7 +84,7 @@ class ConfigShrinker:
 
     def select_layer_indices(self, config: PreTrainedConfig, settings: ConfigSizes) -> list[int]:
         """Indices of the layers that stay: as many as given, else the first of each kind and enough others."""
-        count = layer_count(config)
+        count = read_layer_count(config)
         if count == 0:
             return []
         counts = [settings[name] for name in LAYER_COUNTS if name in settings]
@@ -93,7 +93,7 @@ class ConfigShrinker:
         stages = [] if "depths" in vars(config) else vars(config).get("_out_indices") or []
         if len(stages) > 1:
             return list(range(len(stages)))
-        layers = first_layer_of_each_kind(config, count)
+        layers = find_first_layer_of_each_kind(config, count)
         others = [layer for layer in range(count) if layer not in layers]
         return sorted(layers + others[: max(0, self.units.layers - len(layers))])
 
@@ -110,7 +110,7 @@ class ConfigShrinker:
                 for key, inner in value.items()
             }
         if name == "backbone_feature_sizes":
-            return feature_sizes(config, value)
+            return compute_feature_map_sizes(config, value)
         if isinstance(value, (list, tuple)) and not OF_CONVOLUTIONS.fullmatch(name):
             return type(value)(self.shrink_list(config, name, value, layers))
         if isinstance(value, bool) or not isinstance(value, int):
@@ -118,8 +118,8 @@ class ConfigShrinker:
         if SPECIAL_TOKEN.fullmatch(name):
             return self.token_id(value)
         if IMAGE_SIDES.fullmatch(name):
-            return image_side(config, value)
-        if name in LAYER_COUNTS and len(layers) > 0 and value == layer_count(config):
+            return choose_tiny_image_side(config, value)
+        if name in LAYER_COUNTS and len(layers) > 0 and value == read_layer_count(config):
             return len(layers)
         if "depths" in vars(config) and name in ("embed_dim", "window_size"):
             return 2 if name == "window_size" else narrow_first_stage(config, value)
@@ -132,7 +132,7 @@ class ConfigShrinker:
     ) -> Sequence[Any]:
         """Shrink a list: one entry per layer, layer indices, widths, or depths of stages."""
         integers = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
-        layers = layer_count(config)
+        layers = read_layer_count(config)
         if is_per_layer(config, name, values):
             entries = [values[index] for index in indices]
             return [
@@ -154,7 +154,7 @@ class ConfigShrinker:
             everywhere = name in SPECIAL_LAYERS and 1 < len(numbers) == len(indices)
             return numbers[1:] if everywhere and len(values) < layers else numbers
         if IMAGE_SIDES.fullmatch(name):
-            small = image_side(config, min(values))
+            small = choose_tiny_image_side(config, min(values))
             return [value // min(values) * small for value in values]
         if STAGE_WIDTHS.fullmatch(name):
             return scale_stage_widths(values, self.units.width)
@@ -182,13 +182,13 @@ def narrow_first_stage(config: PreTrainedConfig, width: int) -> int:
     return next((share for share in shares if share % first == 0), width)
 
 
-def layer_count(config: PreTrainedConfig) -> int:
+def read_layer_count(config: PreTrainedConfig) -> int:
     """The config's number of layers, 0 if it has none under a usual name."""
     counts = (vars(config).get(name) for name in LAYER_COUNTS)
     return next((count for count in counts if isinstance(count, int)), 0)
 
 
-def backbone_stages(config: PreTrainedConfig, layers: int) -> ConfigSizes:
+def keep_all_backbone_stages(config: PreTrainedConfig, layers: int) -> ConfigSizes:
     """Keep all stages of a backbone of which several are read."""
     stages = vars(config).get("_out_indices") or []
     if len(stages) < 2:
@@ -202,7 +202,7 @@ def is_per_layer(config: PreTrainedConfig, name: str, value: object) -> bool:
     """Whether a list has one entry per layer, and is not about the stages of a hierarchy."""
     if not isinstance(value, (list, tuple)) or name in COMMON or "depths" in vars(config):
         return False
-    if len(value) != layer_count(config) or not value:
+    if len(value) != read_layer_count(config) or not value:
         return False
     are_texts = all(isinstance(entry, str) for entry in value)
     return are_texts or (len(value) > 4 and not is_layer_index_list(value))
@@ -214,28 +214,32 @@ def is_layer_index_list(values: Sequence[Any]) -> bool:
     return integers and all(before < after for before, after in pairwise(values))
 
 
-def first_layer_of_each_kind(config: PreTrainedConfig, count: int) -> list[int]:
+def find_first_layer_of_each_kind(config: PreTrainedConfig, count: int) -> list[int]:
     """Indices of the layers whose entries in the config's lists differ."""
     lists = [value for name, value in vars(config).items() if is_per_layer(config, name, value)]
     kinds = [tuple(str(column[layer]) for column in lists) for layer in range(count)]
     return sorted({kind: layer for layer, kind in reversed(list(enumerate(kinds)))}.values())
 
 
-def feature_sizes(config: PreTrainedConfig, sides: Sequence[Sequence[int]]) -> list[list[int]]:
+def compute_feature_map_sizes(
+    config: PreTrainedConfig, sides: Sequence[Sequence[int]]
+) -> list[list[int]]:
     """Rows and columns of the feature maps that a backbone returns for its tiny image."""
     seen = [
         inner
-        for inner in iter_configs(config)
+        for inner in iter_nested_configs(config)
         if inner is not config and hasattr(inner, "image_size")
     ]
     if not seen:
         return [list(each) for each in sides]
     nested = seen[0]
     whole = nested.image_size if isinstance(nested.image_size, int) else nested.image_size[0]
-    return [[side * image_side(nested, whole) // whole for side in each] for each in sides]
+    return [
+        [side * choose_tiny_image_side(nested, whole) // whole for side in each] for each in sides
+    ]
 
 
-def image_side(config: PreTrainedConfig, value: int) -> int:
+def choose_tiny_image_side(config: PreTrainedConfig, value: int) -> int:
     """The side of a tiny image: four patches, or 64 pixels where patches are small and stages halve the map."""
     patch = vars(config).get("patch_stride") or vars(config).get("patch_size")
     patch = patch[0] if isinstance(patch, (list, tuple)) else patch

@@ -12,7 +12,7 @@ path_arithmetic        rules for sums, products and linear layers
 norms_and_activations  rules for norms and activations, with the full stream's denominators and ratios
 path_attention         attention with the weights of the full stream
 path_forward           run a stack of blocks with path tensors: by length, or along single paths
-backward_pass          the frozen network's transpose, block by block: contributions of heads
+head_contributions     the frozen network's transpose, block by block: contributions of heads
 token_contributions    contributions of input tokens and constants to one token's state; and rollout
 
 Functions without a rule are refused by name, so no architecture is decomposed that is not understood.

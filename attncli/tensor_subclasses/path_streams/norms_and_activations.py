@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.forward_types import Args, Function, Kwargs, Output
-from attncli.tensor_subclasses.dispatch import register_norm_rules
 from attncli.tensor_subclasses.path_streams.partial_streams import make_no_rule_error
 from attncli.tensor_subclasses.path_streams.path_arithmetic import add_bias
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
@@ -18,6 +17,7 @@ from attncli.tensor_subclasses.residual_split.handwritten_norms import (
     is_handwritten_norm,
     recognise_norm,
 )
+from attncli.tensor_subclasses.torch_function_rules import register_norm_rules
 
 ACTIVATIONS = ("transformers.activations", "torch.nn.modules.activation")
 """Modules in which classes of activations are defined."""
@@ -67,7 +67,7 @@ def tanh(x: PathTensor) -> PathTensor:
 
 
 @contextmanager
-def freeze_modules(model: nn.Module) -> Iterator[None]:
+def freeze_norms_and_activations(model: nn.Module) -> Iterator[None]:
     """Within, the model's handwritten norms and its activations accept path tensors."""
     norms: dict[nn.Module, RecognisedNorm | None] = {}
 

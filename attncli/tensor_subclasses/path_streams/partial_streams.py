@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attncli.errors import InputError
-from attncli.tensor_subclasses.dispatch import find_calling_line
+from attncli.tensor_subclasses.torch_function_rules import find_calling_line
 
 
 class RecordedAttention(NamedTuple):

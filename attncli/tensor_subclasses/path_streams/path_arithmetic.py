@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.tensor_subclasses.dispatch import Operand
 from attncli.tensor_subclasses.path_streams.partial_streams import (
     RecordedAttention,
     make_no_rule_error,
 )
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, align_streams, rule
+from attncli.tensor_subclasses.torch_function_rules import Operand
 
 
 @rule(F.linear)

@@ -7,15 +7,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncli.capture.strips.attention_interface import find_unpatched_eager
-from attncli.capture.strips.masks import materialise_mask, visible_keys
+from attncli.capture.strips.rowwise_masks import find_keys_shown_by_mask, materialise_mask
 from attncli.errors import InputError
 from attncli.forward_types import Function
-from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
 from attncli.tensor_subclasses.path_streams.partial_streams import (
     RecordedAttention,
     make_no_rule_error,
 )
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
+from attncli.tensor_subclasses.sdpa_by_definition import evaluate_sdpa
 from attncli.tolerances import PATH_ATTENTION
 
 
@@ -42,7 +42,7 @@ def compute_attention_of_streams(
     repeats = weights.shape[1] // numbers.shape[1]
     values = numbers if repeats == 1 else numbers.repeat_interleave(repeats, dim=1)
     maps = weights.to(values.dtype)
-    visible = visible_keys(mask, maps.shape[-1])
+    visible = find_keys_shown_by_mask(mask, maps.shape[-1])
     outputs = value.streams.select_outputs(
         RecordedAttention(maps, visible, torch.matmul(maps, values))
     )

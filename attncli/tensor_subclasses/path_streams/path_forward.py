@@ -23,7 +23,9 @@ from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.tensor_subclasses.path_streams import path_shapes as shapes  # noqa: F401  (they enter their rules)
-from attncli.tensor_subclasses.path_streams.norms_and_activations import freeze_modules
+from attncli.tensor_subclasses.path_streams.norms_and_activations import (
+    freeze_norms_and_activations,
+)
 from attncli.tensor_subclasses.path_streams.partial_streams import (
     LengthStreams,
     PathStreams,
@@ -115,7 +117,7 @@ def accept_path_tensors(model: nn.Module) -> Iterator[None]:
     with (
         force_eager_attention(model),
         replace_eager_interface(compute_attention_of_streams),
-        freeze_modules(model),
+        freeze_norms_and_activations(model),
     ):
         yield
 

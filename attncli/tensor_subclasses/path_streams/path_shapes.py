@@ -131,19 +131,19 @@ def unbind(x: PathTensor, dim: int = 0) -> tuple[PathTensor, ...]:
 
 @rule(torch.cat, torch.concat)
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> PathTensor:
-    parts = require_streams(tensors)
+    parts = require_path_tensors(tensors)
     axis = require_not_batch_axis(parts[0].dim(), dim)
     return parts[0].wrap_like(torch.cat([x.numbers for x in parts], axis))
 
 
 @rule(torch.stack)
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> PathTensor:
-    parts = require_streams(tensors)
+    parts = require_path_tensors(tensors)
     axis = require_not_batch_axis(parts[0].dim() + 1, dim)
     return parts[0].wrap_like(torch.stack([x.numbers for x in parts], axis))
 
 
-def require_streams(tensors: Sequence[Any]) -> list[PathTensor]:
+def require_path_tensors(tensors: Sequence[Any]) -> list[PathTensor]:
     if not all(isinstance(x, PathTensor) for x in tensors):
         raise make_no_rule_error("joining a stream with something else")
     return align_streams(tensors)

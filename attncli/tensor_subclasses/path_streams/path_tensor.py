@@ -10,8 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from attncli.errors import InputError
-from attncli.tensor_subclasses.dispatch import StreamTensor, Table, register_rules_in
 from attncli.tensor_subclasses.path_streams.partial_streams import Streams, make_no_rule_error
+from attncli.tensor_subclasses.torch_function_rules import StreamTensor, Table, register_rules_in
 
 RULES: Table = {}
 rule = register_rules_in(RULES)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from attncli.capture.model_structure.blocks import BlockStack
 from attncli.forward_types import Inputs
-from attncli.tensor_subclasses.path_streams.backward_pass import (
+from attncli.tensor_subclasses.path_streams.head_contributions import (
     RecordedRun,
     run_backward_over_blocks,
     run_recorded_forward,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attncli.forward_types import Output
-from attncli.tensor_subclasses.residual_split.split_tensor import to_plain
+from attncli.tensor_subclasses.residual_split.split_tensor import convert_split_to_plain
 
 HIDDEN = -1e30
 """Scores below this are masked."""
@@ -51,7 +51,11 @@ class ScoreTerms(NamedTuple):
     def plain_scores(self) -> Tensor:
         """The scores as plain numbers, where query-specific parts may vanish."""
         scores = (
-            torch.matmul(to_plain(self.query), to_plain(self.key).transpose(-1, -2)) * self.scale
+            torch.matmul(
+                convert_split_to_plain(self.query),
+                convert_split_to_plain(self.key).transpose(-1, -2),
+            )
+            * self.scale
         )
         if self.bias is not None:
             scores = scores + self.bias

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from attncli.forward_types import Output
-from attncli.tensor_subclasses.dispatch import Operand, StreamTensor
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import SCORE_RULES, WEIGHT_RULES
 from attncli.tensor_subclasses.residual_split.split_arithmetic import to_float64_array
 from attncli.tensor_subclasses.residual_split.split_tensor import (
@@ -16,6 +15,7 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     map_parts,
     rule,
 )
+from attncli.tensor_subclasses.torch_function_rules import Operand, StreamTensor
 
 
 @rule(torch.einsum, torch.functional.einsum)

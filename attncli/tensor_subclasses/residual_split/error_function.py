@@ -33,19 +33,19 @@ SATURATED = 40.0
 def gelu(x: SplitParts, axis: int) -> SplitParts:
     """x Φ(x), whose difference is a ΔΦ + r Φ(a + r)."""
     a = x.common.value()
-    slopes = cdf_derivatives(a)
+    slopes = compute_normal_cdf_derivatives(a)
     inside = a.clip(-SATURATED, SATURATED)
     taylor = [
         inside * now + k * before for k, (before, now) in enumerate(pairwise(slopes), start=1)
     ]
     common = x.common * make_scaled_array(slopes[0])
-    return SplitParts(common, cdf_change(a, x.varying, axis, taylor, a, 1.0))
+    return SplitParts(common, compute_normal_cdf_change(a, x.varying, axis, taylor, a, 1.0))
 
 
 def erf(x: SplitParts, axis: int) -> SplitParts:
     """2Φ(√2 x) - 1"""
     a, r = x.common.value() * math.sqrt(2.0), x.varying * math.sqrt(2.0)
-    change = cdf_change(a, r, axis, cdf_derivatives(a)[1:], 1.0, 0.0)
+    change = compute_normal_cdf_change(a, r, axis, compute_normal_cdf_derivatives(a)[1:], 1.0, 0.0)
     common = torch.erf(torch.from_numpy(x.common.value())).numpy()
     return SplitParts(make_scaled_array(common), change * 2.0)
 
@@ -57,7 +57,7 @@ def normal_cdf(x: Array) -> Array:
     return found
 
 
-def cdf_derivatives(a: Array) -> list[Array]:
+def compute_normal_cdf_derivatives(a: Array) -> list[Array]:
     """Φ and its first derivatives: (-1)^n He_n φ, with the Hermite polynomials He_n."""
     inside = a.clip(-SATURATED, SATURATED)
     before, now = np.zeros_like(a), np.exp(-inside * inside / 2.0) / math.sqrt(2.0 * math.pi)
@@ -68,7 +68,7 @@ def cdf_derivatives(a: Array) -> list[Array]:
     return found
 
 
-def cdf_change(
+def compute_normal_cdf_change(
     a: Array,
     r: ScaledArray,
     axis: int,
@@ -89,7 +89,7 @@ def cdf_change(
             reach = np.abs(step)
             reach *= growth
             largest = float(reach.max(initial=0.0))
-            series = evaluate_polynomial(coefficients[: count_terms(largest)], step)
+            series = evaluate_polynomial(coefficients[: count_taylor_terms(largest)], step)
             np.multiply(series, r.mantissa[tokens], out=result[tokens])
             if largest > NEAR:
                 whole = normal_cdf(a + step)
@@ -99,7 +99,7 @@ def cdf_change(
     return make_scaled_array(result, r.exponent)
 
 
-def count_terms(reach: float) -> int:
+def count_taylor_terms(reach: float) -> int:
     """How many terms of a Taylor series change its value, for |r| (1 + |a|) up to this."""
     if reach >= NEAR:
         return TERMS

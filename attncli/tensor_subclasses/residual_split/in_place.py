@@ -14,9 +14,14 @@ from attncli.forward_types import Function, Output
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import (
     SCORE_RULES,
     LazyScores,
-    materialise,
+    compute_deferred_numbers,
 )
-from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTensor, rule, to_plain
+from attncli.tensor_subclasses.residual_split.split_tensor import (
+    RULES,
+    SplitTensor,
+    convert_split_to_plain,
+    rule,
+)
 
 CHANGES: dict[Function, Function] = {
     Tensor.add_: torch.add,
@@ -44,7 +49,9 @@ def write_in_place(written: Function, x: Tensor, *args: Any, **kwargs: Any) -> O
     if isinstance(x, (SplitTensor, LazyScores)):
         return x.become(CHANGES[written](x, *args, **kwargs), written.__name__)
     numbers: Any = written(
-        to_plain(materialise(x)), *map(to_plain, map(materialise, args)), **kwargs
+        convert_split_to_plain(compute_deferred_numbers(x)),
+        *map(convert_split_to_plain, map(compute_deferred_numbers, args)),
+        **kwargs,
     )
     return numbers
 

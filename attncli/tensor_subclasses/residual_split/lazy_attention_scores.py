@@ -16,16 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from attncli.capture.strips.masks import materialise_mask
+from attncli.capture.strips.rowwise_masks import materialise_mask
 from attncli.errors import NoExactRule
 from attncli.forward_types import Args, Function, Kwargs
-from attncli.tensor_subclasses.dispatch import (
-    KNOWN_WITHOUT_NUMBERS,
-    Operand,
-    StreamTensor,
-    Table,
-    register_rules_in,
-)
 from attncli.tensor_subclasses.residual_split.attention_score_terms import (
     HIDDEN,
     ScoreTerms,
@@ -33,14 +26,21 @@ from attncli.tensor_subclasses.residual_split.attention_score_terms import (
 )
 from attncli.tensor_subclasses.residual_split.split_attention import (
     attend_by_content_only,
-    is_content_only,
+    do_rows_differ_by_content_only,
     mix_values,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
+    convert_split_to_plain,
     make_no_rule_error,
     map_parts,
-    to_plain,
+)
+from attncli.tensor_subclasses.torch_function_rules import (
+    KNOWN_WITHOUT_NUMBERS,
+    Operand,
+    StreamTensor,
+    Table,
+    register_rules_in,
 )
 
 SCORE_RULES: Table = {}
@@ -77,7 +77,7 @@ class DeferredTensor(StreamTensor):
             return super().__torch_function__(func, types, args, kwargs)
         if is_in_place_function(name):
             raise cls.refusal(name)
-        args, kwargs = tree_map(materialise, (tuple(args), dict(kwargs or {})))
+        args, kwargs = tree_map(compute_deferred_numbers, (tuple(args), dict(kwargs or {})))
         return func(*args, **kwargs)
 
 
@@ -91,7 +91,7 @@ def is_in_place_function(name: str) -> bool:
     )
 
 
-def materialise(value: Any) -> Any:
+def compute_deferred_numbers(value: Any) -> Any:
     return value.compute() if isinstance(value, DeferredTensor) else value
 
 
@@ -120,7 +120,7 @@ class LazyScores(DeferredTensor):
 def is_linear_in_queries(terms: ScoreTerms) -> bool:
     """Whether the scores are a linear function of a split stream of queries."""
     bare = terms.bias is None and terms.shift is None and terms.sink_scores is None
-    return bare and is_content_only(terms) and not isinstance(terms.key, SplitTensor)
+    return bare and do_rows_differ_by_content_only(terms) and not isinstance(terms.key, SplitTensor)
 
 
 def convert_scores_to_stream(terms: ScoreTerms) -> SplitTensor:
@@ -136,7 +136,7 @@ def make_scores(terms: ScoreTerms) -> LazyScores:
 
 
 @score_rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__)
-def scale(x: Any, y: Any) -> Tensor:
+def scale_scores(x: Any, y: Any) -> Tensor:
     """Scale by a number, or by one for each head."""
     scores, factor = (x, y) if isinstance(x, LazyScores) else (y, x)
     if isinstance(factor, DeferredTensor):
@@ -159,7 +159,9 @@ def is_per_map_factor(factor: Tensor, scores: Tensor) -> bool:
 def divide(x: Any, y: Any) -> Tensor:
     if not isinstance(x, LazyScores):
         return torch.div(x, y.compute())
-    return scale(x, 1.0 / y if not isinstance(y, StreamTensor) else 1.0 / materialise(y))
+    return scale_scores(
+        x, 1.0 / y if not isinstance(y, StreamTensor) else 1.0 / compute_deferred_numbers(y)
+    )
 
 
 @score_rule(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
@@ -169,7 +171,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
         x, y = (y, x) if alpha == 1.0 else (x, y.compute())
     if not isinstance(x, LazyScores):
         return torch.add(x, y, alpha=alpha)
-    y = materialise_mask(to_plain(materialise(y)))
+    y = materialise_mask(convert_split_to_plain(compute_deferred_numbers(y)))
     y = y * alpha if alpha != 1.0 else y
     terms = x.terms
     if not isinstance(y, Tensor) or y.dim() == 0 or y.shape[-1] == 1:
@@ -195,13 +197,13 @@ def replace_score_terms(terms: ScoreTerms, scores: LazyScores) -> Tensor:
 def subtract(x: Any, y: Any) -> Tensor:
     if not isinstance(x, LazyScores):
         return torch.sub(x, y.compute())
-    return add(x, -materialise(y))
+    return add(x, -compute_deferred_numbers(y))
 
 
 @score_rule(Tensor.masked_fill, torch.masked_fill)
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     if not isinstance(x, LazyScores) or float(value) > HIDDEN:
-        return torch.masked_fill(materialise(x), mask, float(value))
+        return torch.masked_fill(compute_deferred_numbers(x), mask, float(value))
     nothing = torch.zeros(mask.shape, dtype=torch.float64)
     return add(x, nothing.masked_fill(mask, -math.inf))
 
@@ -212,7 +214,7 @@ def where(condition: Tensor, x: Any, y: Operand) -> Tensor:
     hides = isinstance(x, LazyScores) and (not isinstance(y, Tensor) or y.numel() == 1)
     if hides and float(y) <= HIDDEN:
         return masked_fill(x, ~condition, float(y))
-    return torch.where(condition, materialise(x), materialise(y))
+    return torch.where(condition, compute_deferred_numbers(x), compute_deferred_numbers(y))
 
 
 LAYOUTS = (
@@ -244,7 +246,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not (isinstance(first, LazyScores) and last) or any(
         isinstance(x, StreamTensor) for x in rest
     ):
-        return torch.cat([to_plain(materialise(x)) for x in tensors], dim)
+        return torch.cat(
+            [convert_split_to_plain(compute_deferred_numbers(x)) for x in tensors], dim
+        )
     sinks = [] if first.terms.sink_scores is None else [first.terms.sink_scores]
     return make_scores(first.terms._replace(sink_scores=torch.cat([*sinks, *rest], dim=-1)))
 
@@ -270,7 +274,7 @@ class LazyWeights(DeferredTensor):
     def compute(self) -> Tensor:
         """Compute the weights: split where P tends to a common row, so that a router's weights keep their digits."""
         terms = self.terms
-        if is_content_only(terms):
+        if do_rows_differ_by_content_only(terms):
             columns = torch.eye(terms.key.shape[-2], dtype=torch.float64)
             return attend_by_content_only(terms, columns.expand(*terms.lead_shape, *columns.shape))
         return torch.softmax(terms.plain_scores(), dim=-1)[..., : self.shape[-1]]
@@ -306,9 +310,9 @@ for harmless in UNCHANGED:
 def weigh_values(weights: Tensor, values: Tensor) -> Tensor:
     """P (1c^T + V)."""
     if not isinstance(weights, LazyWeights) or isinstance(values, DeferredTensor):
-        return torch.matmul(materialise(weights), materialise(values))
+        return torch.matmul(compute_deferred_numbers(weights), compute_deferred_numbers(values))
     terms = weights.terms
-    if terms.sink_scores is None and is_content_only(terms):
+    if terms.sink_scores is None and do_rows_differ_by_content_only(terms):
         return attend_by_content_only(terms, values)
     shares = torch.softmax(terms.plain_scores(), dim=-1)
     if terms.sink_scores is None:

@@ -23,7 +23,6 @@ from attncli.maths.residuals.scaled_arrays import (
     expm1_scaled,
     make_scaled_array,
 )
-from attncli.tensor_subclasses.dispatch import register_norm_rules
 from attncli.tensor_subclasses.residual_split import error_function
 from attncli.tensor_subclasses.residual_split.attention_score_terms import make_terms_of_scores
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import LazyWeights
@@ -42,18 +41,19 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_parts,
     centre_varying_part,
-    defer,
+    convert_split_to_plain,
+    defer_split_parts,
     map_parts,
     rule,
-    to_plain,
 )
+from attncli.tensor_subclasses.torch_function_rules import register_norm_rules
 
 Function = Callable[[SplitParts], SplitParts]
 
 
 def apply_function(function: Function, x: SplitTensor) -> SplitTensor:
     axis = x.axis
-    return defer(partial(apply_in_slices, function, axis), x.shape, axis, x)
+    return defer_split_parts(partial(apply_in_slices, function, axis), x.shape, axis, x)
 
 
 def apply_to_all_tokens(
@@ -61,7 +61,9 @@ def apply_to_all_tokens(
 ) -> SplitTensor:
     """Apply a function that slices the tokens along their axis itself."""
     axis = x.axis
-    return defer(lambda parts: centre_parts(*function(parts, axis), axis), x.shape, axis, x)
+    return defer_split_parts(
+        lambda parts: centre_parts(*function(parts, axis), axis), x.shape, axis, x
+    )
 
 
 @rule(F.relu, torch.relu, Tensor.relu)
@@ -139,7 +141,7 @@ def log1p_scaled(part: ScaledArray) -> ScaledArray:
 @rule(torch.allclose)
 def allclose(x: Tensor, other: Tensor, rtol: float, atol: float) -> bool:
     """allclose, on plain numbers."""
-    return torch.allclose(to_plain(x), to_plain(other), rtol, atol)
+    return torch.allclose(convert_split_to_plain(x), convert_split_to_plain(other), rtol, atol)
 
 
 @rule(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip)
@@ -261,7 +263,7 @@ def norm(
     def normalise(parts: SplitParts) -> SplitParts:
         return normalise_heads(parts, axis, epsilon, centre, gain, bias)
 
-    return defer(normalise, x.shape, axis, x)
+    return defer_split_parts(normalise, x.shape, axis, x)
 
 
 register_norm_rules(rule, norm)

@@ -12,7 +12,6 @@ from torch import Tensor
 from attncli.forward_types import Output
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
-from attncli.tensor_subclasses.dispatch import Operand
 from attncli.tensor_subclasses.residual_split.attention_score_terms import (
     HIDDEN,
     ScoreTerms,
@@ -25,11 +24,12 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_parts,
     centre_varying_part,
-    defer,
+    defer_split_parts,
     make_no_rule_error,
     map_parts,
     rule,
 )
+from attncli.tensor_subclasses.torch_function_rules import Operand
 
 
 @rule(F.linear)
@@ -89,7 +89,7 @@ def apply_affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
             common if bias is None else common + make_scaled_array(to_float64_array(bias)), varying
         )
 
-    return defer(project, (*x.shape[:-1], weight.shape[1]), x.axis, x)
+    return defer_split_parts(project, (*x.shape[:-1], weight.shape[1]), x.axis, x)
 
 
 def mix_tokens_by_weights(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
@@ -131,7 +131,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Output:
     if alpha != 1.0:
         y = multiply(y, alpha) if isinstance(y, SplitTensor) else y * alpha
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
-        return combine(add_parts, x, y)
+        return combine_split_tensors(add_parts, x, y)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
     if is_score_mask(other) and split.axis == split.dim() - 2:
         return torch.add(make_scores(make_terms_of_scores(split)), other)
@@ -142,19 +142,19 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Output:
         def add_to_common(parts: SplitParts) -> SplitParts:
             return SplitParts(parts.common + shift, parts.varying)
 
-        return defer(add_to_common, split.shape, split.axis, split)
+        return defer_split_parts(add_to_common, split.shape, split.axis, split)
     varying = split.varying + make_scaled_array(constant)
     return centre_varying_part(split.common, varying, split.axis)
 
 
-def combine(
+def combine_split_tensors(
     function: Callable[[int, SplitParts, SplitParts], SplitParts], x: SplitTensor, y: SplitTensor
 ) -> SplitTensor:
     """A function of two split tensors entry by entry, given their token axis."""
     if x.axis != y.axis or x.dim() != y.dim():
         raise SplitTensor.refusal(f"a combination of shapes {tuple(x.shape)} and {tuple(y.shape)}")
     axis, shape = x.axis, np.broadcast_shapes(x.shape, y.shape)
-    return defer(partial(function, axis), shape, axis, x, y)
+    return defer_split_parts(partial(function, axis), shape, axis, x, y)
 
 
 def add_parts(axis: int, x: SplitParts, y: SplitParts) -> SplitParts:
@@ -192,7 +192,7 @@ def negative(x: SplitTensor) -> SplitTensor:
 @rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
 def multiply(x: Any, y: Any) -> SplitTensor:
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
-        return combine(partial(apply_in_slices, multiply_parts), x, y)
+        return combine_split_tensors(partial(apply_in_slices, multiply_parts), x, y)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
     factor = align_plain_tensor(other, split)
     if factor.shape[split.axis] != 1:
@@ -202,7 +202,9 @@ def multiply(x: Any, y: Any) -> SplitTensor:
     def multiply_both(parts: SplitParts) -> SplitParts:
         return SplitParts(*(part * factor for part in parts))
 
-    return defer(multiply_both, np.broadcast_shapes(split.shape, factor.shape), split.axis, split)
+    return defer_split_parts(
+        multiply_both, np.broadcast_shapes(split.shape, factor.shape), split.axis, split
+    )
 
 
 def multiply_by_token_factors(x: SplitTensor, factor: Array) -> SplitTensor:

@@ -21,7 +21,6 @@ from attncli.maths.residuals.softmax_attention_deviation import (
     compute_reference_offset,
     softmax_deviation,
 )
-from attncli.tensor_subclasses.fused_attention import evaluate_sdpa
 from attncli.tensor_subclasses.residual_split.attention_score_terms import HIDDEN, ScoreTerms
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
@@ -30,12 +29,13 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     rule,
     split_states,
 )
+from attncli.tensor_subclasses.sdpa_by_definition import evaluate_sdpa
 from attncli.tolerances import KNOWN_ROW_SUM
 
 rule(F.scaled_dot_product_attention)(evaluate_sdpa)
 
 
-def is_content_only(terms: ScoreTerms) -> bool:
+def do_rows_differ_by_content_only(terms: ScoreTerms) -> bool:
     """Whether the rows of these scores differ only by the queries' contents."""
     if not isinstance(terms.query, SplitTensor) or terms.sink_scores is not None:
         return False

@@ -27,10 +27,10 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_parts,
     centre_varying_part,
-    defer,
+    convert_split_to_plain,
+    defer_split_parts,
     map_parts,
     rule,
-    to_plain,
 )
 
 
@@ -141,7 +141,7 @@ def reshape_split(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
             varying.view(lambda each: each.reshape(sizes)),
         )
 
-    return defer(reshape_parts, sizes, axis, x, view=True)
+    return defer_split_parts(reshape_parts, sizes, axis, x, view=True)
 
 
 @rule(Tensor.flatten, torch.flatten)
@@ -273,7 +273,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if split[0].axis == dim:
         return concatenate_tokens(tensors, dim)
     if len(split) < len(tensors):
-        return torch.cat([to_plain(x) for x in tensors], dim)
+        return torch.cat([convert_split_to_plain(x) for x in tensors], dim)
     common, varying = (
         join_parts(side, dim) for side in ([x.common for x in split], [x.varying for x in split])
     )

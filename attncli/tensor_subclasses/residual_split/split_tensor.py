@@ -16,7 +16,7 @@ from attncli.forward_types import Output
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts, SplitState
 from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.residuals.softmax_attention_deviation import RESOLVED_BITS
-from attncli.tensor_subclasses.dispatch import (
+from attncli.tensor_subclasses.torch_function_rules import (
     StreamTensor,
     Table,
     find_calling_line,
@@ -152,7 +152,7 @@ class SplitTensor(StreamTensor):
         return self
 
 
-def defer(
+def defer_split_parts(
     function: Callable[..., SplitParts],
     shape: Sequence[int],
     axis: int,
@@ -200,6 +200,6 @@ def split_states(states: torch.Tensor, axis: int) -> SplitTensor:
     return centre_varying_part(make_scaled_array(np.zeros(shape)), make_scaled_array(array), axis)
 
 
-def to_plain(value: Output) -> Output:
+def convert_split_to_plain(value: Output) -> Output:
     """Plain numbers of a split tensor; anything else unchanged."""
     return value.plain() if isinstance(value, SplitTensor) else value

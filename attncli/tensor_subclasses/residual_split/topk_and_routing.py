@@ -13,9 +13,14 @@ from torch import Tensor
 
 from attncli.forward_types import Function, Output
 from attncli.maths.residuals.scaled_arrays import make_scaled_array
-from attncli.tensor_subclasses.dispatch import Operand
 from attncli.tensor_subclasses.residual_split.split_shapes import getitem
-from attncli.tensor_subclasses.residual_split.split_tensor import RULES, SplitTensor, rule, to_plain
+from attncli.tensor_subclasses.residual_split.split_tensor import (
+    RULES,
+    SplitTensor,
+    convert_split_to_plain,
+    rule,
+)
+from attncli.tensor_subclasses.torch_function_rules import Operand
 
 
 class ChosenExperts(NamedTuple):
@@ -36,7 +41,11 @@ def topk(
 @rule(torch.max, Tensor.max)
 def select_largest(x: SplitTensor, dim: Any = None, keepdim: bool = False) -> Any:
     if not isinstance(dim, int):
-        return torch.max(x.plain()) if dim is None else torch.max(x.plain(), to_plain(dim))
+        return (
+            torch.max(x.plain())
+            if dim is None
+            else torch.max(x.plain(), convert_split_to_plain(dim))
+        )
     indices = torch.max(x.plain(), dim, keepdim=True).indices
     values = gather(x, dim, indices)
     return (
@@ -72,8 +81,8 @@ LOOKS = (
 
 def apply_to_plain_numbers(function: Function, *args: Any, **kwargs: Any) -> Output:
     """Apply the function to plain numbers."""
-    plain_kwargs = {name: to_plain(value) for name, value in kwargs.items()}
-    return function(*map(to_plain, args), **plain_kwargs)
+    plain_kwargs = {name: convert_split_to_plain(value) for name, value in kwargs.items()}
+    return function(*map(convert_split_to_plain, args), **plain_kwargs)
 
 
 for look in LOOKS:
@@ -114,12 +123,12 @@ for maker in MAKERS:
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1.0) -> Tensor:
     """Add an expert's results to its tokens: as a split tensor if to all of them, else as plain numbers."""
     if not isinstance(x, SplitTensor):
-        return x.index_add_(dim, index, to_plain(source), alpha=alpha)
+        return x.index_add_(dim, index, convert_split_to_plain(source), alpha=alpha)
     every = torch.equal(index, torch.arange(x.shape[x.axis])) and dim % x.dim() == x.axis
     if isinstance(source, SplitTensor) and every:
         return x.become(torch.add(x, source, alpha=alpha), "index_add_")
     part = torch.zeros(x.shape, dtype=torch.float64).index_add_(
-        dim, index, to_plain(source), alpha=alpha
+        dim, index, convert_split_to_plain(source), alpha=alpha
     )
     return x.become(torch.add(x, part), "index_add_")
 
@@ -127,7 +136,11 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
 @rule(Tensor.scatter_)
 def scatter(x: Tensor, dim: int, index: Tensor, source: Operand, **how: Any) -> Tensor:
     """Scatter numbers into a stream; a constant written to the same features of every token is common to them."""
-    made = to_plain(x).clone().scatter_(dim, index, to_plain(source), **how)
+    made = (
+        convert_split_to_plain(x)
+        .clone()
+        .scatter_(dim, index, convert_split_to_plain(source), **how)
+    )
     if not isinstance(x, SplitTensor):
         return x.copy_(made)
     if not isinstance(source, Tensor) and x.common.is_zero() and x.varying.is_zero():
@@ -140,8 +153,8 @@ def scatter(x: Tensor, dim: int, index: Tensor, source: Operand, **how: Any) -> 
 def setitem(x: Tensor, index: Any, source: Operand) -> None:
     """Set items; a stream that is written into plain numbers becomes plain."""
     if not isinstance(x, SplitTensor):
-        x[index] = to_plain(source)
+        x[index] = convert_split_to_plain(source)
         return
     made = x.plain().clone()
-    made[index] = to_plain(source)
+    made[index] = convert_split_to_plain(source)
     x.become(torch.add(zeros_like(x), made), "an assignment to parts")

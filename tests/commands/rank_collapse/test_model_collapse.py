@@ -14,7 +14,7 @@ from commands import attn
 from small_checkpoints import BERT, change_config, saved
 from trained_models import trained
 
-from attncli.models.inputs.text_inputs import default_text
+from attncli.models.inputs.text_inputs import read_default_text
 
 torch.set_num_threads(1)
 
@@ -54,7 +54,7 @@ def english_ids() -> str:
     tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    ids = tokenizer.encode(default_text()).ids
+    ids = tokenizer.encode(read_default_text()).ids
     return ",".join(map(str, [*ids[:127], ids[-1]]))
 
 

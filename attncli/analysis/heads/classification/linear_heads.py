@@ -14,7 +14,10 @@ from attncli.analysis.heads.report_rows.token_pair_and_completeness_definitions 
 )
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.capture import AttentionSite
-from attncli.capture.linear.linear_heads import LinearAttentionHeads, LinearAttentionLayers
+from attncli.capture.linear_attention.measured_linear_heads import (
+    LinearAttentionHeads,
+    LinearAttentionLayers,
+)
 from attncli.capture.other_mixers.token_mixers import format_layers, pluralise
 from attncli.errors import format_count
 from attncli.maths.number_format import format_number

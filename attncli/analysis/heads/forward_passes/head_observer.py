@@ -15,10 +15,10 @@ from attncli.analysis.heads.forward_passes.uniform_attention_control import (
     VisibleSpans,
 )
 from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip, capture_attention
-from attncli.capture.linear.linear_heads import NO_LINEAR, LinearAttentionHeads
+from attncli.capture.linear_attention.measured_linear_heads import NO_LINEAR, LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
-from attncli.capture.model_structure.blocks import BlockStack, observe_states
-from attncli.capture.one_pass.kernel_attention import OnePass
+from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
+from attncli.capture.one_pass.one_pass_or_eager import OnePass
 from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.capture.strips.map_statistics import request_statistics
 from attncli.capture.strips.output_projections import observe_projections
@@ -343,7 +343,7 @@ def observe_forward_pass(
         torch.no_grad(),
         run_in_model_precision(body),
         capture_projections(body, observer, extra_names) as take,
-        observe_states(body, stacks, observer.state) if request.states else nullcontext(),
+        observe_block_states(body, stacks, observer.state) if request.states else nullcontext(),
         capture_attention(body, observe_strip, strip_memory, proved, apart, one_pass),
         capture_linear_heads(body, linear, observer, strip_memory) as missed,
     ):
@@ -362,7 +362,7 @@ def capture_linear_heads(
     """Within, the observer receives the maps of linear layers too."""
     if not linear.layers:
         return nullcontext({})
-    from attncli.capture.linear.linear_layers import capture_linear_attention
+    from attncli.capture.linear_attention.layers_with_linear_maps import capture_linear_attention
 
     return capture_linear_attention(body, linear.layers, linear.heads, observer.strip, memory)
 

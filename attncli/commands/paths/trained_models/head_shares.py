@@ -16,7 +16,7 @@ from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report
-from attncli.tensor_subclasses.path_streams.backward_pass import contributions_by_head
+from attncli.tensor_subclasses.path_streams.head_contributions import compute_contributions_by_head
 
 STEP = "attention"
 """The variant of the rows."""
@@ -61,7 +61,7 @@ def compute_model_head_shares(
     """Compute the share of every passage point, and the frozen network's error against the model."""
     with run_in_model_precision(subject.body):
         state, _ = run_unmodified_model(subject.body, subject, text)
-        output, by_layer = contributions_by_head(subject.body, subject.stack, text.kwargs)
+        output, by_layer = compute_contributions_by_head(subject.body, subject.stack, text.kwargs)
     error = subject.measure_completeness_error(output, state, text)
     layers = [call.layer for call in subject.stack.calls if call.attention]
     shares: dict[HeadOrSkip, float] = {}

@@ -73,7 +73,7 @@ def refuse_invalid_sources(text: str) -> None:
 
 def expand_revisions(sources: Sequence[str], pattern: str) -> list[str]:
     """Each hub model at every revision that matches."""
-    from attncli.models.files.revisions import list_revisions
+    from attncli.models.files.hub_revisions import list_revisions
 
     found = []
     for text in sources:

@@ -19,7 +19,7 @@ from attncli.capture.model_structure.custom_modules import ForeignModule, wrap_f
 from attncli.errors import InputError, UsageError, add_article
 from attncli.models.files.state_hashing import hash_state_dict
 from attncli.models.loading.in_memory.restore_state import iter_tensors, restore_model_state
-from attncli.models.loading.in_memory.unwrap import unwrap_model
+from attncli.models.loading.in_memory.unwrap_models import unwrap_model
 from attncli.models.loading.precision import dtype_name
 from attncli.records import JsonObject
 
@@ -124,7 +124,7 @@ def refuse_quantised_parts(module: nn.Module) -> None:
     """Refuse layers that unpack their weights as they run, and mix tokens where they pick columns over all of them."""
     name = type(module).__name__
     for path, each in module.named_modules():
-        if QUANTISED in {kind.__module__.partition(".")[0] for kind in layer_weight_classes(each)}:
+        if QUANTISED in {kind.__module__.partition(".")[0] for kind in list_weight_classes(each)}:
             part = f"{path} of this {name}" if path else f"this {name}"
             raise InputError(
                 f"{part} is quantised ({QUANTISED}'s {type(each).__name__}), which is not read: call dequantize() of the model before "
@@ -132,7 +132,7 @@ def refuse_quantised_parts(module: nn.Module) -> None:
             )
 
 
-def layer_weight_classes(module: nn.Module) -> set[type]:
+def list_weight_classes(module: nn.Module) -> set[type]:
     """The classes of a layer's weights: a quantising library also has plain layers of its own."""
     return {type(weight) for weight in module.parameters(recurse=False)}
 

@@ -40,9 +40,9 @@ def record_model_state(model: nn.Module) -> Iterator[PutBack]:
     """Record what is restored, in this order: attributes, the contents of their containers, then numbers."""
     modules = list(model.modules())
     configs = (getattr(module, "config", None) for module in modules)
-    owners = [*modules, *(each for each in configs if has_attributes(each))]
+    owners = [*modules, *(each for each in configs if has_attribute_dict(each))]
     for owner in {id(each): each for each in owners}.values():
-        yield from record_attributes(owner)
+        yield from record_module_attributes(owner)
     tensors = [
         each
         for module in modules
@@ -62,11 +62,11 @@ def iter_tensors(model: nn.Module) -> Iterator[Tensor]:
     yield from model.buffers()
 
 
-def has_attributes(config: object) -> bool:
+def has_attribute_dict(config: object) -> bool:
     return isinstance(getattr(config, "__dict__", None), dict)
 
 
-def record_attributes(owner: Any) -> Iterator[PutBack]:
+def record_module_attributes(owner: Any) -> Iterator[PutBack]:
     """Record a module's own attributes and the contents of lists and dicts among them.
 
     Whether parameters are whole or in parts (FSDP) is for those to put back who have divided them.

@@ -10,16 +10,16 @@ FAMILIES = ("text", "images", "sound", "states_and_time_series")
 """The files of makers, each with a table MAKERS; those of what a model does not read are not imported."""
 
 
-def find_maker(name: str) -> Maker | None:
+def find_input_maker(name: str) -> Maker | None:
     """Find the maker for a name; None where no maker knows it."""
     for family in FAMILIES:
         makers: Mapping[str, Maker] = import_module(f"{__name__}.{family}").MAKERS
         if name in makers:
             return makers[name]
-    return find_maker_by_ending(name)
+    return find_input_maker_by_name_ending(name)
 
 
-def find_maker_by_ending(name: str) -> Maker | None:
+def find_input_maker_by_name_ending(name: str) -> Maker | None:
     """Find it by the end of the name, what transformers' forwards mean by it."""
     from attncli.models.random.random_inputs.images import make_image
     from attncli.models.random.random_inputs.text import all_or_causal_mask
@@ -34,4 +34,4 @@ def find_maker_by_ending(name: str) -> Maker | None:
     return next(found, None)
 
 
-__all__ = ["InputSampler", "Maker", "find_maker"]
+__all__ = ["InputSampler", "Maker", "find_input_maker"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from attncli.models.model_classes import iter_configs
+from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.random_inputs.input_sampler import (
     InputSampler,
     Maker,
@@ -78,7 +78,7 @@ def default_image_sides(drawn: InputSampler) -> tuple[int, int]:
         return side, side
     if drawn.kind == "seggpt":  # the config's size is that of image and prompt, one above the other
         return (shorter := min(drawn.config.image_size)), shorter
-    for config in iter_configs(drawn.config):
+    for config in iter_nested_configs(drawn.config):
         for name in names:
             side = vars(config).get(name)
             if isinstance(side, int):

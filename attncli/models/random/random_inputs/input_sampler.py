@@ -11,7 +11,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.errors import InputError
 from attncli.models.layer_configs import config_value
-from attncli.models.model_classes import iter_configs
+from attncli.models.model_classes import iter_nested_configs
 
 SPECIAL_IDS = re.compile(r".*(_token_id|_token_index)s?|(pad|bos|eos|unk|mask|sep|cls)_index")
 
@@ -38,7 +38,7 @@ class InputSampler:
 
     def size(self, *names: str, default: int | None = None) -> int:
         """The first whole number that the config, or a nested one, has under one of the names."""
-        for config in iter_configs(self.config):
+        for config in iter_nested_configs(self.config):
             for name in names:
                 value = config_value(config, name)
                 value = value[0] if isinstance(value, (list, tuple)) and value else value
@@ -67,7 +67,7 @@ class InputSampler:
 
 def special_ids(config: PreTrainedConfig) -> Iterator[int]:
     """Ids with a special meaning: padding, ends, image positions."""
-    for nested in iter_configs(config):
+    for nested in iter_nested_configs(config):
         for name, value in vars(nested).items():
             if SPECIAL_IDS.fullmatch(name):
                 values = value if isinstance(value, (list, tuple)) else [value]

@@ -7,7 +7,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig
 
 from attncli.models.layer_configs import config_value
-from attncli.models.model_classes import iter_configs
+from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.random_inputs.input_sampler import InputSampler, Maker
 
 MARKED, MARKED_PLACES = "image_embeds_position_mask", "latent_query_num"
@@ -39,7 +39,7 @@ def make_ids_at_image_positions(drawn: InputSampler) -> Tensor:
 
 
 def iter_image_token_ids(drawn: InputSampler) -> Iterator[int]:
-    for config in iter_configs(drawn.config):
+    for config in iter_nested_configs(drawn.config):
         for name in ("image_token_id", "image_token_index", "video_token_id"):
             found = config_value(config, name)
             if isinstance(found, int):

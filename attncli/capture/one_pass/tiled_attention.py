@@ -12,11 +12,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.capture.one_pass.formula import Formula
-from attncli.capture.one_pass.results import MapVectors, Results, WrittenRows
+from attncli.capture.one_pass.attention_score_formula import Formula
+from attncli.capture.one_pass.output_and_statistics import MapVectors, Results, WrittenRows
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
-from attncli.capture.strips.visible_keys import KeySpans
+from attncli.capture.strips.visible_key_spans import KeySpans
 from attncli.metrics.attention._map_strip_rows import (
     MapStripRows,
     entropy_from_differences,
@@ -85,10 +85,10 @@ class TiledAttention:
             if written.scored:
                 written.scores.zero_()
         for tile in self.iter_tiles(start, stop):
-            own = None if bias is None else cut_bias(bias, tile, start)
+            own = None if bias is None else cut_bias_to_tile(bias, tile, start)
             scores, weights = self.attend_tile(tile, own, memory)
             if written is not None:
-                write_tile(written, tile, start, scores, weights)
+                write_tile_to_strip(written, tile, start, scores, weights)
             self.write_statistics(scores, weights, tile)
 
     def iter_tiles(self, start: int, stop: int) -> Iterator[Tile]:
@@ -97,7 +97,7 @@ class TiledAttention:
                 rows = slice(first, min(first + self.rows, stop))
                 starts, stops = self.find_spans(item, rows)
                 keys = slice(int(starts.min()), int(stops.max()))
-                edges = list(iter_edges(keys, starts, stops))
+                edges = list(iter_partly_hidden_columns(keys, starts, stops))
                 all_heads = Tile(item, rows, keys, starts, stops, edges)
                 step = SCORES // (self.rows * self.group * (keys.stop - keys.start))
                 for shared in iter_slices(self.call.key.shape[1], max(1, step)):
@@ -165,7 +165,7 @@ class TiledAttention:
         for number, offset in enumerate(self.request.listed_offsets, len(ROWS)):
             key = torch.arange(tile.rows.start, tile.rows.stop)[:, None] - offset
             shown = rows.behind(offset).masked_fill(
-                find_hidden(key, tile.starts, tile.stops)[:, 0], nan
+                find_keys_outside_spans(key, tile.starts, tile.stops)[:, 0], nan
             )
             self.row_results(number, tile).copy_(shown)
         self.add_sums(rows, tile)
@@ -200,17 +200,19 @@ class TiledAttention:
         self.results.products[places, :, tile.keys] += (across @ weights).double()
 
 
-def iter_edges(keys: slice, starts: Tensor, stops: Tensor) -> Iterator[tuple[slice, Tensor]]:
+def iter_partly_hidden_columns(
+    keys: slice, starts: Tensor, stops: Tensor
+) -> Iterator[tuple[slice, Tensor]]:
     """What differs between rows that see from `starts` on, up to `stops`, as a tile has it."""
     inner, outer = int(starts.max()), int(stops.min())
     both = [(keys.start, inner), (outer, keys.stop)] if inner < outer else [(keys.start, keys.stop)]
     for first, stop in both:
         if first < stop:
-            hidden = find_hidden(torch.arange(first, stop)[None], starts, stops)
+            hidden = find_keys_outside_spans(torch.arange(first, stop)[None], starts, stops)
             yield slice(first - keys.start, stop - keys.start), hidden
 
 
-def find_hidden(keys: Tensor, starts: Tensor, stops: Tensor) -> Tensor:
+def find_keys_outside_spans(keys: Tensor, starts: Tensor, stops: Tensor) -> Tensor:
     """Whether keys [query or 1, key] are hidden from each query."""
     return (keys < starts[:, None]) | (keys >= stops[:, None])
 
@@ -220,7 +222,7 @@ def iter_slices(total: int, step: int) -> Iterator[slice]:
         yield slice(first, min(first + step, total))
 
 
-def write_tile(
+def write_tile_to_strip(
     written: WrittenRows, tile: Tile, start: int, scores: Tensor, weights: Tensor
 ) -> None:
     rows = slice(tile.rows.start - start, tile.rows.stop - start)
@@ -230,7 +232,7 @@ def write_tile(
         written.scores[tile.item, tile.heads, rows, keys] = scores
 
 
-def cut_bias(bias: Tensor, tile: Tile, start: int) -> Tensor:
+def cut_bias_to_tile(bias: Tensor, tile: Tile, start: int) -> Tensor:
     """[head or 1, query or 1, key] of the tile, of a bias whose rows begin with row `start` of the map."""
     heads = tile.heads if bias.shape[1] > 1 else slice(None)
     rows = slice(tile.rows.start - start, tile.rows.stop - start)

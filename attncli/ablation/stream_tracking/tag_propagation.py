@@ -2,9 +2,14 @@
 
 import torch
 
-from attncli.ablation.tags.binary_operands import SCALE, find_operands, is_number, is_per_feature
-from attncli.ablation.tags.block_record import BlockRun
-from attncli.ablation.tags.tags import Tag, attach_tag, derive_tag
+from attncli.ablation.stream_tracking.binary_operands import (
+    SCALE,
+    find_operands,
+    is_number,
+    is_per_feature,
+)
+from attncli.ablation.stream_tracking.block_run_record import BlockRun
+from attncli.ablation.stream_tracking.tensor_tags import Tag, attach_tag, derive_tag_off_stream
 from attncli.capture.attention_calls import (
     LINEAR,
     PRODUCTS,
@@ -43,7 +48,7 @@ SHAPED = frozenset({"expand_as", "reshape_as", "to", "type_as", "view_as"})
 """Functions that take only the shape or dtype from their second tensor."""
 
 
-def run_tagged(run: BlockRun, func: Function, args: Args, kwargs: Kwargs) -> Output:
+def run_function_with_tags(run: BlockRun, func: Function, args: Args, kwargs: Kwargs) -> Output:
     """Run the function and tag what it returns and what it changes in place."""
     name = function_name(func)
     with unseen():
@@ -98,7 +103,9 @@ def retag_written_tensor(run: BlockRun, tensor: torch.Tensor, tag: Tag) -> None:
     base = tensor._base
     if base is not None:
         before = run.tag_tensor(base)
-        attach_tag(base, derive_tag([before, tag]) if before else derive_tag([tag]))
+        attach_tag(
+            base, derive_tag_off_stream([before, tag]) if before else derive_tag_off_stream([tag])
+        )
 
 
 def propagate_tag(
@@ -120,7 +127,7 @@ def propagate_tag(
         return tags[0]._replace(scaled=True)
     if name in JOINS and len(tags) == len(inputs) and all(tag.point for tag in tags):
         return join_stream_tags(tags)
-    tag = derive_tag(tags)
+    tag = derive_tag_off_stream(tags)
     if is_attention(name, tag.scores):
         tag = tag._replace(attention=tag.attention | {run.attention_call()}, depth=0)
     scores = has_scores_in_result(name, len(tags), tag.scores)
@@ -140,7 +147,7 @@ def join_stream_tags(tags: list[Tag]) -> Tag:
     if all(tag.point in before for tag in tags):
         return latest
     points = dict.fromkeys(tag.point for tag in tags if tag.point)
-    return derive_tag(tags)._replace(pieces=tuple(points))
+    return derive_tag_off_stream(tags)._replace(pieces=tuple(points))
 
 
 def is_learned_gain(run: BlockRun, args: Args, kwargs: Kwargs) -> bool:
@@ -148,11 +155,11 @@ def is_learned_gain(run: BlockRun, args: Args, kwargs: Kwargs) -> bool:
     terms = find_operands(args, kwargs)
     if terms is None or "rounding_mode" in kwargs:
         return False
-    stream, gain = terms[:2] if is_stream(run, terms.first) else terms[1::-1]
-    return is_stream(run, stream) and is_per_feature(gain, stream)
+    stream, gain = terms[:2] if is_on_residual_stream(run, terms.first) else terms[1::-1]
+    return is_on_residual_stream(run, stream) and is_per_feature(gain, stream)
 
 
-def is_stream(run: BlockRun, value: Output) -> bool:
+def is_on_residual_stream(run: BlockRun, value: Output) -> bool:
     return isinstance(value, torch.Tensor) and run.tag_tensor(value) is not None
 
 

@@ -12,10 +12,19 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.attention_calls import unseen
+from attncli.capture.one_pass.attention_in_one_pass import (
+    MapInStrips,
+    Workspace,
+    compute_in_one_pass,
+)
+from attncli.capture.one_pass.attention_score_formula import (
+    Formula,
+    NotCovered,
+    is_score_bias,
+    read_score_formula,
+)
 from attncli.capture.one_pass.compiled_library import OWN_FUNCTION, Library, NoLibrary, find_library
-from attncli.capture.one_pass.covered_calls import MapInStrips, Workspace, compute_in_one_pass
-from attncli.capture.one_pass.formula import Formula, NotCovered, is_bias, read_formula
-from attncli.capture.one_pass.fused_calls import FUSED_BY_DEVICE
+from attncli.capture.one_pass.fused_attention_calls import FUSED_BY_DEVICE
 from attncli.capture.strips.attention_interface import (
     Attention,
     EagerCall,
@@ -24,8 +33,8 @@ from attncli.capture.strips.attention_interface import (
     observe_in_rounds,
 )
 from attncli.capture.strips.map_statistics import StatisticsRequest
-from attncli.capture.strips.masks import PerMask
-from attncli.capture.strips.visible_keys import KeySpans, find_visible_spans
+from attncli.capture.strips.rowwise_masks import PerMask
+from attncli.capture.strips.visible_key_spans import KeySpans, find_visible_spans
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.tolerances import ONE_PASS_ROW
 
@@ -92,7 +101,7 @@ class OnePass:
             raise NotCovered(self.uncovered[call.module])
         try:
             with unseen():
-                formula, spans = read_formula(call), self.find_spans(call)
+                formula, spans = read_score_formula(call), self.find_spans(call)
                 require_covered(call, formula, spans)
             if self.request.weights:
                 return self.cover_in_strips(eager, call, formula, spans, rows)
@@ -100,13 +109,13 @@ class OnePass:
                 found = compute_in_one_pass(
                     call, formula, self.request, self.library, self.workspace, spans
                 )
-            own = own_strips(eager, call)
+            own = compute_edge_rows_eagerly(eager, call)
             with unseen():
-                require_finite(found)
+                require_finite_statistics(found)
                 for output, strip in own:
-                    judge(found, output, strip)
+                    require_rows_as_eager(found, output, strip)
             assert found.outputs is not None
-            return found.outputs, lambda _: [without_unseen_scores(found, own)]
+            return found.outputs, lambda _: [drop_scores_unseen_by_eager(found, own)]
         except NotCovered as why:
             self.uncovered[call.module] = str(why)
             raise
@@ -118,15 +127,17 @@ class OnePass:
         more = (formula, self.request, self.library, (self.workspace, self.map_memory), spans)
         with unseen():
             whole = MapInStrips(call, *more)
-        own = own_strips(eager, call)
+        own = compute_edge_rows_eagerly(eager, call)
         with unseen():
             for output, strip in own:
-                judge(whole.compute_strip(strip.first_query, output.shape[1]), output, strip)
+                require_rows_as_eager(
+                    whole.compute_strip(strip.first_query, output.shape[1]), output, strip
+                )
 
         def iter_strips(number: int) -> Iterator[Strip]:
             found = MapInStrips(call.once_more(), *more) if number else whole
             for start in range(0, call.queries, rows):
-                yield without_unseen_scores(found.compute_strip(start, rows), own)
+                yield drop_scores_unseen_by_eager(found.compute_strip(start, rows), own)
 
         return whole.results.output, iter_strips
 
@@ -158,21 +169,21 @@ def require_covered(call: EagerCall, formula: Formula, spans: KeySpans | None) -
         raise NotCovered("keys and values of different shapes")
     if torch.is_grad_enabled() and any(side.requires_grad for side in sides):
         raise NotCovered("gradients wanted")
-    if formula.bias is not None and not is_bias(formula.bias, call):
+    if formula.bias is not None and not is_score_bias(formula.bias, call):
         raise NotCovered("a position bias of another shape")
     if spans is not None and len(spans.first) not in (1, len(call.query)):
         raise NotCovered("a mask of another shape")
-    if spans is None and not (call.mask is not None and is_bias(call.mask, call)):
+    if spans is None and not (call.mask is not None and is_score_bias(call.mask, call)):
         raise NotCovered("a mask of another shape")
 
 
-def own_strips(eager: Attention, call: EagerCall) -> list[tuple[Tensor, Strip]]:
+def compute_edge_rows_eagerly(eager: Attention, call: EagerCall) -> list[tuple[Tensor, Strip]]:
     """The outputs and the strips of the first and the last rows by the model's own function."""
     last = max(0, call.queries - JUDGED_ROWS)
     return [compute_strip(eager, call, start, JUDGED_ROWS) for start in dict.fromkeys((0, last))]
 
 
-def require_finite(found: Strip) -> None:
+def require_finite_statistics(found: Strip) -> None:
     """Raise NotCovered where a statistic of some row is no number."""
     statistics = found.statistics
     assert statistics is not None
@@ -181,33 +192,33 @@ def require_finite(found: Strip) -> None:
         raise NotCovered("numbers that are not finite, or too large")
 
 
-def judge(found: Strip, output: Tensor, theirs: Strip) -> None:
+def require_rows_as_eager(found: Strip, output: Tensor, theirs: Strip) -> None:
     """Compare rows with those of the model's own function, or raise NotCovered."""
     statistics, first = found.statistics, theirs.first_query - found.first_query
     assert statistics is not None
     assert found.outputs is not None
     part = slice(first, first + output.shape[1])
-    require_same(found.outputs[:, part], output, float(output.abs().max()))
-    for name, own in summarize_rows(theirs).items():
+    require_close_numbers(found.outputs[:, part], output, float(output.abs().max()))
+    for name, own in summarize_eager_rows(theirs).items():
         if name in statistics.request.rows:
             size = max(1.0, float(own.abs().max()))
-            require_same(statistics.of_rows(name)[..., part], own.cpu(), size)
+            require_close_numbers(statistics.of_rows(name)[..., part], own.cpu(), size)
     if found.has_weights:
-        require_same(weights_of_all_keys(found), weights_of_all_keys(theirs), 1.0)
+        require_close_numbers(pad_weights_to_all_keys(found), pad_weights_to_all_keys(theirs), 1.0)
 
 
-def weights_of_all_keys(strip: Strip) -> Tensor:
+def pad_weights_to_all_keys(strip: Strip) -> Tensor:
     after = strip.keys - strip.first_key - strip.weights.shape[-1]
     return torch.nn.functional.pad(strip.weights, (strip.first_key, after))
 
 
-def without_unseen_scores(found: Strip, own: Sequence[tuple[Tensor, Strip]]) -> Strip:
+def drop_scores_unseen_by_eager(found: Strip, own: Sequence[tuple[Tensor, Strip]]) -> Strip:
     """The strip without scores if those of the model's own function were not seen."""
     scored = all(strip.scores is not None for _, strip in own)
     return found if scored else found._replace(scores=None)
 
 
-def summarize_rows(strip: Strip) -> dict[str, Tensor]:
+def summarize_eager_rows(strip: Strip) -> dict[str, Tensor]:
     """What the rows of the model's own function give."""
     rows = MapStripRows(strip.weights, *strip[1:5], strip.visible, None, strip.scores)
     found = {"sums": rows.sums, "entropy": rows.entropy, "largest": rows.largest}
@@ -215,7 +226,7 @@ def summarize_rows(strip: Strip) -> dict[str, Tensor]:
     return {**found, "squares": rows.squares, "distances": rows.distances, **more}
 
 
-def require_same(ours: Tensor, theirs: Tensor, size: float) -> None:
+def require_close_numbers(ours: Tensor, theirs: Tensor, size: float) -> None:
     if (
         ours.shape != theirs.shape
         or not float((ours - theirs).abs().max()) <= ONE_PASS_ROW.of() * size

@@ -14,8 +14,12 @@ import torch
 from torch import Tensor
 
 from attncli.capture.attention_calls import iter_tensors
-from attncli.capture.linear.kernel_calls import KernelCall, Key
-from attncli.capture.linear.value_arguments import RandomArgument, ValueArgument, are_outputs_close
+from attncli.capture.linear_attention.kernel_calls import KernelCall, Key
+from attncli.capture.linear_attention.linearity_tests import (
+    RandomArgument,
+    ValueArgument,
+    are_outputs_close,
+)
 from attncli.forward_types import Output
 
 STATES = {"initial_state": "output_final_state", "initial_states": "return_final_states"}
@@ -67,7 +71,11 @@ def find_faster_map_methods(call: KernelCall, values: ValueArgument) -> FasterMa
     call = call.as_constants()
     found = FasterMapMethods()
     with torch.no_grad():
-        for attempt in (try_map_from_recurrent_state, try_batched_probes, try_channels_alone):
+        for attempt in (
+            try_map_from_recurrent_state,
+            try_batched_probes,
+            try_computing_channels_separately,
+        ):
             try:
                 found = attempt(found, call, values)
             except Exception:
@@ -123,14 +131,14 @@ def try_batched_probes(
 ) -> FasterMapMethods:
     draw = RandomArgument(call.arguments()[values.key])
     parts = [draw(), draw()]
-    found = repeat_in_batch(call, 2).output_with(values.key, torch.cat(parts))
+    found = repeat_call_in_batch(call, 2).output_with(values.key, torch.cat(parts))
     expected = torch.cat([call.output_with(values.key, part) for part in parts])
     return replace(
         methods, batched=found.shape == expected.shape and are_outputs_close(found, expected)
     )
 
 
-def repeat_in_batch(call: KernelCall, size: int) -> KernelCall:
+def repeat_call_in_batch(call: KernelCall, size: int) -> KernelCall:
     """Repeat the call along the batch, the same for all arguments but its values."""
 
     def expand_batch(tensor: Tensor) -> Tensor:
@@ -140,7 +148,7 @@ def repeat_in_batch(call: KernelCall, size: int) -> KernelCall:
     return call.map_tensors(expand_batch)
 
 
-def try_channels_alone(
+def try_computing_channels_separately(
     methods: FasterMapMethods, call: KernelCall, values: ValueArgument
 ) -> FasterMapMethods:
     """Test whether every second channel alone gives the same as among all."""

@@ -78,7 +78,7 @@ class PerMask:
         self, mask: Tensor | None, compute: Callable[[], Derived], *arguments: Hashable
     ) -> Derived:
         """`arguments`: whatever else the result depends on."""
-        place, version = (id(mask), *arguments), mask_version(mask)
+        place, version = (id(mask), *arguments), read_mask_version(mask)
         known = self.known.get(place)
         if known is None or known[0] is not mask or known[1] != version:
             known = mask, version, compute()
@@ -89,7 +89,7 @@ class PerMask:
         return found
 
 
-def mask_version(mask: Tensor | None) -> int:
+def read_mask_version(mask: Tensor | None) -> int:
     """A number that changes when the mask is written to."""
     if mask is None:
         return 0
@@ -116,7 +116,7 @@ def make_rowwise_mask(
     """Make the mask that transformers' eager attention would get, row by row where it is large."""
     if q_length * kv_length < WHOLE_BELOW or not isinstance(q_offset, int):
         return make_whole_mask(batch_size, q_length, kv_length, q_offset, **kwargs)
-    if kwargs.pop("allow_is_bidirectional_skip", False) and hides_nothing(kv_length, kwargs):
+    if kwargs.pop("allow_is_bidirectional_skip", False) and is_no_key_hidden(kv_length, kwargs):
         return None
 
     def make_mask_rows(start: int, stop: int) -> torch.Tensor:
@@ -129,7 +129,7 @@ def make_rowwise_mask(
     return RowwiseMask(make_mask_rows, shape, first.dtype, first.device)
 
 
-def hides_nothing(kv_length: int, kwargs: Kwargs) -> bool:
+def is_no_key_hidden(kv_length: int, kwargs: Kwargs) -> bool:
     """Whether a bidirectional mask hides no key: no padding, and no window shorter than the keys."""
     padding, window = kwargs.get("attention_mask"), kwargs.get("local_size")
     return (padding is None or bool(padding.all())) and (window is None or kv_length < window)
@@ -140,7 +140,7 @@ def make_whole_mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
     return result
 
 
-def visible_keys(mask: Tensor | None, keys: int) -> Tensor | None:
+def find_keys_shown_by_mask(mask: Tensor | None, keys: int) -> Tensor | None:
     """[batch or 1, 1, query, key]: keys that the mask shows to any head; None where it shows all.
 
     A row that sees nothing is uniform over all keys in eager attention: it counts as seeing them all.
@@ -152,7 +152,7 @@ def visible_keys(mask: Tensor | None, keys: int) -> Tensor | None:
     return visible if bool(seeing.all()) else visible | ~seeing
 
 
-def visible_span(visible: Tensor | None, keys: int) -> tuple[int, int]:
+def find_span_of_visible_keys(visible: Tensor | None, keys: int) -> tuple[int, int]:
     """First key and the one after the last that some query of the strip sees."""
     if visible is None:
         return 0, keys

@@ -19,7 +19,7 @@ from attncli.capture.eager_interface import (
     swap_attention_functions,
 )
 from attncli.capture.strips.attention_interface import EagerCall, find_unpatched_eager, to_float32
-from attncli.capture.strips.masks import PerMask
+from attncli.capture.strips.rowwise_masks import PerMask
 from attncli.forward_types import Function, Kwargs, Output
 
 SDPA = "sdpa"

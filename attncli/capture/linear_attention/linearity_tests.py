@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attncli.capture.linear.kernel_calls import KernelCall, Key, call_in_float64
+from attncli.capture.linear_attention.kernel_calls import KernelCall, Key, call_in_float64
 from attncli.tolerances import LINEAR_ARGUMENT
 
 LOUD = 30.0
@@ -53,7 +53,7 @@ def find_values_in_float64(call: KernelCall, tokens: int) -> tuple[ValueArgument
     """The values of a call in float64, and whether the test could run: submodules keep their weights' dtype."""
     try:
         with call_in_float64(call) as full:
-            return first_linear_argument(full, tokens), True
+            return find_first_linear_argument(full, tokens), True
     except Exception:
         return None, False
 
@@ -63,23 +63,25 @@ def find_values_in_native_precision(
 ) -> tuple[ValueArgument | None, bool]:
     try:
         with torch.no_grad():
-            return first_linear_argument(call.as_constants(), tokens), True
+            return find_first_linear_argument(call.as_constants(), tokens), True
     except Exception:
         return None, False
 
 
-def first_linear_argument(call: KernelCall, tokens: int) -> ValueArgument | None:
+def find_first_linear_argument(call: KernelCall, tokens: int) -> ValueArgument | None:
     for key, value in call.arguments().items():
         if value.ndim not in (3, 4) or value.shape[0] != 1 or tokens not in value.shape[1:]:
             continue
         if call.output_with(key, value).shape == value.shape:
-            found = classify_axes(call, key, value, tokens)
+            found = classify_value_axes(call, key, value, tokens)
             if found is not None:
                 return found
     return None
 
 
-def classify_axes(call: KernelCall, key: Key, value: Tensor, tokens: int) -> ValueArgument | None:
+def classify_value_axes(
+    call: KernelCall, key: Key, value: Tensor, tokens: int
+) -> ValueArgument | None:
     """Classify the axes of an argument, if the output is linear in it."""
     draw = RandomArgument(value)
 

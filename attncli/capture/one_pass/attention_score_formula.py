@@ -6,7 +6,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from attncli.capture.strips.attention_interface import EagerCall
-from attncli.capture.strips.visible_keys import KeySpans, mask_rows
+from attncli.capture.strips.visible_key_spans import KeySpans, cut_mask_rows
 
 BIAS = 2**20
 """Numbers of masks and biases that are added to scores at a time."""
@@ -30,7 +30,7 @@ class NotCovered(Exception):
     """Why an attention is left to the model's own function."""
 
 
-def read_formula(call: EagerCall) -> Formula:
+def read_score_formula(call: EagerCall) -> Formula:
     keywords = call.keywords
     width = call.query.shape[-1]
     scale, cap, bias = (keywords.get(name) for name in ("scaling", "softcap", "position_bias"))
@@ -41,18 +41,18 @@ def read_formula(call: EagerCall) -> Formula:
     return Formula(
         width**-0.5 if scale is None else float(scale),
         0.0 if cap is None else float(cap),
-        None if sinks is None else read_sinks(sinks, call.query.shape[1]),
+        None if sinks is None else read_sink_scores(sinks, call.query.shape[1]),
         bias,
     )
 
 
-def read_sinks(sinks: Tensor | None, heads: int) -> Tensor:
+def read_sink_scores(sinks: Tensor | None, heads: int) -> Tensor:
     if not isinstance(sinks, Tensor) or sinks.numel() != heads:
         raise NotCovered("sinks of another shape")
     return sinks.detach().flatten().float().contiguous()
 
 
-def is_bias(bias: Tensor | None, call: EagerCall) -> bool:
+def is_score_bias(bias: Tensor | None, call: EagerCall) -> bool:
     """Whether this is [batch or 1, head or 1, query or 1, key] of floats."""
     if not isinstance(bias, Tensor) or bias.dim() != 4 or not bias.dtype.is_floating_point:
         return False
@@ -61,7 +61,7 @@ def is_bias(bias: Tensor | None, call: EagerCall) -> bool:
     return alike and bias.shape[3] == call.keys
 
 
-def strips_of_biases(
+def iter_row_ranges_for_biases(
     call: EagerCall, formula: Formula, spans: KeySpans | None
 ) -> Iterator[tuple[int, int]]:
     """First and last rows that are computed at a time: all, unless something is added to the scores."""
@@ -76,9 +76,9 @@ def combine_bias_and_mask(
     call: EagerCall, formula: Formula, spans: KeySpans | None, start: int, stop: int
 ) -> Tensor | None:
     """[batch or 1, head or 1, query or 1, key] float32: what is added to the scores of some rows."""
-    found = None if formula.bias is None else mask_rows(formula.bias, start, stop).float()
+    found = None if formula.bias is None else cut_mask_rows(formula.bias, start, stop).float()
     if spans is None:
         assert call.mask is not None
-        mask = mask_rows(call.mask, start, stop).float()
+        mask = cut_mask_rows(call.mask, start, stop).float()
         found = mask if found is None else found + mask
     return None if found is None else found.contiguous()

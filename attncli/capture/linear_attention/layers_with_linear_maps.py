@@ -14,16 +14,20 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.linear.kernel_calls import KernelCall, record_kernel_calls
-from attncli.capture.linear.linear_heads import LinearAttentionLayer, LinearAttentionLayers
-from attncli.capture.linear.linear_map_speedups import find_faster_map_methods
-from attncli.capture.linear.linear_maps import (
+from attncli.capture.linear_attention.kernel_calls import KernelCall, record_kernel_calls
+from attncli.capture.linear_attention.linear_map_speedups import find_faster_map_methods
+from attncli.capture.linear_attention.linear_maps import (
     NONE,
     LinearAttentionMap,
     LinearMapStrip,
     is_weighing_values,
 )
-from attncli.capture.linear.mixer_forward_steps import (
+from attncli.capture.linear_attention.linearity_tests import ValueArgument, find_value_argument
+from attncli.capture.linear_attention.measured_linear_heads import (
+    LinearAttentionLayer,
+    LinearAttentionLayers,
+)
+from attncli.capture.linear_attention.scans_in_forward_code import (
     MixerCodeStep,
     RecordedSteps,
     StepRecorder,
@@ -31,7 +35,6 @@ from attncli.capture.linear.mixer_forward_steps import (
     find_linear_step,
     record_mixer_runs,
 )
-from attncli.capture.linear.value_arguments import ValueArgument, find_value_argument
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.capture.strips.attention_interface import Strip, observe_in_rounds, rows_per_strip
@@ -59,7 +62,7 @@ def find_linear_attention_layers(
         for module in select_first_of_each_class(modules)
     }
     rest = [module for module in select_first_of_each_class(modules) if not known[type(module)]]
-    steps = find_inner_calls(model, rest, inputs, lengths)
+    steps = find_scans_in_forward_code(model, rest, inputs, lengths)
     found: list[LinearAttentionLayer] = []
     refused: dict[str, str] = {}
     for mixer in mixers:
@@ -94,7 +97,7 @@ class MixerInnerCall(NamedTuple):
     call: KernelCall
 
 
-def find_inner_calls(
+def find_scans_in_forward_code(
     model: nn.Module, mixers: Sequence[nn.Module], inputs: Inputs, lengths: Sequence[int]
 ) -> dict[type, MixerInnerCall]:
     """Find steps with maps inside forwards of mixers none of whose calls has one, by class."""

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.linear.kernel_calls import KernelCall
-from attncli.capture.linear.linear_maps import is_weighing_values
-from attncli.capture.linear.value_arguments import ValueArgument, find_value_argument
+from attncli.capture.linear_attention.kernel_calls import KernelCall
+from attncli.capture.linear_attention.linear_maps import is_weighing_values
+from attncli.capture.linear_attention.linearity_tests import ValueArgument, find_value_argument
 from attncli.capture.strips.attention_interface import to_float32
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 
@@ -179,8 +179,8 @@ def find_linear_step(
             step = MixerCodeStep(
                 taken,
                 known_ids,
-                variable_name_at(seen.code, taken),
-                variable_name_at(seen.code, known_ids),
+                name_variable_at_instruction(seen.code, taken),
+                name_variable_at_instruction(seen.code, known_ids),
             )
             call = seen.build_call(step)
             values = None if call is None else find_value_argument(call, tokens)
@@ -204,15 +204,15 @@ def has_same_output(call: KernelCall, values: ValueArgument, output: Tensor) -> 
         return False
 
 
-def variable_name_at(code: CodeType, place: int) -> str:
+def name_variable_at_instruction(code: CodeType, place: int) -> str:
     """The variable's name in the code at that place; else the line."""
-    line = next(row for at, row in iter_code_lines(code) if at == place)
+    line = next(row for at, row in iter_lines_of_instructions(code) if at == place)
     text = linecache.getline(code.co_filename, line)
     assigned = ASSIGNED.match(text)
     return assigned[1] if assigned else f"line_{line}"
 
 
-def iter_code_lines(code: CodeType) -> Iterator[tuple[int, int]]:
+def iter_lines_of_instructions(code: CodeType) -> Iterator[tuple[int, int]]:
     for first, last, line in code.co_lines():
         if line is not None:
             yield from ((place, line) for place in range(first, last))

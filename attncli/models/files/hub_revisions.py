@@ -27,9 +27,11 @@ def list_revisions(name: str, pattern: str) -> list[str]:
     names = [ref.name for ref in (*refs.branches, *refs.tags)]
     found = [one for one in names if fnmatchcase(one, pattern)]
     if not found:
-        raise InputError(f"{name} has no revision like '{pattern}': it has {shorten_names(names)}.")
+        raise InputError(
+            f"{name} has no revision like '{pattern}': it has {shorten_revision_names(names)}."
+        )
     return found
 
 
-def shorten_names(names: list[str], most: int = 6) -> str:
+def shorten_revision_names(names: list[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (" …" if len(names) > most else "")

@@ -9,19 +9,19 @@ it read the stream from before (Cohere).
 
 import torch
 
-from attncli.ablation.tags.ablation_policy import Keep, KeepPolicy
-from attncli.ablation.tags.binary_operands import Operands, find_operands, is_per_feature
-from attncli.ablation.tags.block_record import BlockRun, Summand
-from attncli.ablation.tags.call_sites import current_call_site
-from attncli.ablation.tags.tag_propagation import run_tagged
-from attncli.ablation.tags.tags import (
+from attncli.ablation.stream_tracking.binary_operands import Operands, find_operands, is_per_feature
+from attncli.ablation.stream_tracking.block_run_record import BlockRun, Summand
+from attncli.ablation.stream_tracking.call_sites import current_call_site
+from attncli.ablation.stream_tracking.parts_to_keep import Keep, KeepPolicy
+from attncli.ablation.stream_tracking.tag_propagation import run_function_with_tags
+from attncli.ablation.stream_tracking.tensor_tags import (
     MLP_DEPTH,
     AdditionSite,
     Kind,
     Tag,
     UntouchedResult,
     attach_tag,
-    derive_tag,
+    derive_tag_off_stream,
 )
 from attncli.forward_types import Args, Function, Kwargs, Output
 
@@ -35,7 +35,7 @@ def evaluate_residual_addition(
         return add_constant_to_stream(run, terms, func, args, kwargs)
     tags = run.tag_tensor(terms.first), run.tag_tensor(terms.second)
     if (shifted := tag_learned_bias(terms, tags)) is not None:
-        result = run_tagged(run, func, args, kwargs)
+        result = run_function_with_tags(run, func, args, kwargs)
         attach_tag(result, shifted)
         return result
     whole = Addition(func, args, kwargs, terms)
@@ -55,7 +55,7 @@ def evaluate_residual_addition(
         return evaluate_branch_merge(run, parts, whole, (tags[0], tags[1]))
     if any(tag and tag.raw for tag in tags):
         run.strange.append(current_call_site())
-    return run_tagged(run, func, args, kwargs)
+    return run_function_with_tags(run, func, args, kwargs)
 
 
 def tag_learned_bias(terms: Operands, tags: tuple[Tag | None, Tag | None]) -> Tag | None:
@@ -95,7 +95,7 @@ def add_constant_to_stream(
     run: BlockRun, terms: Operands | None, func: Function, args: Args, kwargs: Kwargs
 ) -> Output:
     """Add a number: `0 + x`, with which Python's sum begins, is still x; other numbers change it."""
-    result = run_tagged(run, func, args, kwargs)
+    result = run_function_with_tags(run, func, args, kwargs)
     if terms is not None:
         tensor, number = terms[:2] if isinstance(terms.first, torch.Tensor) else terms[1::-1]
         tag = run.tag_tensor(tensor)
@@ -137,7 +137,7 @@ def evaluate_skip_addition(
     for call in off.attention:
         run.reached[call].add(point)
     result = whole.evaluate(parts.choose_summands(point), stream)
-    attach_tag(result, derive_tag([on, off]).move_to(point))
+    attach_tag(result, derive_tag_off_stream([on, off]).move_to(point))
     run.record_stream(point, result)
     return result
 
@@ -171,5 +171,5 @@ def evaluate_branch_merge(
     record_added_branch(run, AdditionSite(site), whole, 1 - attention)
     result = whole.evaluate(Keep.BOTH if parts.keeps_merged_mlp() else Keep.STREAM, attention)
     bare = (*tags[0].bare, *tags[1].bare, UntouchedResult("merge", site))
-    attach_tag(result, derive_tag([*tags])._replace(bare=bare))
+    attach_tag(result, derive_tag_off_stream([*tags])._replace(bare=bare))
     return result

@@ -3,9 +3,9 @@
 from enum import Enum, auto
 from typing import Protocol
 
-from attncli.ablation.tags.block_record import BlockRun
-from attncli.ablation.tags.call_sites import CallSite
-from attncli.ablation.tags.tags import AdditionSite, Key, StreamPoint
+from attncli.ablation.stream_tracking.block_run_record import BlockRun
+from attncli.ablation.stream_tracking.call_sites import CallSite
+from attncli.ablation.stream_tracking.tensor_tags import AdditionSite, Key, StreamPoint
 
 Where = tuple[str, int, AdditionSite]
 """Stack, layer and addition of a branch."""

@@ -138,10 +138,14 @@ def record_kernel_calls(
         stack.enter_context(wrap_forwards(mixers, calls.run_wrapped_mixer))
         stack.enter_context(wrap_forwards(names, run_wrapped_part))
         for place, name in find_called_functions(mixers):
-            stack.enter_context(replace_entry(place, name, partial(calls.record_call, name)))
+            stack.enter_context(
+                wrap_function_to_record(place, name, partial(calls.record_call, name))
+            )
         for part, name, path in find_called_methods(mixers):
             record = partial(calls.record_call, path, is_method=True)
-            stack.enter_context(replace_entry(vars(part), name, record, getattr(part, name)))
+            stack.enter_context(
+                wrap_function_to_record(vars(part), name, record, getattr(part, name))
+            )
         yield
 
 
@@ -150,7 +154,7 @@ def iter_submodules(mixer: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 @contextmanager
-def replace_entry(
+def wrap_function_to_record(
     table: dict[str, Any], name: str, record: Function, inherited: Function | None = None
 ) -> Iterator[None]:
     """Within, a function of a file or of a module's attributes is wrapped by one that records its calls.

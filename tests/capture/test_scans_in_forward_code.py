@@ -7,10 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture import AttentionSite, Strip
-from attncli.capture.linear.linear_heads import LinearAttentionHeads, LinearAttentionLayers
-from attncli.capture.linear.linear_layers import (
+from attncli.capture.linear_attention.layers_with_linear_maps import (
     capture_linear_attention,
     find_linear_attention_layers,
+)
+from attncli.capture.linear_attention.measured_linear_heads import (
+    LinearAttentionHeads,
+    LinearAttentionLayers,
 )
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.reruns.float64 import force_float64

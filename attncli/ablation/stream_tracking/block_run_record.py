@@ -4,15 +4,15 @@ from typing import NamedTuple
 
 import torch
 
-from attncli.ablation.tags.call_sites import CallSite
-from attncli.ablation.tags.tags import (
+from attncli.ablation.stream_tracking.call_sites import CallSite
+from attncli.ablation.stream_tracking.tensor_tags import (
     AdditionSite,
     Key,
     Kind,
     StreamPoint,
     Tag,
     UntouchedResult,
-    tag_of,
+    find_tag_of_run,
 )
 from attncli.capture.model_structure.blocks import BlockCall
 
@@ -77,7 +77,7 @@ class BlockRun:
 
     def tag_tensor(self, tensor: torch.Tensor) -> Tag | None:
         """The tag of a tensor; the block's other tensor arguments count as activations."""
-        tag = tag_of(tensor, self)
+        tag = find_tag_of_run(tensor, self)
         return Tag(self) if tag is None and id(tensor) in self.outside else tag
 
     def attention_call(self) -> int:

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from attncli.ablation.tags.call_sites import CallSite
+from attncli.ablation.stream_tracking.call_sites import CallSite
 from attncli.capture.attention_calls import read_tensor_version, unseen
 
 Kind = Literal["input", "attention", "mixer", "mlp", "parallel", "beside", "norm"]
@@ -107,7 +107,7 @@ def attach_tag(tensor: torch.Tensor, tag: Tag) -> None:
     tensor._attn_tag = (tag, read_tensor_version(tensor))  # type: ignore[attr-defined]
 
 
-def tag_of(tensor: torch.Tensor, run: object) -> Tag | None:
+def find_tag_of_run(tensor: torch.Tensor, run: object) -> Tag | None:
     """The tag of this run; None for weights, constants and whatever no tag has reached.
 
     A tensor that was changed in place under another name also descends from what was written there, which the tag of
@@ -121,12 +121,12 @@ def tag_of(tensor: torch.Tensor, run: object) -> Tag | None:
         return current
     with unseen():
         base = tensor._base
-    written = None if base is None else tag_of(base, run)
+    written = None if base is None else find_tag_of_run(base, run)
     known = [one for one in (tag, written) if one is not None]
-    return derive_tag(known) if known else None
+    return derive_tag_off_stream(known) if known else None
 
 
-def derive_tag(tags: list[Tag]) -> Tag:
+def derive_tag_off_stream(tags: list[Tag]) -> Tag:
     """The tag of what is computed from tensors with these tags: off the stream."""
     first = tags[0]
     if len(tags) == 1 and first.point is None and not first.bare and not first.pieces:

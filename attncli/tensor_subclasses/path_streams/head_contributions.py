@@ -65,7 +65,7 @@ class RecordedRun(PathTensorRun):
         return super().run(forward, args, kwargs, stream)
 
 
-def contributions_by_head(
+def compute_contributions_by_head(
     model: nn.Module, stack: BlockStack, inputs: Inputs
 ) -> tuple[Tensor, list[Tensor]]:
     """The last block's output Y, and for each attention ⟨C_h, Y⟩/‖Y‖² [head], C_h all paths through that head."""

@@ -14,11 +14,11 @@ from math import nan
 import torch
 from torch import Tensor
 
-from attncli.capture.one_pass.formula import Formula, NotCovered
-from attncli.capture.one_pass.results import Results
+from attncli.capture.one_pass.attention_score_formula import Formula, NotCovered
+from attncli.capture.one_pass.output_and_statistics import Results
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
-from attncli.capture.strips.visible_keys import KeySpans
+from attncli.capture.strips.visible_key_spans import KeySpans
 
 SERVED = frozenset({"sums", "entropy", "squares", "on_first"})
 """Statistics of rows that these calls give, besides single offsets."""
@@ -78,7 +78,7 @@ def attend_in_fused_calls(
     return results
 
 
-def require_served(
+def require_fused_call_suffices(
     call: EagerCall, formula: Formula, request: StatisticsRequest, spans: KeySpans | None
 ) -> bool:
     """Whether the attention is causal; raise NotCovered where fused calls do not give all that is needed of it."""
@@ -89,16 +89,16 @@ def require_served(
         raise NotCovered("fused calls take no caps, sinks and biases")
     if call.key.shape[-1] != call.value.shape[-1]:
         raise NotCovered("fused calls take keys and values of one width")
-    if not (is_causal(spans) or sees_all(spans)):
+    if not (are_spans_causal(spans) or do_queries_see_all_keys(spans)):
         raise NotCovered("fused calls take causal masks alone")
-    return not sees_all(spans)
+    return not do_queries_see_all_keys(spans)
 
 
-def sees_all(spans: KeySpans) -> bool:
+def do_queries_see_all_keys(spans: KeySpans) -> bool:
     return not bool(spans.first.any()) and bool((spans.stop == spans.keys).all())
 
 
-def is_causal(spans: KeySpans) -> bool:
+def are_spans_causal(spans: KeySpans) -> bool:
     """Whether each query sees all keys up to its own."""
     own = torch.arange(1, spans.stop.shape[1] + 1)
     return not bool(spans.first.any()) and bool((spans.stop == own).all())

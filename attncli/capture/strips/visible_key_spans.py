@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.capture.strips.masks import RowwiseMask, visible_keys
+from attncli.capture.strips.rowwise_masks import RowwiseMask, find_keys_shown_by_mask
 from attncli.metrics.attention._map_strip_rows import sum_diagonals
 from attncli.metrics.attention._row_statistics import VisibleKeys
 
@@ -29,8 +29,8 @@ class KeySpans(NamedTuple):
         return VisibleKeys(
             (stop - first)[:, None].float(),
             (first == 0)[:, None],
-            count_covering(first, stop, self.keys),
-            count_covering(place - stop, place - first, offsets),
+            count_spans_over_keys(first, stop, self.keys),
+            count_spans_over_keys(place - stop, place - first, offsets),
             torch.stack([first[0], stop[0]], dim=-1) if alike else None,
         )
 
@@ -39,7 +39,7 @@ class KeySpans(NamedTuple):
         return torch.stack([self.first, self.stop], dim=-1).int().contiguous()
 
 
-def count_covering(first: Tensor, stop: Tensor, size: int) -> Tensor:
+def count_spans_over_keys(first: Tensor, stop: Tensor, size: int) -> Tensor:
     """[item, 1, place]: how many of an item's spans contain each place, in float64."""
     ones = torch.ones_like(first, dtype=torch.float64)
     steps = ones.new_zeros((len(first), size + 1))
@@ -63,7 +63,7 @@ def find_visible_spans(mask: Tensor | None, queries: int, keys: int) -> KeySpans
     parts = []
     step = max(1, ELEMENTS // (shape[0] * keys))
     for start in range(0, shape[2], step):
-        found = spans_of_rows(mask_rows(mask, start, min(start + step, shape[2])))
+        found = find_spans_of_mask_rows(cut_mask_rows(mask, start, min(start + step, shape[2])))
         if found is None:
             return None
         parts.append(found)
@@ -71,17 +71,17 @@ def find_visible_spans(mask: Tensor | None, queries: int, keys: int) -> KeySpans
     return KeySpans(spans[..., 0], spans[..., 1], keys)
 
 
-def mask_rows(mask: Tensor, start: int, stop: int) -> Tensor:
+def cut_mask_rows(mask: Tensor, start: int, stop: int) -> Tensor:
     if isinstance(mask, RowwiseMask):
         return mask.rows(start, stop)
     return mask if mask.shape[2] == 1 else mask[:, :, start:stop]
 
 
-def spans_of_rows(rows: Tensor) -> Tensor | None:
+def find_spans_of_mask_rows(rows: Tensor) -> Tensor | None:
     """[batch or 1, query, 2] of rows [batch or 1, 1, query, key]."""
     shown = rows[:, 0] == 0.0
     hidden = rows[:, 0] <= torch.finfo(rows.dtype).min / 2
-    first, stop = span_ends(shown)
+    first, stop = find_span_ends(shown)
     whole = (stop - first == shown.sum(dim=-1)) & shown.any(dim=-1)
     known = bool(whole.all()) and bool((shown | hidden).all())
     return torch.stack([first, stop], dim=-1) if known else None
@@ -100,7 +100,7 @@ class RowSpans:
         """Add rows [batch or 1, 1, query, key] bool, from this query and key on."""
         rows = visible[0, 0].cpu()
         own = self.spans[first_query : first_query + len(rows)]
-        own[:, 0], own[:, 1] = span_ends(rows)
+        own[:, 0], own[:, 1] = find_span_ends(rows)
         self.gaps |= not torch.equal(own[:, 1] - own[:, 0], rows.sum(dim=-1))
         self.gaps |= len(visible) > 1 and not bool((visible == visible[:1]).all())
         own += first_key
@@ -122,7 +122,7 @@ class CountedKeys:
 
     def add(self, mask: Tensor, start: int, stop: int) -> Tensor:
         """Count rows start … stop; [batch or 1, 1, query, key] bool: what they see."""
-        found = visible_keys(mask, self.keys)
+        found = find_keys_shown_by_mask(mask, self.keys)
         if found is None:
             found = torch.ones((1, 1, 1, self.keys), dtype=torch.bool)
         visible = found.expand(-1, -1, stop - start, -1)
@@ -141,7 +141,7 @@ class CountedKeys:
         return VisibleKeys(seen, sees_first, self.per_key, self.per_offset, self.spans.contiguous())
 
 
-def span_ends(shown: Tensor) -> tuple[Tensor, Tensor]:
+def find_span_ends(shown: Tensor) -> tuple[Tensor, Tensor]:
     """[…]: the first key of […, key] that is shown, and the one after the last."""
     bits = shown.to(torch.uint8)
     return bits.argmax(dim=-1), bits.shape[-1] - bits.flip(-1).argmax(dim=-1)

@@ -11,24 +11,29 @@ import torch
 from torch import Tensor
 
 from attncli.capture.attention_calls import unseen
-from attncli.capture.one_pass.compiled_library import Arguments, Library, NoLibrary
-from attncli.capture.one_pass.formula import (
+from attncli.capture.one_pass.attention_score_formula import (
     Formula,
     NotCovered,
     combine_bias_and_mask,
-    strips_of_biases,
+    iter_row_ranges_for_biases,
 )
-from attncli.capture.one_pass.fused_calls import (
+from attncli.capture.one_pass.compiled_library import Arguments, Library, NoLibrary
+from attncli.capture.one_pass.fused_attention_calls import (
     FUSED_BY_DEVICE,
     attend_in_fused_calls,
-    require_served,
+    require_fused_call_suffices,
 )
-from attncli.capture.one_pass.results import MapVectors, Results, WrittenRows, empty_floats
-from attncli.capture.one_pass.tiles import TiledAttention
+from attncli.capture.one_pass.output_and_statistics import (
+    MapVectors,
+    Results,
+    WrittenRows,
+    allocate_floats,
+)
+from attncli.capture.one_pass.tiled_attention import TiledAttention
 from attncli.capture.strips.attention_interface import EagerCall, MapOperands, Strip
 from attncli.capture.strips.map_statistics import ROWS, MapStatistics, StatisticsRequest
-from attncli.capture.strips.masks import visible_keys
-from attncli.capture.strips.visible_keys import CountedKeys, KeySpans, mask_rows
+from attncli.capture.strips.rowwise_masks import find_keys_shown_by_mask
+from attncli.capture.strips.visible_key_spans import CountedKeys, KeySpans, cut_mask_rows
 from attncli.metrics.attention._map_strip_rows import SMALL, MultiplyByGram
 from attncli.metrics.attention._row_statistics import VisibleKeys
 
@@ -43,11 +48,11 @@ class Workspace:
     """Memory in which threads compute, kept between calls: fresh pages would cost a hundredth of a forward pass."""
 
     def __init__(self) -> None:
-        self.memory = empty_floats(0)
+        self.memory = allocate_floats(0)
 
     def of_floats(self, floats: int) -> Tensor:
         if self.memory.numel() < floats:
-            self.memory = empty_floats(floats)
+            self.memory = allocate_floats(floats)
         return self.memory[:floats]
 
     def of_threads(self, threads: int, floats: int) -> list[int]:
@@ -57,7 +62,7 @@ class Workspace:
         return [start + 4 * size * number for number in range(threads)]
 
 
-def require_small(call: EagerCall, formula: Formula, sizes: Tensor) -> None:
+def require_bounded_scores(call: EagerCall, formula: Formula, sizes: Tensor) -> None:
     """Raise NotCovered for numbers that are not finite, or so large that hidden keys may have weight."""
     query, key, value = sizes.flatten(1).amax(dim=1).tolist()
     largest = query * key * call.query.shape[-1] * abs(formula.scale)
@@ -76,15 +81,15 @@ def compute_in_one_pass(
 ) -> Strip:
     """Compute the output and the statistics of a whole map by what there is for its device."""
     if call.query.device.type in FUSED_BY_DEVICE:
-        causal = require_served(call, formula, request, spans)
+        causal = require_fused_call_suffices(call, formula, request, spans)
         assert spans is not None
         results, seen = attend_in_fused_calls(call, formula, request, causal), spans.visible()
         gram = None
     else:
-        request = request_all_rows(request, library)
+        request = request_all_row_statistics(request, library)
         reader = ScoreReader(call, formula, library, workspace, spans)
         results, seen, gram = reader.read_first(request)
-    require_small(call, formula, results.sizes)
+    require_bounded_scores(call, formula, results.sizes)
     if request.spans and seen.spans is None:
         raise NotCovered("keys of a query that are no span")
     sums = results.sums()._replace(multiply_by_gram=gram)
@@ -113,10 +118,10 @@ class MapInStrips:
         if call.query.device.type in FUSED_BY_DEVICE:
             raise NotCovered("fused calls give no weights")
         self.call, self.formula, self.spans = call, formula, spans
-        self.request = request_all_rows(request, library)
+        self.request = request_all_row_statistics(request, library)
         self.results = Results.from_call(call, self.request)
         self.results.write_sizes(call)
-        require_small(call, formula, self.results.sizes)
+        require_bounded_scores(call, formula, self.results.sizes)
         reader = ScoreReader(call, formula, library, workspaces[0], spans)
         self.attend = reader.choose_attend(self.request, self.results)
         self.map_memory = workspaces[1]
@@ -146,7 +151,7 @@ class MapInStrips:
         if call.mask is None:
             return None, 0, call.keys
         if self.spans is None:
-            found = visible_keys(mask_rows(call.mask, start, stop), call.keys)
+            found = find_keys_shown_by_mask(cut_mask_rows(call.mask, start, stop), call.keys)
             return found if found is None else found.expand(-1, -1, rows, -1), 0, call.keys
         begin, end = (side[:, None, start:stop] for side in (self.spans.first, self.spans.stop))
         first, last = int(begin.min()), int(end.max())
@@ -163,7 +168,9 @@ class MapInStrips:
         return WrittenRows(memory[:cells].view(shape), scores, scored, first)
 
 
-def request_all_rows(request: StatisticsRequest, library: Library | NoLibrary) -> StatisticsRequest:
+def request_all_row_statistics(
+    request: StatisticsRequest, library: Library | NoLibrary
+) -> StatisticsRequest:
     """The same with all statistics of rows that the library finds anyway; it counts small weights with the columns."""
     if isinstance(library, NoLibrary):
         return request
@@ -214,12 +221,12 @@ class ScoreReader(NamedTuple):
         results = Results.from_call(call, request, vectors)
         attend = self.choose_attend(request, results, vectors)
         counted = CountedKeys(call.queries, call.keys)
-        for start, stop in strips_of_biases(call, self.formula, spans):
+        for start, stop in iter_row_ranges_for_biases(call, self.formula, spans):
             bias = combine_bias_and_mask(call, self.formula, spans, start, stop)
             attend(start, stop, bias, None)
             if spans is None:
                 assert call.mask is not None
-                visible = counted.add(mask_rows(call.mask, start, stop), start, stop)
+                visible = counted.add(cut_mask_rows(call.mask, start, stop), start, stop)
                 results.take_off_hidden(visible, request, start, stop)
         return results, counted.visible() if spans is None else spans.visible()
 
@@ -229,10 +236,10 @@ class ScoreReader(NamedTuple):
         call, formula, spans = self.call, self.formula, self.spans
         if isinstance(self.library, NoLibrary):
             tiled = TiledAttention(call, formula, request, spans, results, vectors)
-            return in_tiles(tiled, self.workspace)
-        arguments = fill_arguments(call, formula, request, results, spans)
-        maps = give_vectors(arguments, vectors)
-        return by_library(self.library, arguments, maps, self.workspace)
+            return attend_in_tiles(tiled, self.workspace)
+        arguments = fill_library_arguments(call, formula, request, results, spans)
+        maps = pass_vectors_to_library(arguments, vectors)
+        return attend_by_compiled_library(self.library, arguments, maps, self.workspace)
 
 
 AttendRows = Callable[[int, int, Tensor | None, WrittenRows | None], None]
@@ -240,12 +247,12 @@ AttendRows = Callable[[int, int, Tensor | None, WrittenRows | None], None]
 weights if there is memory for them."""
 
 
-def in_tiles(tiled: TiledAttention, workspace: Workspace) -> AttendRows:
+def attend_in_tiles(tiled: TiledAttention, workspace: Workspace) -> AttendRows:
     memory = workspace.of_floats(tiled.floats)
     return partial(tiled.attend, memory)
 
 
-def by_library(
+def attend_by_compiled_library(
     library: Library, arguments: Arguments, maps: int, workspace: Workspace
 ) -> AttendRows:
     threads = min(torch.get_num_threads(), maps)
@@ -257,7 +264,9 @@ def by_library(
         arguments.start, arguments.stop = start, stop
         if bias is not None:
             arguments.bias = bias.data_ptr()
-            arguments.bias_batch, arguments.bias_head, arguments.bias_row = broadcast_strides(bias)
+            arguments.bias_batch, arguments.bias_head, arguments.bias_row = (
+                compute_broadcast_strides(bias)
+            )
         if written is not None:
             arguments.weights = written.weights.data_ptr()
             arguments.scores = written.scores.data_ptr() if written.scored else None
@@ -265,12 +274,12 @@ def by_library(
                 written.first_key,
                 written.weights.shape[-1],
             )
-        run_threads(library, arguments, maps, scratch)
+        attend_in_threads(library, arguments, maps, scratch)
 
     return attend_rows
 
 
-def fill_arguments(
+def fill_library_arguments(
     call: EagerCall,
     formula: Formula,
     request: StatisticsRequest,
@@ -280,9 +289,9 @@ def fill_arguments(
     """The arguments without rows and bias; they keep alive what they point to."""
     batch, heads, queries, width = call.query.shape
     sides = {
-        "query": with_dense_rows(call.query),
-        "key": with_dense_rows(call.key),
-        "value": with_dense_rows(call.value),
+        "query": make_rows_contiguous(call.query),
+        "key": make_rows_contiguous(call.key),
+        "value": make_rows_contiguous(call.value),
     }
     pairs = None if spans is None else spans.as_pairs()
     tensors = {
@@ -318,7 +327,7 @@ def fill_arguments(
     return arguments
 
 
-def give_vectors(arguments: Arguments, vectors: MapVectors | None) -> int:
+def pass_vectors_to_library(arguments: Arguments, vectors: MapVectors | None) -> int:
     """Add what maps are multiplied with; the number of maps that are computed."""
     if vectors is None:
         return int(arguments.batch * arguments.heads)
@@ -330,23 +339,25 @@ def give_vectors(arguments: Arguments, vectors: MapVectors | None) -> int:
     return len(maps)
 
 
-def with_dense_rows(side: Tensor) -> Tensor:
+def make_rows_contiguous(side: Tensor) -> Tensor:
     return side if side.stride(-1) == 1 else side.contiguous()
 
 
-def broadcast_strides(bias: Tensor) -> tuple[int, ...]:
+def compute_broadcast_strides(bias: Tensor) -> tuple[int, ...]:
     """Strides of the first three axes, 0 where one number is for all."""
     sides = zip(bias.shape[:3], bias.stride(), strict=False)
     return tuple(0 if size == 1 else stride for size, stride in sides)
 
 
-def run_threads(library: Library, arguments: Arguments, maps: int, scratch: Sequence[int]) -> None:
+def attend_in_threads(
+    library: Library, arguments: Arguments, maps: int, scratch: Sequence[int]
+) -> None:
     """Divide the maps over as many threads as there is memory for, of which this one is the first."""
     threads = len(scratch)
     ends = [maps * number // threads for number in range(threads + 1)]
     parts = list(zip(ends, ends[1:], scratch, strict=False))
     others = [
-        worker_threads(threads - 1, os.getpid()).submit(library.attend, arguments, *part)
+        reuse_worker_threads(threads - 1, os.getpid()).submit(library.attend, arguments, *part)
         for part in parts[1:]
     ]
     try:
@@ -358,6 +369,6 @@ def run_threads(library: Library, arguments: Arguments, maps: int, scratch: Sequ
 
 
 @lru_cache(maxsize=1)
-def worker_threads(threads: int, process: int) -> ThreadPoolExecutor:
+def reuse_worker_threads(threads: int, process: int) -> ThreadPoolExecutor:
     """Threads that are kept between calls. A forked process has those of its parent no more, so it makes its own."""
     return ThreadPoolExecutor(threads, thread_name_prefix=f"attention in {process}")

@@ -12,14 +12,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.capture.linear.kernel_calls import KernelCall
-from attncli.capture.linear.linear_map_speedups import (
+from attncli.capture.linear_attention.kernel_calls import KernelCall
+from attncli.capture.linear_attention.linear_map_speedups import (
     FasterMapMethods,
     RecurrentState,
-    repeat_in_batch,
+    repeat_call_in_batch,
     select_channels,
 )
-from attncli.capture.linear.value_arguments import ValueArgument
+from attncli.capture.linear_attention.linearity_tests import ValueArgument
 
 NONE = FasterMapMethods()
 
@@ -114,7 +114,10 @@ class LinearAttentionMap:
             columns = self.value_tensor.new_zeros((size, *self.value_tensor.shape[1:]))
             place = torch.arange(size, device=columns.device)
             columns.movedim(self.values.token, 1)[place, first + place] = 1.0
-            found = repeat_in_batch(self.call, size).output_with(self.values.key, columns) - nothing
+            found = (
+                repeat_call_in_batch(self.call, size).output_with(self.values.key, columns)
+                - nothing
+            )
             part = self.split_into_heads(found)[..., 0].permute(1, 2, 0)  # [head, row, key]
             if whole is None:
                 whole = part.new_empty((len(part), self.tokens, self.tokens))

@@ -6,13 +6,19 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from attncli.ablation.norm_modules import FUNCTIONS
-from attncli.ablation.tags.ablation_policy import KeepPolicy
-from attncli.ablation.tags.binary_operands import ADD, SCALE
-from attncli.ablation.tags.block_record import BlockRun
-from attncli.ablation.tags.call_sites import current_call_site
-from attncli.ablation.tags.residual_additions import evaluate_residual_addition
-from attncli.ablation.tags.tag_propagation import run_tagged
-from attncli.ablation.tags.tags import Key, Tag, UntouchedResult, attach_tag, derive_tag
+from attncli.ablation.stream_tracking.binary_operands import ADD, SCALE
+from attncli.ablation.stream_tracking.block_run_record import BlockRun
+from attncli.ablation.stream_tracking.call_sites import current_call_site
+from attncli.ablation.stream_tracking.parts_to_keep import KeepPolicy
+from attncli.ablation.stream_tracking.residual_additions import evaluate_residual_addition
+from attncli.ablation.stream_tracking.tag_propagation import run_function_with_tags
+from attncli.ablation.stream_tracking.tensor_tags import (
+    Key,
+    Tag,
+    UntouchedResult,
+    attach_tag,
+    derive_tag_off_stream,
+)
 from attncli.capture.attention_calls import ASKING, function_name, iter_tensors
 from attncli.forward_types import Args, Function, Kwargs, Output
 
@@ -43,7 +49,7 @@ class Tracker(TorchFunctionMode):
             self.note_gates(args, kwargs)
         if name in FUNCTIONS and (activation := self.only_activation(args, kwargs)) is not None:
             return self.evaluate_norm(current_call_site(), activation, func, args, kwargs)
-        return run_tagged(self.run, func, args, kwargs)
+        return run_function_with_tags(self.run, func, args, kwargs)
 
     def note_gates(self, args: Args, kwargs: Kwargs) -> None:
         """Record where the stream is multiplied by an activation, after which it is no longer the stream."""
@@ -74,7 +80,7 @@ class Tracker(TorchFunctionMode):
             self.inside_norm = False
         if not isinstance(result, torch.Tensor) or result.shape != arguments.shape:
             for tensor in iter_tensors(result):
-                attach_tag(tensor, derive_tag([tag]))
+                attach_tag(tensor, derive_tag_off_stream([tag]))
             return result
         if not self.parts.keeps_norm(key, tag.point):
             result = arguments.clone().to(result.dtype)
@@ -86,6 +92,9 @@ class Tracker(TorchFunctionMode):
             if tag.raw:
                 self.run.strange_norms.add(key)
             attach_tag(
-                result, derive_tag([tag])._replace(bare=(*tag.bare, UntouchedResult("norm", key)))
+                result,
+                derive_tag_off_stream([tag])._replace(
+                    bare=(*tag.bare, UntouchedResult("norm", key))
+                ),
             )
         return result

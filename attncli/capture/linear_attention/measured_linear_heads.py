@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from attncli.capture.strips.attention_sites import AttentionSite
 
 if TYPE_CHECKING:
-    from attncli.capture.linear.linear_map_speedups import FasterMapMethods
-    from attncli.capture.linear.mixer_forward_steps import MixerCodeStep
-    from attncli.capture.linear.value_arguments import ValueArgument
+    from attncli.capture.linear_attention.linear_map_speedups import FasterMapMethods
+    from attncli.capture.linear_attention.linearity_tests import ValueArgument
+    from attncli.capture.linear_attention.scans_in_forward_code import MixerCodeStep
 
 NO_HEAD = -1
 """A head number that is kept where all are, and never where heads are named."""

@@ -664,7 +664,7 @@ SHORT_FILES = {
     "io/json_files": "by readers of every format",
     "io/tensor_file_endings": "without numpy, for options",
     "maths/head_capacity/low_rank_head": "a derivation of its own",
-    "maths/curve_fits/evaluate_law": "without numpy, for pages",
+    "maths/curve_fits/evaluate_growth_law": "without numpy, for pages",
     "models/loading/random_init": "by every command with that control",
     "python/reproduce": "the module `attn.reproduce`",
     "render/plots/figure_files": "file names of plots, without matplotlib",

@@ -90,7 +90,7 @@ class SolvedRows(NamedTuple):
     """Which rows meet the request, in float64."""
 
 
-def solve_queries(
+def solve_best_queries(
     keys: Array,
     target: csr_array,
     request: FitRequest,
@@ -120,7 +120,7 @@ def run_newton_steps(
     """Take Newton steps on some rows, in place, until all meet the request or no steps are left."""
     penalty, now = FIRST_LAMBDA, queries[rows]
     least = np.full(len(rows), np.inf)
-    support = find_support(target, rows)
+    support = list_support_entries(target, rows)
     for _ in range(BOLD_STEPS if problem.bold else STEPS):
         state = evaluate_newton_state(problem, support, now)
         fine, variation = find_rows_within_limits(problem.request, support, state)
@@ -129,13 +129,13 @@ def run_newton_steps(
         met[rows[fine]] = True
         if fine.all():
             return
-        now = (now + newton_step(problem, support, state, now, penalty))[~fine]
+        now = (now + compute_newton_step(problem, support, state, now, penalty))[~fine]
         rows, least = rows[~fine], np.minimum(least, variation)[~fine]
-        support = find_support(target, rows) if fine.any() else support
+        support = list_support_entries(target, rows) if fine.any() else support
         penalty = max(LAST_LAMBDA, LAMBDA_DECAY * penalty)
 
 
-def find_support(target: csr_array, rows: Index) -> RowSupports:
+def list_support_entries(target: csr_array, rows: Index) -> RowSupports:
     part = target[rows]
     counts = np.diff(part.indptr)
     row = np.repeat(np.arange(len(rows)), counts)
@@ -196,14 +196,14 @@ def find_rows_within_limits(
     return fine, variation
 
 
-def bound_leak(request: FitRequest, log_weight: Array, starts: Index) -> Array:
+def bound_off_support_leak(request: FitRequest, log_weight: Array, starts: Index) -> Array:
     """The leak that meets both the off-support ratio (as a sum: a little stricter) and the total variation."""
     least = np.minimum.reduceat(log_weight, starts) + np.log(request.off_support)
     result: Array = np.minimum(least, request.log_leak) - 0.1
     return result
 
 
-def newton_step(
+def compute_newton_step(
     problem: RowQueryProblem,
     support: RowSupports,
     state: NewtonState,
@@ -211,7 +211,7 @@ def newton_step(
     penalty: float,
 ) -> Array:
     """-H^-1 g for every row, shortened where a logit would move too far."""
-    limit = bound_leak(problem.request, support.log_weight, support.starts)
+    limit = bound_off_support_leak(problem.request, support.log_weight, support.starts)
     push = 1.0 / (1.0 + np.exp(np.minimum(limit - state.leak - 1.0, 700.0)))  # softplus'
     mean_on = support.sum_weighted(1.0, problem.keys) / support.counts[:, None]
     mean_off = state.share @ problem.keys

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._best_queries import solve_queries
+from attncli.fits._best_queries import solve_best_queries
 from attncli.fits._fit_request_and_module import FitRequest, FittedModule, make_module
 from attncli.fits._initial_keys import iter_key_arrangements, meets_request_in_sample
-from attncli.fits._query_key_losses import PRECISION, Loss, LossTarget, make_loss_setting, run_lbfgs
+from attncli.fits._query_key_losses import PRECISION, Loss, LossTarget, make_loss_target, run_lbfgs
 from attncli.fits._verify_fit import FitEvidence, mask_future, measure_fit
-from attncli.fits._width_search import bracket_width
+from attncli.fits._width_search import bracket_smallest_working_width
 from attncli.maths.dtype_rounding import Floats
 from attncli.patterns._make_sparse_pattern import normalise_rows
 
@@ -64,10 +64,10 @@ def find_narrowest_dense_fit(
 
     def fits_at_width(d: int) -> bool:
         if d not in found:
-            found[d] = fit_at_width(target_map, d)
+            found[d] = fit_dense_map_at_width(target_map, d)
         return found[d] is not None
 
-    low, high = bracket_width(
+    low, high = bracket_smallest_working_width(
         fits_at_width, iter_doubling_widths(min(least, widest), widest), least - 1
     )
     while high is not None and high - low > 1:
@@ -88,7 +88,7 @@ class TargetMap(NamedTuple):
 
     def at_width(self, d: int, decay: float) -> LossTarget:
         request = FitRequest(d=d, causal=self.causal, total_variation=self.limit)
-        return make_loss_setting(self.target, request, decay)
+        return make_loss_target(self.target, request, decay)
 
 
 def iter_doubling_widths(first: int, widest: int) -> Iterator[int]:
@@ -100,11 +100,11 @@ def iter_doubling_widths(first: int, widest: int) -> Iterator[int]:
     yield widest
 
 
-def fit_at_width(target_map: TargetMap, d: int) -> DenseMapFit | None:
+def fit_dense_map_at_width(target_map: TargetMap, d: int) -> DenseMapFit | None:
     """Fit a module of width d; it counts once its rounded version is verified."""
     both = np.zeros((2, len(target_map.weights), d))
     for both in iter_initial_modules(target_map, d):
-        if (met := verify_module(both, target_map)) is not None:
+        if (met := verify_dense_map_fit(both, target_map)) is not None:
             return met
     return minimise_likelihood_loss(both, target_map)[1]
 
@@ -126,7 +126,7 @@ def iter_ring_modules(target_map: TargetMap, d: int) -> Iterator[Array]:
     request = FitRequest(d=d, causal=target_map.causal, total_variation=rest, ratio_error=1.0)
     for keys in iter_key_arrangements(sparse, d):
         if meets_request_in_sample(keys, sparse, request):
-            yield np.stack([solve_queries(keys, sparse, request, bold=True).queries, keys])
+            yield np.stack([solve_best_queries(keys, sparse, request, bold=True).queries, keys])
 
 
 def sparsify_rows(weights: Array, left_out: float) -> csr_array:
@@ -146,9 +146,11 @@ def minimise_likelihood_loss(
     about, emphasis = target_map.at_width(both.shape[2], DECAY), np.ones(len(target_map.weights))
     for _ in range(ROUNDS):
         both = run_lbfgs(row_weighted_likelihood(target_map.weights, emphasis), both, about, STEPS)
-        if (met := verify_module(both, target_map)) is not None:
+        if (met := verify_dense_map_fit(both, target_map)) is not None:
             return both, met
-        emphasis *= np.clip(row_errors(both, target_map) / (AIM * target_map.limit), *EMPHASIS)
+        emphasis *= np.clip(
+            row_total_variations(both, target_map) / (AIM * target_map.limit), *EMPHASIS
+        )
         emphasis /= emphasis.mean()
     return both, None
 
@@ -157,10 +159,10 @@ def minimise_excess_loss(both: Array, target_map: TargetMap) -> DenseMapFit | No
     """Minimise what rows exceed the limit by, with a smaller rounding of the loss each time."""
     about = target_map.at_width(both.shape[2], 0.0)
     for rounding in ROUNDINGS:
-        both = run_lbfgs(excess_loss(target_map, rounding), both, about, CLOSING_STEPS)
-        if (met := verify_module(both, target_map)) is not None:
+        both = run_lbfgs(excess_over_limit_loss(target_map, rounding), both, about, CLOSING_STEPS)
+        if (met := verify_dense_map_fit(both, target_map)) is not None:
             return met
-        if not row_errors(both, target_map).max() < HOPELESS * target_map.limit:
+        if not row_total_variations(both, target_map).max() < HOPELESS * target_map.limit:
             return None
     return None
 
@@ -214,13 +216,13 @@ def truncate_rank(logits: Array, d: int) -> Array:
     return np.stack([left[:, :d] * root, right[:d].T * root])
 
 
-def verify_module(both: Array, target_map: TargetMap) -> DenseMapFit | None:
+def verify_dense_map_fit(both: Array, target_map: TargetMap) -> DenseMapFit | None:
     fit = make_module(both[0], both[1], target_map.dtype, target_map.causal)
     evidence = measure_fit(fit, target_map.target)
     return DenseMapFit(fit, evidence) if evidence.total_variation <= target_map.limit else None
 
 
-def row_errors(both: Array, target_map: TargetMap) -> Array:
+def row_total_variations(both: Array, target_map: TargetMap) -> Array:
     """The total variation of every row."""
     logits = both[0] @ both[1].T
     if target_map.causal:
@@ -231,7 +233,7 @@ def row_errors(both: Array, target_map: TargetMap) -> Array:
     return result
 
 
-def excess_loss(target_map: TargetMap, rounding: float) -> Loss:
+def excess_over_limit_loss(target_map: TargetMap, rounding: float) -> Loss:
     """Σ_i max(0, v_i / aim - 1)², v_i = ½ Σ_j √((M_ij - A_ij)² + δ²): never below the row's total variation."""
     weights, aim = target_map.weights.astype(PRECISION), CLOSING_AIM * target_map.limit
     square = PRECISION((2.0 * rounding * target_map.limit / weights.shape[1]) ** 2)

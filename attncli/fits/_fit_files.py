@@ -51,7 +51,7 @@ class SavedFit:
     """Its number among the requested patterns, from 0."""
 
 
-def fit_tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[np.generic]]:
+def list_fit_tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[np.generic]]:
     """The tensors of a file; all fits share w_q and w_k."""
     first = fits[0].module
     tensors: dict[str, NDArray[np.generic]] = {"w_q": first.w_q, "w_k": first.w_k}
@@ -91,7 +91,7 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
     if described.get("format") != FORMAT or not {"w_q", "w_k"} <= tensors.keys() or not numbers:
         raise InputError(f"{path} is no fitted module: `approximate(save_module=FILE)` writes one.")
     request = read_fit_request(path, described, tensors["w_q"])
-    names = [read_name_list(path, described, key) for key in ("patterns", "methods")]
+    names = [read_names_from_metadata(path, described, key) for key in ("patterns", "methods")]
     fitted = [number for number, method in enumerate(names[1]) if method]
     if len(names[0]) != len(names[1]) or numbers != fitted:
         raise InputError(
@@ -101,14 +101,16 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
     return [read_fit(path, tensors, request, index, *both[index]) for index in fitted], request
 
 
-def list_patterns_without_module(path: Path) -> list[str]:
+def list_patterns_without_fitted_module(path: Path) -> list[str]:
     """Names of requested patterns for which the file has no module."""
     described = StoredArrays(path).metadata
-    names, methods = (read_name_list(path, described, key) for key in ("patterns", "methods"))
+    names, methods = (
+        read_names_from_metadata(path, described, key) for key in ("patterns", "methods")
+    )
     return [name for name, method in zip(names, methods, strict=True) if not method]
 
 
-def read_name_list(path: Path, described: Mapping[str, str], key: str) -> list[str]:
+def read_names_from_metadata(path: Path, described: Mapping[str, str], key: str) -> list[str]:
     try:
         return [str(name) for name in json.loads(described[key])]
     except (KeyError, TypeError, *BROKEN_JSON):

@@ -25,7 +25,7 @@ def make_fixed_keys(kind: str, length: int, d: int, rng: np.random.Generator) ->
     """[token, d] unit vectors: `gaussian` in random directions, `spread` pushed apart (d = 2: the circle)."""
     require_known_names("keys", [kind], KINDS)
     if kind == "spread" and d == 2:
-        return moment_curve(length, 1)
+        return trigonometric_moment_curve(length, 1)
     start = scale_rows_to_unit_length(rng.normal(size=(length, d)))
     return (
         spread_points_on_sphere(start)
@@ -39,7 +39,7 @@ def scale_rows_to_unit_length(vectors: Array) -> Array:
     return result
 
 
-def moment_curve(length: int, harmonics: int) -> Array:
+def trigonometric_moment_curve(length: int, harmonics: int) -> Array:
     """(cos t, sin t, …, cos kt, sin kt) at t = 2π token / length: the trigonometric moment curve."""
     angle = 2.0 * np.pi * np.arange(length) / length
     waves = np.outer(angle, np.arange(1, harmonics + 1))

@@ -78,7 +78,7 @@ def list_head_methods() -> list[str]:
     return sorted(chosen, key=lambda name: chosen[name])
 
 
-def iter_search_widths(name: str, target: csr_array, widest: int) -> Iterator[int]:
+def iter_widths_to_search(name: str, target: csr_array, widest: int) -> Iterator[int]:
     """The widths that a search tries for this pattern, rising."""
     own, most, length = find_method_spec(name), int(np.diff(target.indptr).max()), target.shape[0]
     if own.needs is not None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from attncli.fits._best_queries import bound_leak
+from attncli.fits._best_queries import bound_off_support_leak
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.maths.dtype_rounding import Floats
 
@@ -43,9 +43,9 @@ Loss = Callable[[Floats, LossTarget], tuple[float, Floats]]
 """(logits, setting) → the loss and its gradient [query, key]; may overwrite the logits."""
 
 
-def make_loss_setting(target: csr_array, request: FitRequest, decay: float) -> LossTarget:
+def make_loss_target(target: csr_array, request: FitRequest, decay: float) -> LossTarget:
     counts = np.diff(target.indptr)
-    limit = bound_leak(request, np.log(target.data), target.indptr[:-1])
+    limit = bound_off_support_leak(request, np.log(target.data), target.indptr[:-1])
     row = np.repeat(np.arange(len(counts)), counts)
     return LossTarget(target, row, counts.astype(float), limit, request.causal, decay)
 

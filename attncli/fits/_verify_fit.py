@@ -89,7 +89,7 @@ def measure_module(
     """softmax(scale · queries keys^T), computed in the dtype whose values both hold, against the target."""
     length = len(queries)
     parts = []
-    for rows in row_blocks(length):
+    for rows in iter_row_blocks(length):
         logits = matmul_in_dtype(queries[rows], keys.T, dtype)
         if scale != 1.0:
             logits = round_to_dtype(logits * logits.dtype.type(scale), dtype)
@@ -107,7 +107,7 @@ def measure_module(
         )
 
 
-def row_blocks(length: int) -> Iterator[slice]:
+def iter_row_blocks(length: int) -> Iterator[slice]:
     """Row ranges of at most BLOCK logits."""
     size = max(1, BLOCK // length)
     for start in range(0, length, size):

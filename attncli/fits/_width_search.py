@@ -13,7 +13,7 @@ from attncli.fits._fit_request_and_module import Fit, FitRequest, FittedModule, 
 from attncli.fits._method_registry import (
     FITS,
     find_method_spec,
-    iter_search_widths,
+    iter_widths_to_search,
     list_auto_methods,
     list_competing_methods,
     list_fixed_width_methods,
@@ -68,7 +68,7 @@ def try_fit_at_width(
     """Try a method at one width, seed after seed, until one meets the request; else return the nearest."""
     best: FitAttempt | None = None
     for count, seed in enumerate(seeds, start=1):
-        fit = run_method(method, target, request, seed)
+        fit = run_fit_method(method, target, request, seed)
         if isinstance(fit, MethodNotApplicable):
             return best or FitAttempt(
                 method, None, None, False, 0, 0, fit.reason, proved=fit.proved
@@ -85,7 +85,7 @@ def try_fit_at_width(
     return replace(best, reason=describe_missed_limits(best.evidence, request))
 
 
-def run_method(method: str, target: csr_array, request: FitRequest, seed: int) -> Fit:
+def run_fit_method(method: str, target: csr_array, request: FitRequest, seed: int) -> Fit:
     """Run a method from its text, such as `jl:projection=sign`."""
     rng = np.random.default_rng([seed, request.d])
     fit: Fit = call_entry_from_text(FITS, method, target=target, request=request, rng=rng)
@@ -112,7 +112,7 @@ def describe_missed_limits(evidence: FitEvidence, request: FitRequest) -> str:
     return "misses: " + ", ".join(missed)
 
 
-def find_width(
+def find_smallest_width_of_method(
     method: str,
     target: csr_array,
     request: FitRequest,
@@ -126,7 +126,7 @@ def find_width(
     Success is not strictly monotone in d, so it is the smallest *found*. Widths up to `impossible` are left out.
     """
     tried: dict[int, FitAttempt] = {}
-    ladder = [d for d in iter_search_widths(method, target, widest) if impossible < d <= widest]
+    ladder = [d for d in iter_widths_to_search(method, target, widest) if impossible < d <= widest]
     if not ladder:
         return FitAttempt(
             method, None, None, False, 0, 0, explain_no_width(method, target, widest, impossible)
@@ -137,7 +137,7 @@ def find_width(
             tried[d] = try_fit_at_width(method, target, request.at_width(d), seeds, watch)
         return tried[d].met
 
-    low, high = bracket_width(fits_at_width, ladder, impossible)
+    low, high = bracket_smallest_working_width(fits_at_width, ladder, impossible)
     if high is not None and target.shape[0] <= DENSE_LIMIT:
         while high - low > 1:
             middle = (low + high) // 2
@@ -147,13 +147,13 @@ def find_width(
 
 def explain_no_width(method: str, target: csr_array, widest: int, impossible: int) -> str:
     """Explain why a method has no width to try."""
-    first = min(iter_search_widths(method, target, widest))
+    first = min(iter_widths_to_search(method, target, widest))
     if first <= impossible:
         return f"{method} has d = {first} alone, and d = {impossible} is proved impossible"
     return f"{method} needs d = {first}, above the widest that is tried, {widest}"
 
 
-def bracket_width(
+def bracket_smallest_working_width(
     probe: Callable[[int], bool], ladder: Iterable[int], low: int = 0
 ) -> tuple[int, int | None]:
     """The last width of the ladder that failed (or the one below it) and the first that worked (None if none)."""
@@ -194,13 +194,15 @@ def find_narrowest_fit(
         done = any(attempt.met for attempt in attempts)
         if done and find_method_spec(method).last:
             break
-        attempt = find_width(method, target, request, seeds, widest, watch, impossible)
+        attempt = find_smallest_width_of_method(
+            method, target, request, seeds, widest, watch, impossible
+        )
         attempts.append(attempt)
         if attempt.met and attempt.fit is not None and attempt.fit.d == 1:
             break
         if attempt.proved and attempt.tried_widths is not None:
             impossible = max(impossible, attempt.tried_widths[1])
-    return halve_logit_budget(best_attempt(attempts), target, request, seeds)
+    return halve_logit_budget(choose_best_attempt(attempts), target, request, seeds)
 
 
 def find_fit_with_smallest_logits(
@@ -214,7 +216,7 @@ def find_fit_with_smallest_logits(
     for methods in (first, others, *([name] for name in list_auto_methods(last=True))):
         if not any(attempt.met for attempt in attempts):
             attempts += [try_fit_at_width(name, target, request, seeds, watch) for name in methods]
-    return find_attempt_with_smaller_logits(best_attempt(attempts), target, request, seeds)
+    return find_attempt_with_smaller_logits(choose_best_attempt(attempts), target, request, seeds)
 
 
 @limit_blas_to_one_thread()
@@ -247,7 +249,7 @@ def halve_logit_budget(
     return replace(better, probes=probes, seeds=attempt.seeds, tried_widths=attempt.tried_widths)
 
 
-def best_attempt(attempts: Sequence[FitAttempt]) -> FitAttempt:
+def choose_best_attempt(attempts: Sequence[FitAttempt]) -> FitAttempt:
     """The narrowest that met the request, with the smallest logits; if none did, the nearest; with the counts of all."""
     good = [attempt for attempt in attempts if attempt.met and attempt.fit]
     some = [attempt for attempt in attempts if attempt.evidence]

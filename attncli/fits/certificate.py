@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from attncli.fits._fit_request_and_module import Fit, FitRequest, MethodNotApplicable, make_module
 from attncli.fits._fixed_keys import make_fixed_keys, raise_certificate_levels
 from attncli.fits._method_registry import method
-from attncli.fits._verify_fit import row_blocks
+from attncli.fits._verify_fit import iter_row_blocks
 from attncli.maths.dtype_rounding import Floats, round_to_dtype
 
 Array = NDArray[np.float64]
@@ -57,7 +57,7 @@ def certificate(
     level = np.concatenate(
         [
             find_certificate_levels(chosen, parts, target, request, rows)
-            for rows in row_blocks(length)
+            for rows in iter_row_blocks(length)
         ]
     )
     queries = level[:, None] * parts.flat + parts.shape

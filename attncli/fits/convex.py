@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits._best_queries import solve_queries
+from attncli.fits._best_queries import solve_best_queries
 from attncli.fits._fit_request_and_module import Fit, FitRequest, MethodNotApplicable, make_module
 from attncli.fits._fixed_keys import make_fixed_keys
 from attncli.fits._method_registry import method
@@ -29,5 +29,5 @@ def convex(
     chosen = round_to_dtype(make_fixed_keys(keys, length, request.d, rng), request.dtype).astype(
         np.float64
     )
-    solved = solve_queries(chosen, target, request)
+    solved = solve_best_queries(chosen, target, request)
     return make_module(solved.queries, chosen, request.dtype, request.causal)

@@ -13,9 +13,9 @@ from attncli.fits._fit_request_and_module import (
     make_module,
     pad_columns,
 )
-from attncli.fits._fixed_keys import moment_curve, raise_certificate_levels
+from attncli.fits._fixed_keys import raise_certificate_levels, trigonometric_moment_curve
 from attncli.fits._method_registry import method
-from attncli.fits._verify_fit import row_blocks
+from attncli.fits._verify_fit import iter_row_blocks
 from attncli.maths.dtype_rounding import MANTISSA_BITS
 
 Array = NDArray[np.float64]
@@ -59,7 +59,7 @@ def cyclic(target: csr_array, request: FitRequest, rng: np.random.Generator) -> 
         )
     angle = 2.0 * np.pi * np.arange(length) / length
     coefficients = np.zeros((length, most + 1), dtype=np.complex128)
-    for rows in row_blocks(length):
+    for rows in iter_row_blocks(length):
         for count in np.unique(np.diff(target.indptr[rows.start : rows.stop + 1])):
             fill_fourier_coefficients(coefficients, target, request, angle, rows, int(count))
     queries = np.stack([2.0 * coefficients[:, 1:].real, -2.0 * coefficients[:, 1:].imag], axis=2)
@@ -67,7 +67,7 @@ def cyclic(target: csr_array, request: FitRequest, rng: np.random.Generator) -> 
     refusal = refuse_imprecise_logits(queries, request, most, length)
     if refusal:
         return refusal
-    keys = moment_curve(length, most)
+    keys = trigonometric_moment_curve(length, most)
     return make_module(
         pad_columns(queries, request.d), pad_columns(keys, request.d), request.dtype, request.causal
     )
@@ -101,14 +101,14 @@ def fill_fourier_coefficients(
     own = inside[np.diff(target.indptr[rows.start : rows.stop + 1]) == count]
     place = target.indptr[own][:, None] + np.arange(count)
     support, targets = target.indices[place], np.log(target.data[place])
-    curve = interpolate_least_norm(angle[support], targets)
-    height = find_smallest_height(support, targets, curve, request, angle, own)
-    wells = product_coefficients(angle[support])
+    curve = interpolate_by_least_norm_polynomial(angle[support], targets)
+    height = find_smallest_logit_height(support, targets, curve, request, angle, own)
+    wells = fourier_coefficients_of_cosine_product(angle[support])
     coefficients[own, : count + 1] = -height[:, None] * wells
     coefficients[own, : curve.shape[1]] += curve
 
 
-def product_coefficients(nodes: Array) -> Complex:
+def fourier_coefficients_of_cosine_product(nodes: Array) -> Complex:
     """Coefficients m ≥ 0 of Π_s (1 - cos(t - t_s)) [row, k + 1]: real functions need no others."""
     total = np.ones((len(nodes), 1), dtype=np.complex128)
     for node in nodes.T:
@@ -120,7 +120,7 @@ def product_coefficients(nodes: Array) -> Complex:
     return total[:, nodes.shape[1] :]
 
 
-def interpolate_least_norm(nodes: Array, values: Array) -> Complex:
+def interpolate_by_least_norm_polynomial(nodes: Array, values: Array) -> Complex:
     """Coefficients m ≥ 0 of the trigonometric polynomial of least norm through the values [row, ⌈k/2⌉ + 1].
 
     Degree ⌊k/2⌋, one sine more than needed for even k: the pseudo-inverse takes the smallest.
@@ -134,7 +134,7 @@ def interpolate_least_norm(nodes: Array, values: Array) -> Complex:
     return result
 
 
-def find_smallest_height(
+def find_smallest_logit_height(
     support: NDArray[np.int64],
     target: Array,
     curve: Complex,

@@ -17,7 +17,7 @@ from attncli.fits._fit_request_and_module import (
     make_module,
 )
 from attncli.fits._fixed_keys import scale_rows_to_unit_length
-from attncli.fits._verify_fit import FitEvidence, measure_fit, row_blocks
+from attncli.fits._verify_fit import FitEvidence, iter_row_blocks, measure_fit
 from attncli.resource_limits import require_memory
 
 Array = NDArray[np.float64]
@@ -65,7 +65,7 @@ def jl(
     for _ in range(draws):
         drawn = draw_projection(projection, length, request.d, rng)
         matrix = scale_rows_to_unit_length(drawn) if factors == "codebook" else drawn
-        for fit in iter_modules(pairs, matrix, target, request):
+        for fit in iter_projected_modules(pairs, matrix, target, request):
             evidence = measure_fit(fit, target)
             if evidence.meets(request):
                 return fit
@@ -114,11 +114,11 @@ def iter_target_factorings(
         yield (
             (shifted_target, None)
             if factors == "codebook"
-            else balance_svd_factors(*matrix_bytes(shifted_target))
+            else balance_svd_factors(*serialise_matrix_as_bytes(shifted_target))
         )
 
 
-def matrix_bytes(matrix: csr_array) -> tuple[int, bytes, bytes, bytes]:
+def serialise_matrix_as_bytes(matrix: csr_array) -> tuple[int, bytes, bytes, bytes]:
     """A sparse matrix as a hashable key: a search for the width factors the same few matrices at every probe."""
     parts = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data
     return matrix.shape[0], parts[0].tobytes(), parts[1].tobytes(), parts[2].tobytes()
@@ -135,7 +135,7 @@ def balance_svd_factors(
     return left * root, right.T * root
 
 
-def iter_modules(
+def iter_projected_modules(
     pairs: list[tuple[Array, Array]], drawn: Array, target: csr_array, request: FitRequest
 ) -> Iterator[FittedModule]:
     """The modules of one draw: every offset, or, with one factoring, the scales between its two conditions."""
@@ -154,7 +154,7 @@ def iter_logit_scales(queries: Array, keys: Array, target: csr_array, request: F
     Uniform weights only; the total variation may need any scale between the two.
     """
     gap, spread = np.inf, 0.0
-    for rows in row_blocks(len(keys)):
+    for rows in iter_row_blocks(len(keys)):
         logits = queries[rows] @ keys.T
         part = target[rows]
         starts, row = part.indptr[:-1], np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
-from attncli.fits._best_queries import solve_queries
+from attncli.fits._best_queries import solve_best_queries
 from attncli.fits._fit_request_and_module import (
     Fit,
     FitRequest,
@@ -21,7 +21,7 @@ from attncli.fits._method_registry import method
 from attncli.fits._query_key_losses import (
     LossTarget,
     likelihood_loss,
-    make_loss_setting,
+    make_loss_target,
     margin_loss,
     run_lbfgs,
 )
@@ -73,7 +73,7 @@ def learned(
     start = make_spectral_start(target, request, rng, spread)
     best: tuple[float, FittedModule] | None = None
     for reached, both in iter_attempts(start, target, request):
-        fit = polish_module(both, target, request)
+        fit = refine_module_queries(both, target, request)
         evidence = measure_fit(fit, target)
         if evidence.meets(request):
             return replace(fit, start=reached)
@@ -92,7 +92,7 @@ def iter_attempts(
     """
     frugal = request.dtype == "bfloat16" or np.isfinite(request.logit_budget)
     settings = [
-        make_loss_setting(target, request, decay) for decay in (FRUGAL if frugal else LAVISH)
+        make_loss_target(target, request, decay) for decay in (FRUGAL if frugal else LAVISH)
     ]
     progress = [start for _ in settings]
     schedule = SCHEDULE[: request.effort]
@@ -125,9 +125,9 @@ def find_module_with_smaller_logits(
     best, enough, tried = None, TIGHTER * least, 0
     for decay in FRUGAL[:-1]:
         for candidate in iter_attempts_at_soft_margins(
-            start, make_loss_setting(target, request, decay)
+            start, make_loss_target(target, request, decay)
         ):
-            made = polish_module(candidate, target, request)
+            made = refine_module_queries(candidate, target, request)
             evidence, tried = measure_fit(made, target), tried + 1
             if evidence.meets(request) and evidence.logit_scale < least:
                 best, least = made, evidence.logit_scale
@@ -148,10 +148,10 @@ def iter_attempts_at_soft_margins(start: Array, setting: LossTarget) -> Iterator
             yield sharpened
 
 
-def polish_module(both: Array, target: csr_array, request: FitRequest) -> FittedModule:
+def refine_module_queries(both: Array, target: csr_array, request: FitRequest) -> FittedModule:
     """The module of these keys, rounded at root mean square length 1, with the best query of every row."""
     queries, keys = both
     size = float(np.sqrt((keys**2).sum(axis=1).mean())) or 1.0
     keys = round_to_dtype(keys / size, request.dtype).astype(np.float64)
-    solved = solve_queries(keys, target, request, queries * size)
+    solved = solve_best_queries(keys, target, request, queries * size)
     return make_module(solved.queries, keys, request.dtype, request.causal)

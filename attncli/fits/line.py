@@ -13,7 +13,7 @@ from attncli.fits._best_queries import (
     RowQueryProblem,
     evaluate_newton_state,
     find_rows_within_limits,
-    find_support,
+    list_support_entries,
 )
 from attncli.fits._fit_request_and_module import (
     Fit,
@@ -23,18 +23,18 @@ from attncli.fits._fit_request_and_module import (
     make_module,
 )
 from attncli.fits._method_registry import method
-from attncli.fits._verify_fit import FitEvidence, measure_fit, row_blocks
+from attncli.fits._verify_fit import FitEvidence, iter_row_blocks, measure_fit
 from attncli.maths.dtype_rounding import round_to_dtype
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Tolerances,
     WidthOneConstraints,
-    necessary_constraints,
+    compute_necessary_constraints,
     sufficient_constraints,
 )
 from attncli.maths.head_capacity.head_width_one.width_one_decision import (
     WidthOneDecision,
     decide_width_one,
-    place_keys,
+    place_keys_on_line,
 )
 
 Array = NDArray[np.float64]
@@ -92,20 +92,24 @@ def fit_width_one(target: csr_array, request: FitRequest) -> WidthOneResult:
     if question not in ANSWERED:
         for oldest in list(ANSWERED)[: 1 - KEPT]:
             del ANSWERED[oldest]
-        ANSWERED[question] = decide_and_fit(target, request)
+        ANSWERED[question] = decide_width_one_and_fit_module(target, request)
     return ANSWERED[question]
 
 
-def decide_and_fit(target: csr_array, request: FitRequest) -> WidthOneResult:
-    constraints = necessary_constraints(target, request.causal, read_tolerances(request))
+def decide_width_one_and_fit_module(target: csr_array, request: FitRequest) -> WidthOneResult:
+    constraints = compute_necessary_constraints(
+        target, request.causal, convert_request_to_tolerances(request)
+    )
     budget = min(request.logit_budget, LARGEST[request.dtype])
     answer = decide_width_one(constraints, budget)
     if answer.keys is None or answer.sign is None:
         return WidthOneResult(answer, None, None)
-    return WidthOneResult(answer, *smallest_logit_module(constraints, answer, request))
+    return WidthOneResult(
+        answer, *find_width_one_module_with_smallest_logits(constraints, answer, request)
+    )
 
 
-def smallest_logit_module(
+def find_width_one_module_with_smallest_logits(
     constraints: WidthOneConstraints, answer: WidthOneDecision, request: FitRequest
 ) -> tuple[FittedModule, FitEvidence] | tuple[None, None]:
     """Find the module with the smallest logits that meets the request; for long patterns and towers, the first that
@@ -123,7 +127,7 @@ def smallest_logit_module(
     return best or (None, None)
 
 
-def read_tolerances(request: FitRequest) -> Tolerances:
+def convert_request_to_tolerances(request: FitRequest) -> Tolerances:
     return Tolerances(
         request.log_ratio, float(np.log(request.off_support)), request.total_variation
     )
@@ -143,7 +147,7 @@ def iter_width_one_modules(
     for share in SHARES if has_support_of_several_keys(constraints, answer.keys) else (ALONE,):
         spread, gap = allow_for_rounding(constraints.target, request, share)
         for _ in range(ROUNDS):
-            keys, reach = place_keys(
+            keys, reach = place_keys_on_line(
                 sufficient_constraints(constraints, spread, gap), answer.sign, limit
             )
             if keys is None or reach is None or not np.isfinite(keys).all():
@@ -173,7 +177,7 @@ def iter_shifted_modules(
 ) -> Iterator[FittedModule]:
     """Iterate over modules, one for each centre of the keys; `factors` receives how much steeper than planned its
     rows are."""
-    for shifted, size in iter_shifts(keys, constraints.hides_keys, request.dtype):
+    for shifted, size in iter_centre_shifts_of_keys(keys, constraints.hides_keys, request.dtype):
         queries, needed = find_smallest_queries(shifted, reach / size, constraints, sign, request)
         np.maximum(factors, needed, out=factors)
         yield make_module(queries, shifted[:, None], request.dtype, request.causal)
@@ -192,7 +196,9 @@ def allow_for_rounding(target: csr_array, request: FitRequest, share: float) -> 
     return np.full(len(counts), spread), np.maximum(gap, 1e-3)
 
 
-def iter_shifts(keys: Array, masked: bool, dtype: str) -> Iterator[tuple[Array, float]]:
+def iter_centre_shifts_of_keys(
+    keys: Array, masked: bool, dtype: str
+) -> Iterator[tuple[Array, float]]:
     """Iterate over rounded keys about other centres: those with the smallest logits first, then those that keep
     digits.
 
@@ -224,11 +230,11 @@ def find_smallest_queries(
     waiting = np.zeros(length, dtype=bool)
     waiting[constraints.rows] = True
     for factor in FINE if length <= LONG else COARSE:
-        for rows in row_blocks(length):
+        for rows in iter_row_blocks(length):
             some = np.flatnonzero(waiting[rows]) + rows.start
             if not len(some):
                 continue
-            support = find_support(constraints.target, some)
+            support = list_support_entries(constraints.target, some)
             tried = factor * base[some, None]
             fine, variation = find_rows_within_limits(
                 request, support, evaluate_newton_state(problem, support, tried)

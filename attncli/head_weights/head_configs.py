@@ -112,9 +112,11 @@ class HeadConfig:
             raise UsageError(
                 f"{self.path}: rotary positions of type '{kind}' cannot be undone here, only 'default' ones."
             )
-        base = first_set_value(rope, self.settings, "rope_theta", "rotary_emb_base")
+        base = find_first_set_rope_value(rope, self.settings, "rope_theta", "rotary_emb_base")
         base = ROTARY_BASE if base is None else base
-        share = first_set_value(rope, self.settings, "partial_rotary_factor", "rotary_pct")
+        share = find_first_set_rope_value(
+            rope, self.settings, "partial_rotary_factor", "rotary_pct"
+        )
         share = self.family.rotary if share is None else share
         width = int(
             self.key_width * self.require_positive("a share of rotary features", share, 1.0)
@@ -166,7 +168,7 @@ class HeadConfig:
             )
 
 
-def first_set_value(rope: Facts, config: Facts, *names: str) -> Any:
+def find_first_set_rope_value(rope: Facts, config: Facts, *names: str) -> Any:
     """The first value that is set: newer configs nest these, older ones use other names."""
     values = [
         table[name] for name in names for table in (rope, config) if table.get(name) is not None

@@ -9,7 +9,7 @@ from attncli.head_weights.head_projections import Array
 from attncli.head_weights.qk_ov_products import EXTREME
 from attncli.head_weights.trained_head import Head
 from attncli.maths.dtype_rounding import Floats, round_to_dtype
-from attncli.maths.rotary_embedding import rotate, rotate_back
+from attncli.maths.rotary_embedding import rotate_by_positions, undo_rotation_by_positions
 
 SINGULAR = 1e12
 """Condition number from which [W_Q W_K] counts as singular: float64 would leave four digits."""
@@ -45,7 +45,10 @@ def solve_projections_for_scores(head: Head, queries: Array, keys: Array) -> Arr
     root = np.sqrt(head.scale)
     q, k = queries / root, keys / root
     if head.rotary is not None:
-        q, k = rotate_back(q, head.rotary), rotate_back(k, head.rotary)
+        q, k = (
+            undo_rotation_by_positions(q, head.rotary),
+            undo_rotation_by_positions(k, head.rotary),
+        )
     return np.concatenate([q, k], axis=1)
 
 
@@ -75,7 +78,9 @@ def project_inputs(head: Head, x: Floats, dtype: str) -> tuple[Floats, Floats]:
         made = round_to_dtype(
             x @ round_to_dtype(weights, dtype) + round_to_dtype(bias, dtype), dtype
         )
-        results.append(made if head.rotary is None else rotate(made, head.rotary, dtype))
+        results.append(
+            made if head.rotary is None else rotate_by_positions(made, head.rotary, dtype)
+        )
     return results[0], results[1]
 
 

@@ -83,11 +83,11 @@ def require_scaled_product_logits(model: str, how: FetchSettings) -> tuple[Local
 def make_head_reader(local: LocalModel, config: HeadConfig, how: FetchSettings) -> Reader:
     """Make a reader of any of its heads; the files are opened once."""
     return partial(
-        assemble_head, local, config, open_tensors(local.folder, config, how.allow_pickle)
+        read_head_parts, local, config, open_tensors(local.folder, config, how.allow_pickle)
     )
 
 
-def assemble_head(
+def read_head_parts(
     local: LocalModel, config: HeadConfig, tensors: TensorReader, layer: int, head: int
 ) -> Head:
     """Assemble all parts of the head, with its description."""

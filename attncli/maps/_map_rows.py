@@ -30,7 +30,7 @@ HIGHEST = 1e100
 """Of a parameter: its products with a few drawn numbers are still finite."""
 
 
-def require_range(name: str, value: float, lowest: float) -> None:
+def require_number_in_range(name: str, value: float, lowest: float) -> None:
     if not lowest <= value <= HIGHEST:
         raise UsageError(f"{name} must be from {lowest:g} to {HIGHEST:g}, not {value:g}.")
 

@@ -1,11 +1,11 @@
 import numpy as np
 
-from attncli.maps._map_rows import Map, normalise_rows, require_range
+from attncli.maps._map_rows import Map, normalise_rows, require_number_in_range
 
 
 def window(tokens: int, rng: np.random.Generator, *, size: int = 4, causal: bool = True) -> Map:
     """Uniform over `size` keys: the last ones if causal, else the nearest `size - 1` on either side too."""
-    require_range("size", size, 1)
+    require_number_in_range("size", size, 1)
     behind = np.arange(tokens)[:, None] - np.arange(tokens)
     near = (behind >= 0) & (behind < size) if causal else np.abs(behind) < size
     return normalise_rows(near.astype(np.float64))

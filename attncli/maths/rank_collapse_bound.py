@@ -32,10 +32,12 @@ def log10_mlp_constant(w_in: Array, w_out: Array, slope: float, skip: bool) -> f
     sizes = [
         log10_norm(inner, norm) + log10_norm(outer, norm) for norm in (one_norm, infinity_norm)
     ]
-    return math.fsum(add_skip_to_bound(size + math.log10(slope), skip) for size in sizes) / 2.0
+    return (
+        math.fsum(add_skip_to_log10_bound(size + math.log10(slope), skip) for size in sizes) / 2.0
+    )
 
 
-def add_skip_to_bound(log10_size: float, skip: bool) -> float:
+def add_skip_to_log10_bound(log10_size: float, skip: bool) -> float:
     """log10(size + 1) with a skip."""
     if not skip:
         return log10_size

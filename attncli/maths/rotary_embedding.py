@@ -16,12 +16,12 @@ class Rotary:
     """How many of a head's features turn: the first so many."""
 
 
-def rotate(vectors: Floats, rotary: Rotary, dtype: str) -> Floats:
+def rotate_by_positions(vectors: Floats, rotary: Rotary, dtype: str) -> Floats:
     """[position, feature] turned by their positions, every step rounded as the dtype rounds."""
     return rotate_by_angles(vectors, rotary_angles(len(vectors), rotary, dtype), dtype)
 
 
-def rotate_back(vectors: Floats, rotary: Rotary) -> Floats:
+def undo_rotation_by_positions(vectors: Floats, rotary: Rotary) -> Floats:
     """Undo the rotation, in float64."""
     return rotate_by_angles(vectors, -rotary_angles(len(vectors), rotary, "float64"), "float64")
 

@@ -10,11 +10,11 @@ from attncli.maths.residuals.activation_functions import ACTIVATIONS, multiply_b
 from attncli.maths.residuals.common_row_plus_deviation import (
     SplitParts,
     SplitState,
-    add_bias,
+    add_bias_to_common_part,
     add_skip,
     normalise_tokens,
 )
-from attncli.maths.residuals.logit_deviation import Logits, bound_largest_deviation
+from attncli.maths.residuals.logit_deviation import Logits, bound_largest_logit_deviation
 from attncli.maths.residuals.plain_softmax_attention import softmax_output
 from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.residuals.sinkhorn_attention import sinkhorn_deviation, sinkhorn_output
@@ -69,24 +69,26 @@ def run_sub_block(state: SplitState, part: SubBlock, skip: bool, spec: NetworkSp
 
 def apply_sub_block(state: SplitState, part: SubBlock, skip: bool, spec: NetworkSpec) -> SplitState:
     """Pre-norm, the part itself, the skip, post-norm."""
-    update = part(apply_norm(state, spec) if spec.norm_position == "pre" else state)
+    update = part(apply_sub_block_norm(state, spec) if spec.norm_position == "pre" else state)
     result = add_skip(state, update) if skip else SplitState(*update, state.plain)
     if not result.is_finite():
         raise InputError("values leave float range: lower `init_scale` or add a `norm`.")
     if not skip and result.varying.exponent < update.varying.exponent - RESOLVED_BITS:
         raise BelowResolution("what all tokens share drowns what sets them apart.")
-    return apply_norm(result, spec) if spec.norm_position == "post" else result
+    return apply_sub_block_norm(result, spec) if spec.norm_position == "post" else result
 
 
-def apply_norm(state: SplitState, spec: NetworkSpec) -> SplitState:
+def apply_sub_block_norm(state: SplitState, spec: NetworkSpec) -> SplitState:
     if spec.norm == "none":
         return state
     return normalise_tokens(state, NORM_EPSILON, centre=spec.norm == "layer")
 
 
 def apply_mlp(state: SplitState, layer: Layer, spec: NetworkSpec) -> SplitParts:
-    hidden = ACTIVATIONS[spec.activation](add_bias(state.parts @ layer.w_in, layer.b_in))
-    return add_bias(hidden @ layer.w_out, layer.b_out)
+    hidden = ACTIVATIONS[spec.activation](
+        add_bias_to_common_part(state.parts @ layer.w_in, layer.b_in)
+    )
+    return add_bias_to_common_part(hidden @ layer.w_out, layer.b_out)
 
 
 def apply_attention(
@@ -113,7 +115,7 @@ def apply_attention(
 
 def is_attention_far_from_uniform(logits: Logits) -> bool:
     """Whether attention is far enough from uniform that P - 11^T/n may be formed by subtraction."""
-    return bound_largest_deviation(logits) > 0.0
+    return bound_largest_logit_deviation(logits) > 0.0
 
 
 def compute_plain_attention(
@@ -157,7 +159,7 @@ def merge_heads(heads: SplitParts, state: SplitState, layer: Layer) -> SplitPart
         heads.common.view(np.ravel),
         heads.varying.view(lambda each: each.swapaxes(0, 1).reshape(state.tokens, -1)),
     )
-    return add_bias(joined @ w_o, layer.b_o)
+    return add_bias_to_common_part(joined @ w_o, layer.b_o)
 
 
 def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logits:
@@ -181,8 +183,8 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
         reference = make_scaled_array(np.zeros_like(shared.mantissa[:, :1]))
         deviating = shared + own
     else:
-        last_shared, rest_shared = split_off_last_token(shared)
-        last_own, rest_own = split_off_last_token(own)
+        last_shared, rest_shared = split_off_last_token_vectors(shared)
+        last_own, rest_own = split_off_last_token_vectors(own)
         reference, deviating = last_shared + last_own, rest_shared + rest_own
     scale = 1.0 / np.sqrt(spec.d)
     logits_of_reference = reference @ key_side.view(lambda each: each.swapaxes(1, 2))
@@ -198,7 +200,7 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
     )
 
 
-def split_off_last_token(vectors: ScaledArray) -> tuple[ScaledArray, ScaledArray]:
+def split_off_last_token_vectors(vectors: ScaledArray) -> tuple[ScaledArray, ScaledArray]:
     """The last token's vector of every head [head, 1, width], and what all vectors deviate from it."""
     return vectors.map(lambda each: each[:, -1:]), vectors.map(lambda each: each - each[:, -1:])
 

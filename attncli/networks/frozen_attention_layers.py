@@ -14,13 +14,13 @@ from attncli.maths.residuals.common_row_plus_deviation import (
     SplitParts,
     SplitState,
     add_skip,
-    subtract_mean,
+    subtract_feature_mean,
 )
 from attncli.maths.residuals.logit_deviation import Logits
 from attncli.maths.residuals.scaled_arrays import (
     Array,
     ScaledArray,
-    common_exponent,
+    find_common_exponent,
     make_scaled_array,
 )
 from attncli.networks.ablation_variants import AblationSwitches
@@ -134,7 +134,7 @@ class NormWithFrozenScale:
         self.scale = inverse_deviation(seen, centre)
 
     def __call__(self, x: SplitState) -> SplitState:
-        common, varying = (subtract_mean(part) if self.centre else part for part in x.parts)
+        common, varying = (subtract_feature_mean(part) if self.centre else part for part in x.parts)
         shared, own = self.scale
         across = own * common.view(lambda row: row[None])
         within = (shared + own) * varying
@@ -146,8 +146,8 @@ def inverse_deviation(seen: SplitState, centre: bool) -> SplitParts:
 
     1/σ_i - 1/σ_c = (σ_c² - σ_i²) / (σ_c σ_i (σ_c + σ_i)) and σ_i² - σ_c² = 2 mean(c V_i) + mean(V_i²): no cancellation.
     """
-    common, varying = (subtract_mean(part) if centre else part for part in seen.parts)
-    if abs(common_exponent(common, varying)) > LARGEST_EXPONENT:
+    common, varying = (subtract_feature_mean(part) if centre else part for part in seen.parts)
+    if abs(find_common_exponent(common, varying)) > LARGEST_EXPONENT:
         raise InputError("values leave the range of squares: change `init_scale`.")
     c, v = common.value(), varying.value()
     sigma = np.sqrt(np.mean((c + v) ** 2, axis=1, keepdims=True) + NORM_EPSILON)
@@ -204,7 +204,7 @@ class LayerWithFrozenMaps:
     def apply_layer(self, x: SplitState) -> SplitState:
         """Branch and skip, where there are both."""
         through = self.apply_attention(x)
-        return add_states(self.skip_attention(x), through) if self.skip else through
+        return add_split_states(self.skip_attention(x), through) if self.skip else through
 
     def value_bias(self, head: int | None = None) -> SplitState | None:
         """The contribution of the value biases, through all heads or one."""
@@ -219,7 +219,7 @@ class LayerWithFrozenMaps:
         of_values, of_output = self.value_bias(), self.output_bias()
         if of_values is None or of_output is None:
             return of_values or of_output
-        return add_states(of_values, of_output)
+        return add_split_states(of_values, of_output)
 
     def initial_state(self, parts: SplitParts | None) -> SplitState | None:
         return None if parts is None else self.evaluate_norm(SplitState(*parts, plain=False))
@@ -228,7 +228,7 @@ class LayerWithFrozenMaps:
         return x if self.after is None else self.after(x)
 
 
-def add_states(first: SplitState, second: SplitState) -> SplitState:
+def add_split_states(first: SplitState, second: SplitState) -> SplitState:
     return add_skip(first, second.parts)
 
 
@@ -244,7 +244,7 @@ def run_and_freeze_layer(
     plain = state.log2_spread > APART and following.log2_spread > SAFE
     form = state.to_plain_form() if plain else state.to_split_form()
     before = freeze_norm(form, spec) if spec.norm_position == "pre" else None
-    seen = form if before is None else attention_input(before, form)
+    seen = form if before is None else prepare_attention_input(before, form)
     logits = attention_logits(seen, layer, spec)
     frozen = AttentionWithFrozenMaps(
         seen, logits, layer, spec.sinkhorn_rounds, needed=not switches.skip
@@ -261,6 +261,6 @@ def freeze_norm(state: SplitState, spec: NetworkSpec) -> NormWithFrozenScale | N
     return None if spec.norm == "none" else NormWithFrozenScale(state, centre=spec.norm == "layer")
 
 
-def attention_input(norm: NormWithFrozenScale, form: SplitState) -> SplitState:
+def prepare_attention_input(norm: NormWithFrozenScale, form: SplitState) -> SplitState:
     """The attention's input, in the form of the state."""
     return norm(form).to_plain_form() if form.plain else norm(form)

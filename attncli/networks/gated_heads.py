@@ -9,7 +9,7 @@ from attncli.maths.residuals.plain_softmax_attention import softmax_output
 from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array
 from attncli.networks.block_forward import (
     add_head_bias,
-    apply_norm,
+    apply_sub_block_norm,
     attention_logits,
     project_per_head,
 )
@@ -33,7 +33,7 @@ def compute_gated_heads(state: SplitState, layer: Layer, spec: NetworkSpec) -> G
     """Compute the heads from the state before the block."""
     assert layer.w_g is not None
     read = state.to_plain_form()
-    read = apply_norm(read, spec) if spec.norm_position == "pre" else read
+    read = apply_sub_block_norm(read, spec) if spec.norm_position == "pre" else read
     logits, values = attention_logits(read, layer, spec), project_per_head(read.parts, layer.w_v)
     context = softmax_output(logits, values.varying) + add_head_bias(values.common, layer.b_v)
     first = np.zeros((spec.heads, spec.tokens, 1))

@@ -159,7 +159,11 @@ class FileNetwork:
         for index in range(spec.layers):
             for weight, expected in weight_shapes(spec).items():
                 name = tensor_name(index, weight)
-                if name in self.names or weight not in OPTIONAL or is_required_weight(weight, spec):
+                if (
+                    name in self.names
+                    or weight not in OPTIONAL
+                    or is_weight_required_by_network(weight, spec)
+                ):
                     yield name, expected
 
 
@@ -173,7 +177,7 @@ def refuse_distant_magnitudes(what: str, array: Array) -> None:
         )
 
 
-def is_required_weight(weight: str, spec: NetworkSpec) -> bool:
+def is_weight_required_by_network(weight: str, spec: NetworkSpec) -> bool:
     """Whether an optional weight is needed by the network's own kinds."""
     return (weight == "w_g" and spec.attention == "gated") or (
         weight == "relative_bias" and spec.positions == "relative"

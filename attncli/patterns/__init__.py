@@ -42,7 +42,7 @@ def build_pattern(
         raise UsageError(f"pattern '{text}' needs a length of at least 1 token (`length`).")
     parts = [
         call_entry_from_text(PATTERNS, part, length=length, rng=rng, causal=causal)
-        for part in split_sum(text)
+        for part in split_pattern_sum(text)
     ]
     total = parts[0]
     for part in parts[1:]:
@@ -50,7 +50,7 @@ def build_pattern(
     return normalise_rows(fill_empty_rows(keep_causal_part(total) if causal else total))
 
 
-def split_sum(text: str) -> list[str]:
+def split_pattern_sum(text: str) -> list[str]:
     """`global:2+window:3` → its parts."""
     parts = [part.strip() for part in text.split("+")]
     if not all(parts):

@@ -45,14 +45,14 @@ def make_pattern_from_pairs(
 def make_pattern_from_offsets(length: int, offsets: range | Index, causal: bool) -> csr_array:
     """Let every query i attend to the keys i + offset that exist (and, if causal, are not later)."""
     if isinstance(offsets, range):
-        offsets = np.array(clip_offsets(offsets, length), dtype=np.int64)
+        offsets = np.array(clip_offsets_to_length(offsets, length), dtype=np.int64)
     usable = offsets[(np.abs(offsets) < length) & ((offsets <= 0) | (not causal))]
     require_pattern_fits_memory("offsets", float(len(usable)) * length)
     tokens = np.arange(length)[:, None]
     return make_pattern_from_pairs(length, tokens, tokens + usable)
 
 
-def clip_offsets(offsets: range, length: int) -> range:
+def clip_offsets_to_length(offsets: range, length: int) -> range:
     """Clip an ascending range of offsets to those with a key, without iterating over the others."""
     skipped = max(0, -((offsets.start + length - 1) // offsets.step))
     return range(offsets.start + skipped * offsets.step, min(offsets.stop, length), offsets.step)

@@ -34,7 +34,11 @@ from attncli.capture.strips.map_statistics import request_statistics
 from attncli.errors import InputError, NonFiniteNumbers, UsageError
 from attncli.forward_types import Args, Inputs, Kwargs
 from attncli.metrics.attention import ATTENTION, is_map_metric
-from attncli.metrics.attention._metric_accumulator import MetricTotals, Values, split_items
+from attncli.metrics.attention._metric_accumulator import (
+    MetricTotals,
+    Values,
+    split_metrics_by_batch_item,
+)
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.loading.in_memory.eval_mode import eval_mode
 from attncli.models.loading.in_memory.unwrap_models import UnwrappedModel
@@ -185,7 +189,9 @@ class SamePositionTexts(HeadObserver):
         return check_and_keep
 
     def values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
-        for seen, values in zip(self.each, split_items(totals.values_of_items()), strict=True):
+        for seen, values in zip(
+            self.each, split_metrics_by_batch_item(totals.values_of_items()), strict=True
+        ):
             seen.heads[site] = values
         return totals.values()
 

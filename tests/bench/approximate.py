@@ -20,7 +20,7 @@ from attncli.fits._width_search import (
     FitAttempt,
     find_fit_with_smallest_logits,
     find_narrowest_fit,
-    find_width,
+    find_smallest_width_of_method,
     try_fit_at_width,
 )
 from attncli.fits.line import fit_width_one
@@ -169,7 +169,9 @@ def window() -> None:
     before = peak()
     target = build_pattern("window:3", 50_000, np.random.default_rng(0))
     began = time.process_time()
-    attempt = find_width("certificate", target, FitRequest(d=1, dtype="float32"), [0], 512)
+    attempt = find_smallest_width_of_method(
+        "certificate", target, FitRequest(d=1, dtype="float32"), [0], 512
+    )
     fit = attempt.fit
     assert isinstance(fit, FittedModule)
     middle = time.process_time()

@@ -14,14 +14,14 @@ from attncli.commands.attribute.report import format_headline as attribution_hea
 from attncli.commands.rank_collapse.model_collapse import (
     describe_collapse_regime_of_known_layers as regime_of,
 )
-from attncli.maths.curve_fits.width_growth_laws import GrowthLaw, fit_laws
+from attncli.maths.curve_fits.width_growth_laws import GrowthLaw, rank_width_growth_laws
 from attncli.records import Finding, Row
 
 LENGTHS = [16.0, 32.0, 64.0, 128.0, 256.0, 512.0]
 
 
 def laws(widths: list[float]) -> list[GrowthLaw]:
-    return fit_laws(LENGTHS, widths)
+    return rank_width_growth_laws(LENGTHS, widths)
 
 
 def test_a_width_that_grows_is_said_to_grow_as_something() -> None:
@@ -30,7 +30,10 @@ def test_a_width_that_grows_is_said_to_grow_as_something() -> None:
     log = [round(3.0 * np.log(n)) for n in LENGTHS]
     assert summarize_laws(laws(log)) == "width grows, but log n and a power of n fit equally well"
     many = [round(8.0 * np.log(n)) for n in LENGTHS]
-    assert summarize_laws(fit_laws(LENGTHS * 3, many * 3)) == "width grows about as log n"
+    assert (
+        summarize_laws(rank_width_growth_laws(LENGTHS * 3, many * 3))
+        == "width grows about as log n"
+    )
     slow = [3, 4, 3, 4, 4, 4]
     assert summarize_laws(laws(slow)).startswith("whether the width grows is open: ")
     assert summarize_laws(laws([2.0] * 6)).startswith("width stays at 2")

@@ -9,17 +9,17 @@ from scipy.optimize import approx_fprime, linprog
 
 from attncli.errors import UsageError
 from attncli.fits import FitRequest, FittedModule, MethodNotApplicable, measure_fit
-from attncli.fits._best_queries import solve_queries
+from attncli.fits._best_queries import solve_best_queries
 from attncli.fits._fixed_keys import make_fixed_keys
-from attncli.fits._query_key_losses import likelihood_loss, make_loss_setting, margin_loss
+from attncli.fits._query_key_losses import likelihood_loss, make_loss_target, margin_loss
 from attncli.fits._width_search import (
     find_fit_with_smallest_logits,
-    find_width,
-    run_method,
+    find_smallest_width_of_method,
+    run_fit_method,
     try_fit_at_width,
 )
-from attncli.fits.cyclic import product_coefficients
-from attncli.maths.curve_fits.width_growth_laws import fit_laws
+from attncli.fits.cyclic import fourier_coefficients_of_cosine_product
+from attncli.maths.curve_fits.width_growth_laws import rank_width_growth_laws
 from attncli.maths.head_capacity.width_formulas import compute_circle_logit_scale
 from attncli.patterns import build_pattern
 
@@ -29,7 +29,7 @@ def pattern(text: str, length: int, causal: bool = False, seed: int = 0):
 
 
 def fitted(method: str, text: str, length: int, seed: int = 0, **request) -> FittedModule:
-    fit = run_method(method, pattern(text, length), FitRequest(**request), seed)
+    fit = run_fit_method(method, pattern(text, length), FitRequest(**request), seed)
     assert isinstance(fit, FittedModule)
     return fit
 
@@ -38,7 +38,7 @@ def fitted(method: str, text: str, length: int, seed: int = 0, **request) -> Fit
 @pytest.mark.parametrize("causal", [False, True])
 def test_slopes_are_slopes(loss, causal: bool) -> None:
     target = pattern("random:k=2,weights=dirichlet", 7, causal)
-    about = make_loss_setting(target, FitRequest(d=3, causal=causal), 0.0)
+    about = make_loss_target(target, FitRequest(d=3, causal=causal), 0.0)
     seen = np.tril_indices(7) if causal else tuple(np.indices((7, 7)).reshape(2, -1))
     start = np.random.default_rng(0).normal(size=len(seen[0]))
 
@@ -70,7 +70,7 @@ def test_convex_meets_a_row_exactly_where_a_linear_program_can(d: int) -> None:
     target = pattern("random:k=2", 40)
     keys = make_fixed_keys("gaussian", 40, d, np.random.default_rng(1))
     request = FitRequest(d=d, ratio_error=1e-3, off_support=0.2, total_variation=0.5)
-    met = solve_queries(keys, target, request).met
+    met = solve_best_queries(keys, target, request).met
     rows = target.indices.reshape(40, 2)
     possible = np.array([separable(keys, support) for support in rows])
     assert not (met & ~possible).any()
@@ -82,7 +82,7 @@ def test_convex_meets_a_row_exactly_where_a_linear_program_can(d: int) -> None:
 def test_certificate_is_exact_on_the_support_and_as_low_as_can_be(causal: bool) -> None:
     target = pattern("random:k=3,weights=dirichlet", 48, causal)
     request = FitRequest(d=60, causal=causal, total_variation=0.99)
-    fit = run_method("certificate", target, request, 0)
+    fit = run_fit_method("certificate", target, request, 0)
     assert isinstance(fit, FittedModule)
     found = measure_fit(fit, target)
     assert found.ratio_error < 1e-12
@@ -90,14 +90,14 @@ def test_certificate_is_exact_on_the_support_and_as_low_as_can_be(causal: bool) 
 
 
 def test_certificate_needs_as_many_features_as_keys() -> None:
-    refused = run_method("certificate", pattern("block:16", 64), FitRequest(d=8), 0)
+    refused = run_fit_method("certificate", pattern("block:16", 64), FitRequest(d=8), 0)
     assert isinstance(refused, MethodNotApplicable)
     assert "16 keys need d ≥ 16" in refused.reason
 
 
 def test_product_coefficients_are_the_product() -> None:
     nodes = np.array([[0.3, 1.7, 4.0]])
-    coefficients = product_coefficients(nodes)[0]
+    coefficients = fourier_coefficients_of_cosine_product(nodes)[0]
     for t in np.linspace(0, 6, 13):
         waves = np.exp(1j * t * np.arange(4))
         value = coefficients[0].real + 2.0 * (coefficients[1:] * waves[1:]).real.sum()
@@ -127,7 +127,7 @@ def test_cyclic_holds_at_two_k_in_float64(k: int, length: int, weights: str) -> 
 def test_cyclic_is_refused_with_the_reason(
     text: str, length: int, d: int, dtype: str, says: str
 ) -> None:
-    refused = run_method("cyclic", pattern(text, length), FitRequest(d=d, dtype=dtype), 0)
+    refused = run_fit_method("cyclic", pattern(text, length), FitRequest(d=d, dtype=dtype), 0)
     assert isinstance(refused, MethodNotApplicable)
     assert says in refused.reason
 
@@ -186,7 +186,7 @@ def test_jl_with_an_orthogonal_projection_to_full_width_is_the_target_itself() -
 )
 def test_unknown_options_are_refused(method: str) -> None:
     with pytest.raises(UsageError):
-        run_method(method, pattern("window", 8), FitRequest(d=4), 0)
+        run_fit_method(method, pattern("window", 8), FitRequest(d=4), 0)
 
 
 def test_a_logit_budget_is_kept() -> None:
@@ -204,12 +204,14 @@ def test_a_logit_budget_is_kept() -> None:
 @pytest.mark.slow
 def test_find_width_counts_and_never_says_impossible() -> None:
     target = pattern("random:k=3,weights=dirichlet", 64)
-    found = find_width("learned", target, FitRequest(d=1), [0, 1], 64)
+    found = find_smallest_width_of_method("learned", target, FitRequest(d=1), [0, 1], 64)
     assert found.met
     assert found.fit is not None
     assert found.fit.d <= 6
     assert found.probes >= 3
-    lost = find_width("learned", target, FitRequest(d=1, total_variation=1e-12), [0], 4)
+    lost = find_smallest_width_of_method(
+        "learned", target, FitRequest(d=1, total_variation=1e-12), [0], 4
+    )
     assert not lost.met
     assert lost.tried_widths == (2, 4)
     assert lost.probes == 2
@@ -231,7 +233,7 @@ def mean_and_spread(method: str, k: int, length: int, request: FitRequest) -> tu
     found = []
     for seed in range(3):
         target = pattern(f"random:k={k}", length, False, seed)
-        attempt = find_width(method, target, request, [seed], 2048)
+        attempt = find_smallest_width_of_method(method, target, request, [seed], 2048)
         assert attempt.met
         assert attempt.fit is not None
         found.append(attempt.fit.d)
@@ -255,7 +257,7 @@ def test_the_papers_algorithm_is_reproduced_and_follows_the_logarithm(
         )
         assert many[0] - 2 * many[1] <= known[length] <= few[0] + 2 * few[1]
         widths.append(many[0])
-    laws = {law.name: law.aic for law in fit_laws([*known], widths)}
+    laws = {law.name: law.aic for law in rank_width_growth_laws([*known], widths)}
     assert laws["log"] + 4 < laws["constant"]
 
 

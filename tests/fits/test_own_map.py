@@ -6,9 +6,9 @@ import torch
 
 from attncli.fits._dense_map_fit import find_narrowest_dense_fit
 from attncli.maths.head_capacity.dense_map_width import (
+    bound_width_of_dense_map,
     find_key_cuts,
     has_contradicting_key_orders,
-    least_map_width,
 )
 
 LIMIT = 0.05
@@ -53,7 +53,7 @@ def test_independent_logits_need_many_features_and_a_search_may_end_before() -> 
     assert find_narrowest_dense_fit(weights, False, LIMIT, 2) is None
     found = find_narrowest_dense_fit(weights, False, LIMIT, 39)
     assert found is not None
-    assert least_map_width(weights, False, LIMIT) <= found.fit.d <= 8
+    assert bound_width_of_dense_map(weights, False, LIMIT) <= found.fit.d <= 8
 
 
 def test_weights_that_are_nothing_are_no_obstacle() -> None:
@@ -104,7 +104,7 @@ def test_a_ring_shows_the_previous_token_at_two_features() -> None:
     found = find_narrowest_dense_fit(weights, False, LIMIT, 23)
     assert found is not None
     assert found.fit.d == 2
-    assert least_map_width(weights, False, LIMIT) == 2
+    assert bound_width_of_dense_map(weights, False, LIMIT) == 2
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -118,7 +118,7 @@ def test_what_is_proved_of_a_map_is_true_of_maps_of_every_rank(rank: int, causal
         shown_map = softmax(6.0 * queries @ keys.T, causal)
         noise = softmax(rng.normal(size=(16, 16)) * 3.0, causal)
         weights = (1.0 - LIMIT) * shown_map + LIMIT * noise  # within LIMIT in every row
-        proved.append(least_map_width(weights, causal, LIMIT))
+        proved.append(bound_width_of_dense_map(weights, causal, LIMIT))
     assert max(proved) <= rank
     assert max(proved) > 1 or rank == 1
 
@@ -142,4 +142,4 @@ def test_two_rows_that_cross_need_more_than_a_line() -> None:
     weights = np.array([[0.48, 0.48, 0.02, 0.02], [0.02, 0.48, 0.48, 0.02], [0.02, 0.02, 0.48, 0.48], [0.48, 0.02, 0.02, 0.48]])  # fmt: skip
     assert has_contradicting_key_orders(weights, False, LIMIT)
     assert not has_contradicting_key_orders(np.full((4, 4), 0.25), False, LIMIT)
-    assert least_map_width(weights, False, LIMIT) == 2
+    assert bound_width_of_dense_map(weights, False, LIMIT) == 2

@@ -8,13 +8,13 @@ from scipy.sparse import csr_array
 
 from attncli.commands.approximate.fixed_attention_module.solutions import solve_pattern
 from attncli.fits import Fit, FitRequest, _width_search, measure_fit
-from attncli.fits._initial_keys import make_spectral_start, spectral_order
+from attncli.fits._initial_keys import make_spectral_start, rank_keys_by_spectrum
 from attncli.fits._method_registry import list_fixed_width_methods
 from attncli.fits._width_search import (
     find_fit_with_smallest_logits,
     find_narrowest_fit,
-    find_width,
-    run_method,
+    find_smallest_width_of_method,
+    run_fit_method,
     try_fit_at_width,
 )
 from attncli.patterns import build_pattern
@@ -69,7 +69,7 @@ def test_a_hidden_order_is_found() -> None:
     """Windows along a random order of the tokens: the Laplacian's second eigenvector has it, up to its direction."""
     hidden = np.random.default_rng(3).permutation(40)
     shuffled = csr_array(pattern("window:3", 40).toarray()[np.ix_(hidden, hidden)])
-    rank = spectral_order(shuffled)
+    rank = rank_keys_by_spectrum(shuffled)
     assert np.array_equal(rank, hidden) or np.array_equal(rank, 39 - hidden)
     assert try_fit_at_width("learned", shuffled, FitRequest(d=3, dtype="float32"), [0]).met
 
@@ -106,9 +106,9 @@ def test_at_one_width_others_are_tried_only_where_those_with_the_smallest_logits
 
     def counted(method: str, *rest: Any) -> Fit:
         tried.append(method)
-        return run_method(method, *rest)
+        return run_fit_method(method, *rest)
 
-    monkeypatch.setattr(_width_search, "run_method", counted)
+    monkeypatch.setattr(_width_search, "run_fit_method", counted)
     target = pattern("random:k=4,weights=dirichlet", 64)
     wide, narrow = (FitRequest(d=d, dtype="float32", effort=1) for d in (12, 2))
     assert find_fit_with_smallest_logits(target, wide, [0]).method == "learned"
@@ -155,8 +155,8 @@ def test_patterns_of_one_module_get_their_own_method_at_its_width() -> None:
 def test_the_widest_binds_every_method() -> None:
     target = pattern("random:k=3", 24)
     for method in ("cyclic", "learned", "convex", "certificate"):
-        found = find_width(method, target, FitRequest(d=1), [0], 2)
+        found = find_smallest_width_of_method(method, target, FitRequest(d=1), [0], 2)
         assert found.fit is None or found.fit.d <= 2
     assert "above the widest that is tried, 2" in (
-        find_width("cyclic", target, FitRequest(d=1), [0], 2).reason or ""
+        find_smallest_width_of_method("cyclic", target, FitRequest(d=1), [0], 2).reason or ""
     )

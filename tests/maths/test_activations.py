@@ -7,7 +7,7 @@ import pytest
 from attncli.errors import InputError
 from attncli.maths.residuals.activation_functions import ACTIVATIONS, STEEPEST, multiply_by_sigmoid
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts
-from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled_array
+from attncli.maths.residuals.scaled_arrays import align_to_exponent, make_scaled_array
 
 
 def exact(name: str, x: mpmath.mpf) -> mpmath.mpf:
@@ -38,7 +38,7 @@ def test_differences_keep_their_digits(name: str, power: int, size: float) -> No
         ]  # fmt: skip
     np.testing.assert_allclose(result.common.value(), common, rtol=1e-12, atol=1e-300)
     np.testing.assert_allclose(
-        align_exponent(result.varying, power), varying, rtol=1e-11, atol=1e-14
+        align_to_exponent(result.varying, power), varying, rtol=1e-11, atol=1e-14
     )
 
 

@@ -11,11 +11,11 @@ from attncli.maths.curve_fits.decay_laws import (
     TINY_STEP,
     CurveSteps,
     PiecewiseLaw,
-    find_best_by_constant_count,
+    compute_least_squared_errors_per_order,
+    find_best_law_per_constant_count,
     is_law_supported,
     iter_piecewise_laws,
-    least_squared_errors,
-    log_to_error_scale,
+    log_steps_to_asinh_error_scale,
     median_of_rows,
 )
 
@@ -46,7 +46,7 @@ def test_support_tested_where_it_decides_is_support_tested_everywhere() -> None:
     powers = refused = 0
     for curve in noisy_curves():
         steps = CurveSteps.of(curve)
-        found = find_best_by_constant_count(steps)
+        found = find_best_law_per_constant_count(steps)
         assert found == all_tested(steps), curve
         powers += any(one.powers for one in found)
         refused += any(not is_law_supported(steps, piece) for one in iter_piecewise_laws(steps) for piece in one.powers)  # fmt: skip
@@ -56,7 +56,7 @@ def test_support_tested_where_it_decides_is_support_tested_everywhere() -> None:
 
 def test_the_scale_of_errors_is_the_area_sine() -> None:
     logarithms = np.array([-700.0, -40.0, -3.0, -1e-9, 0.0, 2.0, 40.0, 298.0, 305.0, 700.0, 5000.0])
-    found = log_to_error_scale(logarithms)
+    found = log_steps_to_asinh_error_scale(logarithms)
     for logarithm, value in zip(logarithms[:-1], found[:-1], strict=True):
         assert value == pytest.approx(math.asinh(math.exp(logarithm) / TINY_STEP), rel=1e-14)
     assert found[-1] == pytest.approx(5000.0 - math.log(TINY_STEP) + math.log(2.0), rel=1e-15)
@@ -70,7 +70,7 @@ def test_least_errors_are_those_of_a_search_by_golden_section() -> None:
     taken = 0.03 * 2.4**layer * np.exp(stream.normal(0.0, 0.1, 9))
     shape = np.log(POWERS)[:, None] * layer
     seen = np.array([-math.asinh(step / TINY_STEP) for step in taken])
-    found = least_squared_errors(shape, seen, taken)
+    found = compute_least_squared_errors_per_order(shape, seen, taken)
     near = np.abs(POWERS - 2.4) < 0.5
     assert near.sum() > 5
     for errors, row in zip(found[near], shape[near], strict=True):

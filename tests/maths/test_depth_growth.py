@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from attncli.analysis.rank_collapse.findings import describe_activation_spike, describe_variance
-from attncli.maths.curve_fits.depth_growth import classify_growth, find_decreases, iter_plateaus
+from attncli.maths.curve_fits.depth_growth import (
+    classify_growth,
+    find_layers_with_decrease,
+    iter_constant_count_layers,
+)
 
 LAYERS = np.arange(1.0, 13.0)
 
@@ -56,6 +60,6 @@ def test_one_state_is_no_range(above: list[int], words: str) -> None:
 
 
 def test_falls_and_plateaus() -> None:
-    assert find_decreases([1.0, 1.1, 1.05, 1.2, 1.2, 0.9]) == [2, 5]
-    assert list(iter_plateaus([9, 4, 4, 4, 2, 2, 1, 1, 1])) == [(1, 3, 4)]
-    assert list(iter_plateaus([9, 9, 9, 3, 3, 3])) == [(3, 5, 3)]
+    assert find_layers_with_decrease([1.0, 1.1, 1.05, 1.2, 1.2, 0.9]) == [2, 5]
+    assert list(iter_constant_count_layers([9, 4, 4, 4, 2, 2, 1, 1, 1])) == [(1, 3, 4)]
+    assert list(iter_constant_count_layers([9, 9, 9, 3, 3, 3])) == [(3, 5, 3)]

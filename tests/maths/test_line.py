@@ -18,7 +18,7 @@ from attncli.maths.head_capacity.head_width_one import query_signs
 from attncli.maths.head_capacity.head_width_one.infeasibility_proof import WidthOneProof
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Tolerances,
-    necessary_constraints,
+    compute_necessary_constraints,
 )
 from attncli.maths.head_capacity.head_width_one.width_one_decision import (
     WidthOneDecision,
@@ -47,7 +47,7 @@ def decide(
     causal: bool = False,
 ) -> WidthOneDecision:
     return decide_width_one(
-        necessary_constraints(csr_array(weights), causal, asked or wanted()), budget
+        compute_necessary_constraints(csr_array(weights), causal, asked or wanted()), budget
     )
 
 
@@ -124,8 +124,8 @@ def test_links_are_those_of_sets_of_keys(
     for text in ("previous", "window:3", "random:k=2", "global:2", "tree", "hub", "induction"):
         target = build_pattern(text, 11, np.random.default_rng(0), causal)
         before = target.toarray()
-        constraints = necessary_constraints(target, causal, wanted())
-        same, opposite = query_signs.find_links_by_counting(constraints)
+        constraints = compute_necessary_constraints(target, causal, wanted())
+        same, opposite = query_signs.find_sign_links_by_counting_keys(constraints)
         assert (target.toarray() == before).all()
         supports = [set(np.flatnonzero(row).tolist()) for row in before]
         for i, j in itertools.product(range(11), repeat=2):
@@ -238,7 +238,7 @@ def test_a_spoiled_proof_does_not_hold() -> None:
 
     from attncli.maths.head_capacity.head_width_one.infeasibility_proof import verify_proof
 
-    asked = necessary_constraints(csr_array(upper(5)), False, wanted())
+    asked = compute_necessary_constraints(csr_array(upper(5)), False, wanted())
     proof = decide(upper(5), budget=100.0).proof
     assert proof is not None
     assert verify_proof(proof, asked)

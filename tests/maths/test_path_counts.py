@@ -6,7 +6,11 @@ from collections import Counter
 
 import pytest
 
-from attncli.maths.path_counts import compute_length_shares, count_paths_by_length, log10_of_integer
+from attncli.maths.path_counts import (
+    compute_path_length_shares,
+    count_paths_by_length,
+    log10_of_integer,
+)
 
 
 @pytest.mark.parametrize(("layers", "heads"), [(1, 1), (3, 2), (4, 3)])
@@ -24,7 +28,7 @@ def test_counts_are_those_of_enumeration(layers: int, heads: int) -> None:
     ids=["BERT-base", "BERT-base", "T5-11B", "GPT-3", "GPT-3"],
 )  # fmt: skip
 def test_published_shares(layers: int, heads: int, length: int, share: float) -> None:
-    assert compute_length_shares(count_paths_by_length(layers, heads, skip=True))[
+    assert compute_path_length_shares(count_paths_by_length(layers, heads, skip=True))[
         length
     ] == pytest.approx(share, abs=5e-4)
 

@@ -9,7 +9,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from attncli.maths.curve_fits.collapse_regime import describe_regime, doubly_exponential_order
+from attncli.maths.curve_fits.collapse_regime import (
+    describe_collapse_regime,
+    doubly_exponential_order,
+)
 from attncli.maths.curve_fits.decay_laws import fit_piecewise_law
 
 CUBIC = [-0.5 * 3.0**layer for layer in range(8)]
@@ -76,7 +79,7 @@ def told_as(text: str) -> str:
 def test_curves_made_from_a_law_with_noise_are_told_as_that_law(layers: int) -> None:
     stream = np.random.default_rng(layers)
     table = {
-        law: Counter(told_as(describe_regime(noisy_curve(law, layers, stream), "the skip", "")) for _ in range(8))
+        law: Counter(told_as(describe_collapse_regime(noisy_curve(law, layers, stream), "the skip", "")) for _ in range(8))
         for law in LAWS
     }  # fmt: skip
     for law in table:
@@ -98,7 +101,7 @@ def test_the_order_of_a_noisy_power_is_found(order: float) -> None:
 def test_a_fall_in_the_last_layers_is_no_power() -> None:
     """As measured on a trained ELECTRA: eleven layers of nothing, then two that fall."""
     curve = [-0.163, -0.150, -0.156, -0.15, -0.14, -0.145, -0.13, -0.125, -0.12, -0.115, -0.110, -0.312, -0.861]  # fmt: skip
-    assert describe_regime(curve, "the skip", "") == (
+    assert describe_collapse_regime(curve, "the skip", "") == (
         "does not collapse: tokens stay apart with the skip, then r falls in the last two layers"
     )
     assert doubly_exponential_order(curve) is None
@@ -113,7 +116,7 @@ def test_a_trained_decoder_that_falls_in_its_last_two_layers_does_not_collapse(
     curve[2:] += shift - 0.1
     curve[3:] += 0.1
     curve[10] -= 0.12
-    assert describe_regime(curve.tolist(), "the skip", "") == (
+    assert describe_collapse_regime(curve.tolist(), "the skip", "") == (
         "does not collapse: tokens stay apart with the skip, then r falls in the last two layers"
     )
     assert doubly_exponential_order(curve.tolist()) is None
@@ -123,8 +126,8 @@ def test_one_drop_is_no_law() -> None:
     """As measured on a trained ELECTRA without its MLPs' skips: flat for eleven layers, then down to -1.91."""
     curve = [-0.16, -0.15, -0.156, -0.15, -0.14, -0.145, -0.13, -0.125, -0.12, -0.115, -0.11, -0.31, -1.91]  # fmt: skip
     assert doubly_exponential_order(curve) is None
-    assert describe_regime(curve, "the skip", "").startswith("does not collapse")
-    assert describe_regime(curve, "the skip", "").endswith(
+    assert describe_collapse_regime(curve, "the skip", "").startswith("does not collapse")
+    assert describe_collapse_regime(curve, "the skip", "").endswith(
         "then r falls in the last two layers, to 0.012"
     )
 
@@ -134,7 +137,7 @@ def test_local_orders_that_differ_are_no_power() -> None:
     steps = np.cumprod([0.2, 1.9, 0.9, 2.9])
     curve = [-0.1, *(-0.1 - np.cumsum(steps)).tolist()]
     assert doubly_exponential_order(curve) is None
-    assert "doubly" not in describe_regime(curve, "", "positions in the attention")
+    assert "doubly" not in describe_collapse_regime(curve, "", "positions in the attention")
 
 
 def test_no_power_above_one_or_of_less_than_a_decade() -> None:
@@ -149,14 +152,14 @@ def test_no_power_above_one_or_of_less_than_a_decade() -> None:
 
 def test_a_decay_is_told_with_its_interval_where_it_is_clear() -> None:
     """A factor below 1 is a collapse, however slow; what may be 1 or levels off is none."""
-    assert describe_regime([-0.07 * n for n in range(13)], "the skip", "") == (
+    assert describe_collapse_regime([-0.07 * n for n in range(13)], "the skip", "") == (
         "slow geometric decay: ×0.85 a layer (0.85 to 0.85), would reach r = 1e-3 at layer 43"
     )
-    assert describe_regime([-0.12 * n for n in range(49)], "the skip", "the skip") == (
+    assert describe_collapse_regime([-0.12 * n for n in range(49)], "the skip", "the skip") == (
         "geometric decay: ×0.76 a layer (the skip)"
     )
     floor = [*(-0.15 * n for n in range(5)), *[-0.61, -0.6, -0.61, -0.6, -0.61]]
-    assert describe_regime(floor, "the skip", "").endswith(
+    assert describe_collapse_regime(floor, "the skip", "").endswith(
         "up to layer 4, then r levels off near 0.25"
     )
 
@@ -164,7 +167,7 @@ def test_a_decay_is_told_with_its_interval_where_it_is_clear() -> None:
 def test_no_order_is_told_from_three_points() -> None:
     for curve in ([-0.1, -1.0, -4.0], [-0.1, -1.0, -4.0, math.nan], [-0.1, -1.0, -4.0, -math.inf]):
         assert doubly_exponential_order(curve) is None
-        assert "exponential" not in describe_regime(curve, "", "")
+        assert "exponential" not in describe_collapse_regime(curve, "", "")
     for late in ([-0.1] * 6 + [-0.3, -0.9], [-0.1] * 9 + [-0.12, -0.4, -1.3]):
         assert doubly_exponential_order([*late]) is None
 
@@ -178,31 +181,33 @@ def test_the_order_is_that_of_the_layers_that_follow_it() -> None:
 
 def test_a_law_that_begins_late_or_ends_early_says_where() -> None:
     late = [-0.1] * 6 + [-0.1 - 0.5 * 3.0**n for n in range(6)]
-    assert describe_regime(late, "the MLP", "") == (
+    assert describe_collapse_regime(late, "the MLP", "") == (
         "tokens stay apart with the MLP up to layer 5, then cubic: doubly exponential"
     )
     floor = [-2.0 * layer for layer in range(6)] + [-10.0] * 6
-    assert describe_regime(floor, "", "causal mask") == (
+    assert describe_collapse_regime(floor, "", "causal mask") == (
         "geometric decay: ×0.01 a layer (causal mask) up to layer 5, then r levels off near 1e-10"
     )
 
 
 def test_single_layers_are_told_by_their_number() -> None:
     flat = [-0.1] * 12
-    assert describe_regime([*flat[:6], *(value - 0.7 for value in flat[6:])], "the skip", "") == (
-        "does not collapse: tokens stay apart with the skip, but r falls in layer 6"
-    )
-    assert describe_regime([0.5, *flat], "the skip and the MLP", "") == (
+    assert describe_collapse_regime(
+        [*flat[:6], *(value - 0.7 for value in flat[6:])], "the skip", ""
+    ) == ("does not collapse: tokens stay apart with the skip, but r falls in layer 6")
+    assert describe_collapse_regime([0.5, *flat], "the skip and the MLP", "") == (
         "does not collapse: tokens stay apart with the skip and the MLP, though r falls in the first layer"
     )
-    assert describe_regime([*flat, 0.4], "the skip", "").endswith("then r rises in the last layer")
+    assert describe_collapse_regime([*flat, 0.4], "the skip", "").endswith(
+        "then r rises in the last layer"
+    )
 
 
 @pytest.mark.parametrize("lost", [[3], [3, 4], [1, 5], [6, 7], [7]])
 def test_values_that_are_not_known_are_left_out(lost: list[int]) -> None:
     """In the middle the law goes on; at the end it is told up to there, and why no further."""
     curve = [math.nan if layer in lost else value for layer, value in enumerate(CUBIC)]
-    text = describe_regime(curve, "", "", "lost in rounding")
+    text = describe_collapse_regime(curve, "", "", "lost in rounding")
     assert text.startswith("cubic: doubly exponential")
     assert text.endswith(f"not resolved from layer {lost[0]} on: lost in rounding") == (7 in lost)
     assert doubly_exponential_order(curve) == pytest.approx(3.0, abs=0.05)
@@ -210,10 +215,12 @@ def test_values_that_are_not_known_are_left_out(lost: list[int]) -> None:
 
 def test_nothing_is_said_of_curves_without_numbers() -> None:
     for length in range(1, 9):
-        assert describe_regime([math.nan] * length, "", "").startswith(
+        assert describe_collapse_regime([math.nan] * length, "", "").startswith(
             "not resolved from layer 0 on"
         )
-    assert describe_regime([-1.0, math.nan, -1.1, -1.2], "", "") == "too few layers to tell"
+    assert (
+        describe_collapse_regime([-1.0, math.nan, -1.1, -1.2], "", "") == "too few layers to tell"
+    )
 
 
 def test_something_is_said_of_every_curve() -> None:
@@ -226,7 +233,7 @@ def test_something_is_said_of_every_curve() -> None:
         lost = stream.random(len(curve)) < stream.choice([0.0, 0.3])
         curve = np.where(lost, stream.choice([math.nan, -math.inf], len(curve)), curve)
         text, order = (
-            describe_regime(curve.tolist(), "the skip", "mask"),
+            describe_collapse_regime(curve.tolist(), "the skip", "mask"),
             doubly_exponential_order(curve.tolist()),
         )
         assert text
@@ -246,7 +253,9 @@ def test_curves_of_any_length_are_explained(make: Callable[[int], float]) -> Non
 def test_a_curve_that_also_rises_is_uneven() -> None:
     """As measured on a trained GPT-2 without its skips: single steps of any ratio, but no law."""
     noisy = [-0.006, -0.244, -0.331, -0.143, -0.396, -0.874, -0.904, -0.677, -1.316]
-    assert describe_regime(noisy, "", "causal mask") == "r falls unevenly from 0.99 to 0.048"
+    assert (
+        describe_collapse_regime(noisy, "", "causal mask") == "r falls unevenly from 0.99 to 0.048"
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,4 +277,4 @@ def test_a_curve_that_also_rises_is_uneven() -> None:
     ],
 )  # fmt: skip
 def test_every_regime_has_its_words(curve: list[float], support: str, drag: str, text: str) -> None:
-    assert describe_regime(curve, support, drag) == text
+    assert describe_collapse_regime(curve, support, drag) == text

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from attncli.maths.residuals import scaled_arrays
 from attncli.maths.residuals.scaled_arrays import (
     ScaledArray,
-    align_exponent,
+    align_to_exponent,
     expm1_scaled,
     log10_of_scaled,
     make_scaled_array,
@@ -25,7 +25,7 @@ def test_normalising_is_exact_and_lands_in_one_octave(numbers: list[float], expo
     result = make_scaled_array(array, exponent)
     largest = np.abs(result.mantissa).max()
     assert largest == 0.0 or 0.5 <= largest < 1.0
-    np.testing.assert_array_equal(align_exponent(result, exponent), array)
+    np.testing.assert_array_equal(align_to_exponent(result, exponent), array)
 
 
 @given(st.lists(NUMBERS, min_size=3, max_size=3), st.lists(NUMBERS, min_size=3, max_size=3))
@@ -53,7 +53,7 @@ def test_zero_never_sets_the_scale() -> None:
 def test_matmul_multiplies_the_mantissa() -> None:
     matrix = np.array([[1.0, 2.0], [3.0, 4.0]])
     result = make_scaled_array(np.array([1.0, 1.0]), -9000) @ matrix
-    np.testing.assert_array_equal(align_exponent(result, -9000), [4.0, 6.0])
+    np.testing.assert_array_equal(align_to_exponent(result, -9000), [4.0, 6.0])
 
 
 def test_logs_of_any_size_become_numbers() -> None:

@@ -4,9 +4,13 @@ import mpmath
 import numpy as np
 import pytest
 
-from attncli.maths.residuals.logit_deviation import Logits, iter_blocks, view_bias_rows
+from attncli.maths.residuals.logit_deviation import (
+    Logits,
+    iter_logit_blocks,
+    view_position_bias_rows,
+)
 from attncli.maths.residuals.plain_softmax_attention import softmax_output
-from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled_array
+from attncli.maths.residuals.scaled_arrays import align_to_exponent, make_scaled_array
 from attncli.maths.residuals.sinkhorn_attention import sinkhorn_deviation
 from attncli.maths.residuals.softmax_attention_deviation import (
     compute_reference_offset,
@@ -101,7 +105,7 @@ def test_the_reference_offset_is_relative_to_uniform(exponent: int) -> None:
         unit = mpmath.mpf(2) ** exponent
         pi = softmax([mpmath.mpf(x) * unit for x in a[0]])
         expected = [float((p - mpmath.mpf(1) / 3) / unit) for p in pi]
-    np.testing.assert_allclose(align_exponent(offset, exponent)[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(align_to_exponent(offset, exponent)[0], expected, rtol=1e-12)
 
 
 def test_small_sinkhorn_deviations_are_doubly_centred_logits() -> None:
@@ -111,18 +115,18 @@ def test_small_sinkhorn_deviations_are_doubly_centred_logits() -> None:
     e = e - e.mean(axis=0) - e.mean(axis=1, keepdims=True) + e.mean()
     found = sinkhorn_deviation(given, make_scaled_array(values), rounds=2)
     unit = given.queries.exponent + given.keys.exponent
-    np.testing.assert_allclose(align_exponent(found, unit)[0], e @ values[0] / TOKENS, rtol=1e-9)
+    np.testing.assert_allclose(align_to_exponent(found, unit)[0], e @ values[0] / TOKENS, rtol=1e-9)
 
 
 def test_bias_rows_are_toeplitz() -> None:
     bias = np.arange(5.0)[None]  # tokens = 3, offsets -2 … 2
-    rows = view_bias_rows(bias, slice(0, 3))[0]
+    rows = view_position_bias_rows(bias, slice(0, 3))[0]
     np.testing.assert_array_equal(rows, [[2, 3, 4], [1, 2, 3], [0, 1, 2]])
 
 
 @pytest.mark.parametrize(("heads", "tokens"), [(1, 1), (3, 4), (2, 1500), (8, 2048)])
 def test_blocks_cover_every_row_once(heads: int, tokens: int) -> None:
     seen = np.zeros((heads, tokens), dtype=int)
-    for some, rows in iter_blocks(heads, tokens, tokens):
+    for some, rows in iter_logit_blocks(heads, tokens, tokens):
         seen[some, rows] += 1
     assert (seen == 1).all()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.maths.residuals.common_row_plus_deviation import SplitState, normalise_tokens
-from attncli.maths.residuals.scaled_arrays import align_exponent, make_scaled_array
+from attncli.maths.residuals.scaled_arrays import align_to_exponent, make_scaled_array
 
 
 def exact_norm(row: list[mpmath.mpf], epsilon: float, centre: bool) -> list[mpmath.mpf]:
@@ -35,7 +35,7 @@ def test_norms_keep_the_residual_however_small(centre: bool, power: int, size: f
         means = [mpmath.fsum(column) / 4 for column in zip(*rows, strict=True)]
         exact = [[float((v - m) / unit) for v, m in zip(row, means, strict=True)] for row in rows]
     np.testing.assert_allclose(
-        align_exponent(result.varying, power), exact, rtol=1e-9, atol=1e-12 * np.abs(exact).max()
+        align_to_exponent(result.varying, power), exact, rtol=1e-9, atol=1e-12 * np.abs(exact).max()
     )
 
 

@@ -12,17 +12,17 @@ from scipy.sparse import csr_array
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Tolerances,
     WidthOneConstraints,
-    necessary_constraints,
+    compute_necessary_constraints,
 )
 from attncli.maths.head_capacity.head_width_one.width_one_decision import decide_width_one
 from attncli.maths.head_capacity.rows_with_own_keys import find_separated_rows
 from attncli.maths.head_capacity.width_lower_bounds import (
+    bound_largest_logit_at_width,
     bound_width_by_faces,
     bound_width_by_logit_budget,
     bound_width_by_planarity,
     bound_width_by_shattering,
-    min_logit_bound,
-    spectral_width,
+    bound_width_by_spectrum,
 )
 
 NEARLY = 1.0 + 1e-9
@@ -45,7 +45,11 @@ def met_by(logits: np.ndarray, sizes: np.ndarray, causal: bool, even: bool) -> A
     variation = 0.5 * np.abs(shown - target).sum(axis=1).max() * NEARLY + 1e-14
     limits = Tolerances(max(error) * NEARLY + 1e-12, math.log(max(max(off) * NEARLY, 1e-300)), float(variation))  # fmt: skip
     budget = float(np.abs(logits[seen]).max()) * NEARLY
-    return necessary_constraints(csr_array(target), causal, limits), float(variation), budget
+    return (
+        compute_necessary_constraints(csr_array(target), causal, limits),
+        float(variation),
+        budget,
+    )
 
 
 def modules(d: int, count: int, seed: int = 0) -> Iterator[Asked]:
@@ -90,10 +94,10 @@ def test_no_module_beats_a_bound(d: int) -> None:
         said = {
             "shattered": bound_width_by_shattering(asked).d,
             "budget": bound_width_by_logit_budget(asked, budget, variation),
-            "spectral": spectral_width(asked, budget, variation),
+            "spectral": bound_width_by_spectrum(asked, budget, variation),
         }
         assert max(said.values()) <= d * NEARLY, said
-        least = min_logit_bound(asked, d, variation)
+        least = bound_largest_logit_at_width(asked, d, variation)
         assert least <= budget * NEARLY
         said["logits"] = least / budget
         highest = {name: max(highest[name], said[name]) for name in highest}
@@ -188,7 +192,7 @@ def test_bounds_against_all_orders_and_all_order_types(
         cuts = as_bits(weights)
         true = 1 if on_a_line(cuts, 5) else 2 if any(cuts <= each for each in planes) else 3
         weights /= weights.sum(axis=1, keepdims=True)
-        asked = necessary_constraints(
+        asked = compute_necessary_constraints(
             csr_array(weights), False, Tolerances(math.log(1.2), math.log(0.2), 1.0)
         )
         line_d = 2 if decide_width_one(asked, np.inf).possible is False else 1
@@ -220,7 +224,7 @@ def test_faces_of_polytopes_in_whole_numbers(d: int) -> None:
         weights = exact_faces(d, rng)
         if weights is None:
             continue
-        asked = necessary_constraints(
+        asked = compute_necessary_constraints(
             csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0)
         )
         chain = bound_width_by_faces(asked).d
@@ -245,7 +249,9 @@ def test_four_dimensions_have_every_edge_and_three_have_planar_ones() -> None:
         heights = points @ direction
         assert set(np.flatnonzero(heights == heights.max())) == {a, b}
         weights[row, [a, b]] = 0.5
-    asked = necessary_constraints(csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0))
+    asked = compute_necessary_constraints(
+        csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0)
+    )
     assert bound_width_by_planarity(asked).d == 4
     from scipy.spatial import ConvexHull
 
@@ -256,7 +262,9 @@ def test_four_dimensions_have_every_edge_and_three_have_planar_ones() -> None:
         for row, pair in enumerate(edges):
             graph[row, list(pair)] = 0.5
         graph[len(edges) :, 0] = 1.0
-        asked = necessary_constraints(csr_array(graph), False, Tolerances(0.0, math.log(0.5), 1.0))
+        asked = compute_necessary_constraints(
+            csr_array(graph), False, Tolerances(0.0, math.log(0.5), 1.0)
+        )
         assert bound_width_by_planarity(asked).d == 1
 
 
@@ -320,7 +328,9 @@ def test_every_choice_of_signs_is_contradicted(number: int) -> None:
     """Proofs by cases, under a mask: gone through for all 2⁵ signs, with bounds of our own."""
     weights = causal_case(number, 2)
     limits = Tolerances(math.log(1.2), math.log(0.2), 1.0)
-    answer = decide_width_one(necessary_constraints(csr_array(weights), True, limits), np.inf)
+    answer = decide_width_one(
+        compute_necessary_constraints(csr_array(weights), True, limits), np.inf
+    )
     assert answer.proof is not None
     said = answer.proof.describe()
     assert said["kind"] == "cases"
@@ -331,7 +341,7 @@ def test_every_choice_of_signs_is_contradicted(number: int) -> None:
 def test_what_is_known_of_rows_with_keys_of_their_own() -> None:
     """Blocks of 8 keys: closed forms of the leak and the gap; and no map within them has a lower rank than is said."""
     weights = np.kron(np.eye(4), np.full((8, 8), 0.125))
-    asked = necessary_constraints(
+    asked = compute_necessary_constraints(
         csr_array(weights), False, Tolerances(math.log(1.2), math.log(0.2), 0.01)
     )
     found = find_separated_rows(asked, 0.01)[0]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.maths.curve_fits.width_growth_laws import fit_laws
+from attncli.maths.curve_fits.width_growth_laws import rank_width_growth_laws
 from attncli.maths.head_capacity import width_formulas
 
 
@@ -34,12 +34,12 @@ def test_the_bound_grows_with_everything_that_makes_it_harder(
 
 
 def test_lower_limits() -> None:
-    assert width_formulas.width_limit_for_all_supports(1000, 4) == 8
-    assert width_formulas.width_limit_for_all_supports(6, 4) == 5
-    assert width_formulas.count_width_bound(5) == 3
+    assert width_formulas.compute_least_width_for_all_supports(1000, 4) == 8
+    assert width_formulas.compute_least_width_for_all_supports(6, 4) == 5
+    assert width_formulas.bound_width_by_pattern_count(5) == 3
     exact = math.log(math.comb(20, 3)) / math.log(1 + 2 / 0.5)
     scale = -math.log(0.2) / 0.5
-    assert width_formulas.width_limit_for_fixed_keys(20, 3, 0.2, scale) == pytest.approx(
+    assert width_formulas.compute_least_width_for_fixed_keys(20, 3, 0.2, scale) == pytest.approx(
         exact, rel=1e-12
     )
     assert width_formulas.compute_circle_logit_scale(2048, 0.2) == pytest.approx(
@@ -59,7 +59,7 @@ LAWS = {
 def test_a_planted_law_is_found(name: str) -> None:
     lengths = np.repeat(2.0 ** np.arange(5, 12), 3)
     noise = np.random.default_rng(0).normal(size=len(lengths)) * 0.5
-    laws = fit_laws(lengths, LAWS[name](lengths) + noise)
+    laws = rank_width_growth_laws(lengths, LAWS[name](lengths) + noise)
     assert laws[0].name == name
     if name == "log":
         assert laws[0].slope_error is not None
@@ -70,7 +70,7 @@ def test_a_planted_law_is_found(name: str) -> None:
 
 def test_three_lengths_fit_no_law() -> None:
     with pytest.raises(ValueError, match="at least 4"):
-        fit_laws([8, 16, 32, 32], [1, 2, 3, 3])
+        rank_width_growth_laws([8, 16, 32, 32], [1, 2, 3, 3])
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_a_winner_outlasts_any_length_left_out() -> None:
     """One length that alone makes the difference names no law; and fewer seeds never name one that more do not."""
     lengths = np.array([16.0, 32.0, 64.0, 128.0, 256.0, 512.0])
     lone = [4.0, 4.0, 4.0, 4.0, 4.0, 12.0]
-    best, *others = fit_laws(lengths, lone)
+    best, *others = rank_width_growth_laws(lengths, lone)
     assert others[0].aic - best.aic > 2.0
     assert any(law.rival for law in others)
     rng = np.random.default_rng(0)
@@ -86,7 +86,7 @@ def test_a_winner_outlasts_any_length_left_out() -> None:
     for _ in range(60):
         for seeds in named:
             noisy = 6.0 + 0.3 * np.log(np.tile(lengths, seeds)) + rng.normal(size=6 * seeds)
-            laws = fit_laws(np.tile(lengths, seeds), np.round(noisy))
+            laws = rank_width_growth_laws(np.tile(lengths, seeds), np.round(noisy))
             named[seeds] += not any(law.rival for law in laws)
     assert named[2] <= 2
     assert named[2] <= named[6] + 1

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 
 from attncli.errors import LimitError
 from attncli.maths.matrices.nearest_constant_row import find_nearest_constant_row
-from attncli.maths.matrices.nearest_row_linear_programme import bound_norms_below
+from attncli.maths.matrices.nearest_row_linear_programme import bound_weighted_norms_below
 from attncli.maths.matrices.norms import composite_norm, log10_norm
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.maths.residuals.scaled_arrays import ScaledArray, make_scaled_array
@@ -243,7 +243,7 @@ def test_the_proof_of_an_optimum_does_not_pass_what_is_none() -> None:
         centre = stream.standard_normal(4)
         apart = np.abs(x - centre)
         weighed = columns.sum() * apart.sum(axis=0).max() + rows.sum() * apart.sum(axis=1).max()
-        assert bound_norms_below(x, columns, rows) <= weighed
+        assert bound_weighted_norms_below(x, columns, rows) <= weighed
 
 
 def test_an_optimum_that_takes_hours_is_refused() -> None:

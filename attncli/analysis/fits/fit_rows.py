@@ -111,8 +111,8 @@ def compute_theoretical_widths(target: csr_array, request: FitRequest) -> dict[s
         "length": length,
         "k": k,
         "sufficient_d": sufficient,
-        "all_supports_d": width_formulas.width_limit_for_all_supports(length, k),
-        "counting_d": width_formulas.count_width_bound(k),
+        "all_supports_d": width_formulas.compute_least_width_for_all_supports(length, k),
+        "counting_d": width_formulas.bound_width_by_pattern_count(k),
     }
 
 
@@ -126,7 +126,7 @@ def compute_measured_values(
     values["logit_bits"] = evidence.bits(request.ratio_error)
     values["fixed_keys_d"] = None
     if not math.isnan(evidence.logit_scale):
-        values["fixed_keys_d"] = width_formulas.width_limit_for_fixed_keys(
+        values["fixed_keys_d"] = width_formulas.compute_least_width_for_fixed_keys(
             target.shape[0], max_keys_per_row(target), request.off_support, evidence.logit_scale
         )
     return values
@@ -148,10 +148,10 @@ def warn_about_dense_rows(targets: Mapping[str, csr_array]) -> Iterator[str]:
     for pattern, target in targets.items():
         k, length = max_keys_per_row(target), target.shape[0]
         if k > MANY and k > DENSE * length:
-            most = width_formulas.width_limit_for_all_supports(length, k)
+            most = width_formulas.compute_least_width_for_all_supports(length, k)
             yield (
                 f"{pattern} is dense: rows of up to k = {k} of {length} keys. Most such patterns need d ≥ "
-                f"{width_formulas.count_width_bound(k)}, all of them d = {most}, and a search costs n² d an attempt; "
+                f"{width_formulas.bound_width_by_pattern_count(k)}, all of them d = {most}, and a search costs n² d an attempt; "
                 "of a file, FILE:top=K keeps the K largest weights of a row, FILE:above=T those above T."
             )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from attncli.errors import UsageError
 from attncli.fits import FitRequest
-from attncli.fits._fit_files import SavedFit, fit_metadata, fit_tensors
+from attncli.fits._fit_files import SavedFit, fit_metadata, list_fit_tensors
 from attncli.io.tensor_files import save_safetensors_and_report
 from attncli.progress import Say
 
@@ -22,4 +22,6 @@ def write_fits(
         raise UsageError(
             f"no method made a module to write to {path}: allow more width or another method."
         )
-    save_safetensors_and_report(path, fit_tensors(fits), fit_metadata(fits, request, patterns), say)
+    save_safetensors_and_report(
+        path, list_fit_tensors(fits), fit_metadata(fits, request, patterns), say
+    )

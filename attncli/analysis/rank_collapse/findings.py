@@ -11,12 +11,12 @@ from attncli.analysis.rank_collapse.trajectories import (
     Ensemble,
     Trajectory,
 )
-from attncli.maths.curve_fits.collapse_regime import describe_regime
+from attncli.maths.curve_fits.collapse_regime import describe_collapse_regime
 from attncli.maths.curve_fits.depth_growth import (
     FEWEST,
     classify_growth,
-    find_decreases,
-    iter_plateaus,
+    find_layers_with_decrease,
+    iter_constant_count_layers,
 )
 from attncli.networks.ablation_variants import AblationSwitches, is_bound_applicable
 from attncli.networks.network_spec import NetworkSpec
@@ -45,7 +45,7 @@ def describe_regimes(
     """The regime of every variant, in words."""
     for name, curve in average_curves(ensemble).items():
         known = explanations[name]
-        text = describe_regime(curve, known.support, known.drag)
+        text = describe_collapse_regime(curve, known.support, known.drag)
         yield Finding(name, f"{text}; {known.promise}" if known.promise else text)
 
 
@@ -127,7 +127,7 @@ def describe_variance(curve: Sequence[float]) -> str:
 
 
 def describe_interaction_energy(curve: Sequence[float]) -> str:
-    layers = find_decreases(curve)
+    layers = find_layers_with_decrease(curve)
     if not layers:
         return "the interaction energy never falls"
     named = ", ".join(map(str, layers[:6])) + (" …" if len(layers) > 6 else "")
@@ -136,7 +136,8 @@ def describe_interaction_energy(curve: Sequence[float]) -> str:
 
 def describe_clusters(curve: Sequence[float]) -> str:
     found = [
-        f"{count:g} from layer {first} to {last}" for first, last, count in iter_plateaus(curve)
+        f"{count:g} from layer {first} to {last}"
+        for first, last, count in iter_constant_count_layers(curve)
     ]
     return f"clusters stay: {', '.join(found)}" if found else ""
 

@@ -2,7 +2,11 @@
 
 from attncli.analysis.paths.path_count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import OWN_METRICS
-from attncli.maths.path_counts import compute_length_shares, count_paths_by_length, log10_of_integer
+from attncli.maths.path_counts import (
+    compute_path_length_shares,
+    count_paths_by_length,
+    log10_of_integer,
+)
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Facts, Report, View
 
@@ -14,7 +18,7 @@ def build_path_count_report(
 ) -> Report:
     """The number of paths of each length, from sizes alone."""
     counts = count_paths_by_length(layers, heads, skip)
-    most = max(compute_length_shares(counts).items(), key=lambda item: item[1])
+    most = max(compute_path_length_shares(counts).items(), key=lambda item: item[1])
     variant = "SAN+skip" if skip else "SAN"
     return Report(
         study="paths",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from attncli.analysis.fits.fit_rows import max_weight_ratio
 from attncli.fits._dense_map_fit import find_narrowest_dense_fit, sparsify_rows
 from attncli.fits._fit_request_and_module import FitRequest
-from attncli.maths.head_capacity.dense_map_width import least_map_width
+from attncli.maths.head_capacity.dense_map_width import bound_width_of_dense_map
 from attncli.maths.head_capacity.width_formulas import compute_theorem_width
 from attncli.records import Definition
 
@@ -54,7 +54,7 @@ def measure_map_requirements(
     enough = compute_theorem_width(
         len(weights), max(k, k_column), request.ratio_error, request.off_support, ratio
     )
-    least = least_map_width(weights, causal, CLOSE)
+    least = bound_width_of_dense_map(weights, causal, CLOSE)
     found = (
         find_narrowest_dense_fit(weights, causal, CLOSE, widest, least=least)
         if least <= widest

@@ -39,7 +39,7 @@ from attncli.analysis.rank_collapse.trajectories import (
     find_state_or_step_metric_definition,
 )
 from attncli.capture.causality_and_positions import AttentionProperties
-from attncli.maths.curve_fits.collapse_regime import describe_regime
+from attncli.maths.curve_fits.collapse_regime import describe_collapse_regime
 from attncli.maths.curve_fits.decay_laws import FEWEST_POINTS
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
@@ -178,11 +178,11 @@ def describe_collapse_regime_of_known_layers(
     """Describe the regime from the layers with known residuals."""
     layer = first_unknown_layer(curve)
     if layer is None:
-        return describe_regime(curve, support, drag)
+        return describe_collapse_regime(curve, support, drag)
     unknown = describe_residuals_lost_to_rounding(layer, trajectories)
     if layer < FEWEST_POINTS:
         return unknown
-    return f"{describe_regime(curve[:layer], support, drag)}; {unknown}"
+    return f"{describe_collapse_regime(curve[:layer], support, drag)}; {unknown}"
 
 
 def build_model_collapse_rows(

@@ -11,7 +11,7 @@ from attncli.analysis.fits.fit_rows import (
     describe_fits,
     fit_row_keys,
 )
-from attncli.fits._fit_files import list_patterns_without_module, read_fits
+from attncli.fits._fit_files import list_patterns_without_fitted_module, read_fits
 from attncli.fits._verify_fit import measure_fit
 from attncli.fits._width_search import FitAttempt, describe_missed_limits
 from attncli.progress import Progress, ignore_progress
@@ -23,7 +23,7 @@ def verify_fit_file(path: Path, progress: Progress = ignore_progress) -> Report:
     fits, request = read_fits(path)
     rows: list[Row] = []
     found: list[Finding] = []
-    absent = list_patterns_without_module(path)
+    absent = list_patterns_without_fitted_module(path)
     short = [(pattern, "the file has no module of it") for pattern in absent]
     for fit in fits:
         evidence = measure_fit(fit.module, fit.target, progress)

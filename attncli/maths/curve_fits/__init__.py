@@ -5,7 +5,7 @@ decay_laws            which law a curve of log10 r follows, and where
 collapse_regime       describe these laws
 depth_growth          by which law a size grows with depth
 width_growth_laws     how a width grows with the length
-evaluate_law          such laws as numbers, for plots
+evaluate_growth_law   such laws as numbers, for plots
 straight_line_slopes  straight lines through a few measurements
 
     >>> from attncli.maths.curve_fits.decay_laws import fit_piecewise_law

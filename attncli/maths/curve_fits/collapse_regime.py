@@ -9,9 +9,9 @@ from statistics import mean, stdev
 
 from attncli.maths.curve_fits.convergence_rates import (
     STEADY,
+    confidence_interval_of_mean,
     estimate_late_order,
-    interval_of_mean,
-    is_clear_of_zero,
+    is_mean_clear_of_zero,
 )
 from attncli.maths.curve_fits.decay_laws import (
     COLLAPSED,
@@ -92,7 +92,9 @@ class CurveSegment:
     def factor_rates(self) -> list[float]:
         """The rates whose mean is the factor: the late ones, unless there are too few of them for a clear mean."""
         return (
-            self.late_rates if self.slows_down or is_clear_of_zero(self.late_rates) else self.rates
+            self.late_rates
+            if self.slows_down or is_mean_clear_of_zero(self.late_rates)
+            else self.rates
         )
 
     @property
@@ -111,11 +113,11 @@ class CurveSegment:
         """`power`, `falls`, `grows`, `flat`, `levels off` or `uneven`: what the scatter of the steps leaves of its kind."""
         if self.kind == "power" or self.is_short:
             return self.kind
-        if is_clear_of_zero(self.factor_rates) and self.kind != "grows":
+        if is_mean_clear_of_zero(self.factor_rates) and self.kind != "grows":
             return (
                 "falls" if self.slope < 0.0 and format_power_of_ten(self.slope) != "1" else "flat"
             )
-        if self.slows_down and is_clear_of_zero(self.rates) and mean(self.rates) < 0.0:
+        if self.slows_down and is_mean_clear_of_zero(self.rates) and mean(self.rates) < 0.0:
             return "levels off"
         return "uneven" if self.kind == "falls" or self.falls_by_a_decade else self.kind
 
@@ -130,7 +132,7 @@ def find_curve_segments(curve: Sequence[float]) -> list[CurveSegment]:
     found: list[CurveSegment] = []
     for piece in fit_piecewise_law(tuple(curve)).pieces:
         new = make_curve_segment(curve, piece)
-        if found and have_same_law(found[-1], new):
+        if found and are_segments_of_same_law(found[-1], new):
             new = join_curve_segments(curve, found.pop(), new)
         found.append(new)
     return join_segments_without_law(curve, found)
@@ -157,7 +159,7 @@ def make_curve_segment(curve: Sequence[float], piece: LawPiece) -> CurveSegment:
     found = CurveSegment(kind, whole, piece.first, piece.last, piece.power)
     return (
         found
-        if kind != "grows" or found.is_short or is_clear_of_zero(found.rates)
+        if kind != "grows" or found.is_short or is_mean_clear_of_zero(found.rates)
         else replace(found, kind="flat")
     )
 
@@ -169,7 +171,7 @@ def join_curve_segments(
     return CurveSegment(one.kind, whole, one.first, other.last)
 
 
-def have_same_law(one: CurveSegment, other: CurveSegment) -> bool:
+def are_segments_of_same_law(one: CurveSegment, other: CurveSegment) -> bool:
     """Whether two laws are of one kind, and their factors not clearly different."""
     if one.kind != other.kind or one.kind == "power":
         return False
@@ -179,7 +181,7 @@ def have_same_law(one: CurveSegment, other: CurveSegment) -> bool:
     return large < ANOTHER_RATE * small
 
 
-def describe_regime(
+def describe_collapse_regime(
     curve: Sequence[float],
     support: str,
     drag: str,
@@ -190,14 +192,14 @@ def describe_regime(
     `support` names what may hold the residual up, such as "the skip"; `drag` what keeps the rate linear; `unknown` why
     the end is not known, where it is not.
     """
-    end = describe_ending(curve, unknown)
+    end = describe_last_layers(curve, unknown)
     if sum(map(math.isfinite, curve)) < FEWEST_POINTS:
         return end or "too few layers to tell"
     text = format_curve_segments(find_curve_segments(curve), len(curve) - 1, support, drag)
     return f"{text}; {end}" if end else text
 
 
-def describe_ending(curve: Sequence[float], unknown: str) -> str:
+def describe_last_layers(curve: Sequence[float], unknown: str) -> str:
     """Describe the last layers, if they have no number."""
     if math.isfinite(curve[-1]):
         return ""
@@ -226,7 +228,7 @@ def is_law_interrupted(stretches: Sequence[CurveSegment]) -> bool:
         or stretches[2].is_short
     ):
         return False
-    return stretches[0].kind == stretches[2].kind != "power" and have_same_law(
+    return stretches[0].kind == stretches[2].kind != "power" and are_segments_of_same_law(
         stretches[0], stretches[2]
     )
 
@@ -258,12 +260,12 @@ def is_transition_between_laws(
 def describe_short_segment(part: CurveSegment, end: int) -> str:
     """`r falls in the last two layers`: describe a stretch that is too short for a law."""
     verb = {"falls": "r falls", "grows": "r rises", "flat": "r is level"}[part.kind]
-    return f"{verb} {name_layers(part, end)}" + (
+    return f"{verb} {format_layer_range(part, end)}" + (
         f", to {format_power_of_ten(part.curve[-1])}" if part.falls_by_a_decade else ""
     )
 
 
-def name_layers(part: CurveSegment, end: int) -> str:
+def format_layer_range(part: CurveSegment, end: int) -> str:
     number = part.last - part.first
     layers = f"{COUNTS[number] if number < len(COUNTS) else f'{number} '}layer{'s' * (number > 1)}"
     if part.last == end:
@@ -326,7 +328,7 @@ class RegimeDescription:
         """Describe a fall by a constant factor, and the total where r has not fallen far yet."""
         if part.falls_by_a_decade or part.curve[-1] <= SMALL:
             return f"{DECAY}: {format_factor(part)}" + (f" ({self.drag})" if self.drag else "")
-        low, high = interval_of_mean(part.factor_rates)
+        low, high = confidence_interval_of_mean(part.factor_rates)
         slow = part.slope > STEADY
         known = f"{format_factor(part)} ({format_power_of_ten(low)} to {format_power_of_ten(high)})"
         if part.curve[-1] > FAR:
@@ -380,10 +382,14 @@ def doubly_exponential_order(curve: Sequence[float]) -> float | None:
     )
 
 
-def find_single_rate(curve: Sequence[float]) -> float | None:
+def find_rate_of_single_exponential(curve: Sequence[float]) -> float | None:
     """Decades a layer, where a constant factor explains the whole curve."""
     if sum(map(math.isfinite, curve)) < FEWEST_POINTS:
         return None
     first, *others = fit_piecewise_law(tuple(curve)).pieces
     part = make_curve_segment(curve, first)
-    return part.rate if not others and part.power is None and is_clear_of_zero(part.rates) else None
+    return (
+        part.rate
+        if not others and part.power is None and is_mean_clear_of_zero(part.rates)
+        else None
+    )

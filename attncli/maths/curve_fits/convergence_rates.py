@@ -37,7 +37,7 @@ def estimate_late_order(curve: Sequence[float]) -> float | None:
     return math.exp(math.fsum(map(math.log, known)) / len(known)) if len(known) > 1 else None
 
 
-def interval_of_mean(values: Sequence[float]) -> ConfidenceInterval:
+def confidence_interval_of_mean(values: Sequence[float]) -> ConfidenceInterval:
     """The interval that contains the mean with probability `CONFIDENCE`, if the numbers have equal variance."""
     if len(values) < 2:
         return ConfidenceInterval(-math.inf, math.inf)
@@ -45,7 +45,9 @@ def interval_of_mean(values: Sequence[float]) -> ConfidenceInterval:
     return ConfidenceInterval(mean(values) - half, mean(values) + half)
 
 
-def is_clear_of_zero(rates: Sequence[float]) -> bool:
+def is_mean_clear_of_zero(rates: Sequence[float]) -> bool:
     """Whether their mean differs clearly from zero, also without any one of them."""
     fewer = [[*rates[:at], *rates[at + 1 :]] for at in range(len(rates))]
-    return not any(low <= 0.0 <= high for low, high in map(interval_of_mean, (rates, *fewer)))
+    return not any(
+        low <= 0.0 <= high for low, high in map(confidence_interval_of_mean, (rates, *fewer))
+    )

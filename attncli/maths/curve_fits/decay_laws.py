@@ -108,7 +108,7 @@ class CurveSteps:
     @cached_property
     def on_error_scale(self) -> Array:
         """The steps on the scale on which errors are compared."""
-        return to_error_scale(self.decades)
+        return to_asinh_error_scale(self.decades)
 
 
 @dataclass(frozen=True)
@@ -126,14 +126,14 @@ class LawPiece:
     """Known states on it."""
 
 
-def to_error_scale(decades: Array) -> Array:
+def to_asinh_error_scale(decades: Array) -> Array:
     """asinh(decades / TINY_STEP), up to the largest float."""
     logarithms = np.log(np.maximum(np.abs(decades), 1e-300))
     sign: Array = np.sign(decades)
-    return sign * log_to_error_scale(logarithms)
+    return sign * log_steps_to_asinh_error_scale(logarithms)
 
 
-def log_to_error_scale(logarithms: Array) -> Array:
+def log_steps_to_asinh_error_scale(logarithms: Array) -> Array:
     """The same for e^these."""
     exponent = logarithms - math.log(TINY_STEP)
     # numpy has vector code for exp and arcsinh and none for logaddexp, which takes ten times as long.
@@ -172,14 +172,14 @@ class PiecewiseLaw:
 def fit_piecewise_law(curve: tuple[float, ...]) -> PiecewiseLaw:
     """Choose the simplest explanation that no other beats clearly; infinite and unknown values are left out."""
     steps = CurveSteps.of(curve)
-    best, *others = find_best_by_constant_count(steps)
+    best, *others = find_best_law_per_constant_count(steps)
     for one in others:
         if one.criterion(len(steps)) < best.criterion(len(steps)) - CLEARLY:
             best = one
     return best
 
 
-def find_best_by_constant_count(steps: CurveSteps) -> list[PiecewiseLaw]:
+def find_best_law_per_constant_count(steps: CurveSteps) -> list[PiecewiseLaw]:
     """The explanation with the smallest errors for each number of constants.
 
     Support takes a fit for every point, so it is tested where it decides: best first.
@@ -195,25 +195,25 @@ def find_best_by_constant_count(steps: CurveSteps) -> list[PiecewiseLaw]:
 def iter_piecewise_laws(steps: CurveSteps) -> Iterator[PiecewiseLaw]:
     """Iterate over explanations: one law; one law after another; a law between two others, such as start, collapse
     and floor."""
-    end, places = len(steps), candidate_breaks(len(steps))
+    end, places = len(steps), list_candidate_break_layers(len(steps))
     fitted = {span: fit_segment_laws(steps, *span) for span in combinations((0, *places, end), 2)}
     for number in range(3):
         for cuts in combinations(places, number):
             for fits in product(*(fitted[span] for span in pairwise((0, *cuts, end)))):
                 if sum(fit.piece.power is not None for fit in fits) <= 1:
-                    yield combine_fits(fits)
+                    yield join_law_fits(fits)
     for start, stop in combinations(places, 2):
         yield fit_episode_of_layers(steps, start, stop)
 
 
-def candidate_breaks(end: int) -> list[int]:
+def list_candidate_break_layers(end: int) -> list[int]:
     """A few layers at an end may do what no others do, so none of these is left out."""
     first, last = range(1, FEWEST_POINTS), range(end - FEWEST_POINTS + 1, end)
     within = {*first, *last} & set(range(1, end))
     return sorted(within.union(range(1, end, -(-end // MOST_PLACES))))
 
 
-def combine_fits(fits: Sequence[LawFit]) -> PiecewiseLaw:
+def join_law_fits(fits: Sequence[LawFit]) -> PiecewiseLaw:
     return PiecewiseLaw(
         tuple(fit.piece for fit in fits),
         math.fsum(fit.errors for fit in fits),
@@ -226,7 +226,7 @@ def fit_segment_laws(steps: CurveSteps, start: int, stop: int) -> list[LawFit]:
     errors = compute_errors_at_one_rate(steps, np.arange(start, stop))
     constant = LawFit(fit_law_piece(steps, start, stop, None), errors, 1)
     own = steps.slice_layers(start, stop)
-    power = fit_power(own) if is_collapse(own, FEWEST_POINTS) else None
+    power = fit_power_law_to_steps(own) if is_collapse(own, FEWEST_POINTS) else None
     return [constant] if power is None else [constant, power]
 
 
@@ -249,13 +249,13 @@ def is_law_supported(steps: CurveSteps, piece: LawPiece) -> bool:
         steps.slice_layers(*map(steps.layers.index, (piece.first, piece.last))),
         piece.power,
     )
-    return does_later_half_follow(own, order) and all(
-        is_stable_without_point(own.without_layer(point), order)
-        for point in choose_points_to_leave_out(len(own.values))
+    return does_later_half_follow_power_law(own, order) and all(
+        is_power_law_stable_without_point(own.without_layer(point), order)
+        for point in choose_points_for_leave_one_out(len(own.values))
     )
 
 
-def choose_points_to_leave_out(count: int) -> list[int]:
+def choose_points_for_leave_one_out(count: int) -> list[int]:
     """All points of a short curve; of a long one its ends, which weigh most, and a few between.
 
     All points of 700 layers would be 700 fits of every span, minutes for one curve.
@@ -266,19 +266,19 @@ def choose_points_to_leave_out(count: int) -> list[int]:
     return sorted(ends | {count // 3, 2 * count // 3})
 
 
-def does_later_half_follow(steps: CurveSteps, order: float) -> bool:
+def does_later_half_follow_power_law(steps: CurveSteps, order: float) -> bool:
     """Whether the later half (at least `FEWEST_POINTS`) is near the power law, and no earlier step is far above it."""
-    shape = power_law_log_steps(steps, np.log([order]))[0]
+    shape = compute_power_law_log_steps(steps, np.log([order]))[0]
     ratios = np.log(np.maximum(-steps.decades, 1e-300)) - shape
     late = ratios[-max(FEWEST_POINTS - 1, len(steps) // 2) :]
     return bool(late.std() <= NEAR and ratios.max() <= late.mean() + 2.0 * NEAR)
 
 
-def is_stable_without_point(fewer: CurveSteps, order: float) -> bool:
+def is_power_law_stable_without_point(fewer: CurveSteps, order: float) -> bool:
     """Whether the power law remains, with nearly the same order, when a point is left out."""
     if not is_collapse(fewer, FEWEST_POINTS - 1):
         return False
-    again = fit_power(fewer)
+    again = fit_power_law_to_steps(fewer)
     return (
         again is not None
         and again.piece.power is not None
@@ -295,9 +295,11 @@ def fit_law_piece(steps: CurveSteps, start: int, stop: int, order: float | None)
 
 def compute_errors_at_one_rate(steps: CurveSteps, which: NDArray[np.intp]) -> float:
     """The squared errors of a constant rate, the mean on the error scale."""
-    mean = float(to_error_scale(steps.rates[which]).mean())
+    mean = float(to_asinh_error_scale(steps.rates[which]).mean())
     size = abs(mean) + math.log(max(-math.expm1(-2.0 * abs(mean)), 1e-300) * TINY_STEP / 2.0)
-    predicted = math.copysign(1.0, mean) * log_to_error_scale(size + np.log(steps.gaps[which]))
+    predicted = math.copysign(1.0, mean) * log_steps_to_asinh_error_scale(
+        size + np.log(steps.gaps[which])
+    )
     return float(((steps.on_error_scale[which] - predicted) ** 2).sum())
 
 
@@ -314,21 +316,21 @@ def fit_episode_of_layers(steps: CurveSteps, start: int, stop: int) -> Piecewise
     )
 
 
-def fit_power(steps: CurveSteps) -> LawFit | None:
+def fit_power_law_to_steps(steps: CurveSteps) -> LawFit | None:
     """Fit a power law: each layer removes p times as many decades as the one before; p and the first step minimise
     the errors.
 
     None where the least p that is tried is the best: the layers grow by less.
     """
-    errors = least_squared_errors(
-        power_law_log_steps(steps, np.log(POWERS)), steps.on_error_scale, -steps.decades
+    errors = compute_least_squared_errors_per_order(
+        compute_power_law_log_steps(steps, np.log(POWERS)), steps.on_error_scale, -steps.decades
     )
     best = int(np.argmin(errors))
     piece = fit_law_piece(steps, 0, len(steps), float(POWERS[best]))
     return LawFit(piece, float(errors[best]), 2) if best else None
 
 
-def power_law_log_steps(steps: CurveSteps, logs: Array) -> Array:
+def compute_power_law_log_steps(steps: CurveSteps, logs: Array) -> Array:
     """For each order, the logarithm of every step, in units of the first one."""
     layers = np.array(steps.layers[:-1], dtype=float) - steps.layers[0]
     found: Array = logs[:, None] * layers + np.log(
@@ -341,7 +343,7 @@ ROUNDS = 4
 """Of Gauss and Newton, from two starts; the errors are nearly quadratic in the logarithm of the first step."""
 
 
-def least_squared_errors(shape: Array, seen: Array, taken: Array) -> Array:
+def compute_least_squared_errors_per_order(shape: Array, seen: Array, taken: Array) -> Array:
     """Per order, the squares of `seen` against -asinh(e^(a + shape) / TINY_STEP), least over a."""
     falls = taken > 0.0
     difference = np.log(taken[falls]) - shape[:, falls]
@@ -350,7 +352,7 @@ def least_squared_errors(shape: Array, seen: Array, taken: Array) -> Array:
     scale = starts - math.log(TINY_STEP)
     for _ in range(ROUNDS):
         exponent = scale[..., None] + shape
-        missed = -log_to_error_scale(exponent + math.log(TINY_STEP)) - seen
+        missed = -log_steps_to_asinh_error_scale(exponent + math.log(TINY_STEP)) - seen
         best = np.minimum(best, (missed**2).sum(axis=-1).min(axis=0))
         raised = np.exp(np.minimum(exponent, LARGE))
         slope = raised / np.sqrt(1.0 + raised * raised)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.maths.curve_fits.convergence_rates import is_clear_of_zero
+from attncli.maths.curve_fits.convergence_rates import is_mean_clear_of_zero
 
 FEWEST = 5
 """The fewest layers for which a law is named."""
@@ -46,7 +46,7 @@ def classify_growth(logs: Sequence[float]) -> DepthGrowth | None:
     if (
         len(logs) < FEWEST
         or not np.isfinite(logs).all()
-        or not is_clear_of_zero(np.diff(logs).tolist())
+        or not is_mean_clear_of_zero(np.diff(logs).tolist())
     ):
         return None
     layers = np.arange(1.0, len(logs) + 1.0)
@@ -62,12 +62,12 @@ def fit_line(places: Sequence[float] | np.ndarray, values: Sequence[float]) -> t
     return float(slope), float(rest @ rest)
 
 
-def find_decreases(values: Sequence[float], slack: float = 1e-9) -> list[int]:
+def find_layers_with_decrease(values: Sequence[float], slack: float = 1e-9) -> list[int]:
     """Layers after which a number is lower than before."""
     return [layer for layer in range(1, len(values)) if values[layer] < values[layer - 1] - slack]
 
 
-def iter_plateaus(counts: Sequence[float]) -> Iterator[tuple[int, int, float]]:
+def iter_constant_count_layers(counts: Sequence[float]) -> Iterator[tuple[int, int, float]]:
     """First and last state of every run of one count, neither 1 nor the first state's own."""
     first = 0
     for place in range(1, len(counts) + 1):

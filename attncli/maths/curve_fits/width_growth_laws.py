@@ -32,30 +32,37 @@ class GrowthLaw:
     """Whether it cannot be distinguished from the best law."""
 
 
-def fit_laws(lengths: Sequence[float], widths: Sequence[float]) -> list[GrowthLaw]:
+def rank_width_growth_laws(lengths: Sequence[float], widths: Sequence[float]) -> list[GrowthLaw]:
     """The three laws, most credible first; points may repeat a length (several seeds)."""
     n, d = np.asarray(lengths, dtype=float), np.asarray(widths, dtype=float)
     if len(np.unique(n)) < FEWEST_LENGTHS:
         raise ValueError(f"`lengths` needs at least {FEWEST_LENGTHS} different values")
-    return mark_indistinguishable_laws(sorted(fit_growth_laws(n, d), key=lambda law: law.aic), n, d)
+    return mark_indistinguishable_growth_laws(
+        sorted(fit_three_width_growth_laws(n, d), key=lambda law: law.aic), n, d
+    )
 
 
-def fit_growth_laws(n: Array, d: Array) -> list[GrowthLaw]:
-    return [fit_constant_law(d), fit_log_law(n, d), fit_power_law(n, d)]
+def fit_three_width_growth_laws(n: Array, d: Array) -> list[GrowthLaw]:
+    return [fit_constant_width_law(d), fit_logarithmic_width_law(n, d), fit_power_width_law(n, d)]
 
 
 CLOSE = 2.0
 """A law this little behind the best in AIC cannot be distinguished from it."""
 
 
-def mark_indistinguishable_laws(laws: Sequence[GrowthLaw], n: Array, d: Array) -> list[GrowthLaw]:
+def mark_indistinguishable_growth_laws(
+    laws: Sequence[GrowthLaw], n: Array, d: Array
+) -> list[GrowthLaw]:
     """Mark the laws that cannot be distinguished from the best: with all lengths, or with any one of them left out.
 
     A difference that one length makes is none; and the points of one length share its pattern's luck.
     """
     best, rivals = laws[0].name, {law.name for law in laws if law.aic - laws[0].aic < CLOSE}
     for left_out in np.unique(n):
-        part = {law.name: law.aic for law in fit_growth_laws(n[n != left_out], d[n != left_out])}
+        part = {
+            law.name: law.aic
+            for law in fit_three_width_growth_laws(n[n != left_out], d[n != left_out])
+        }
         rivals |= {name for name, aic in part.items() if aic - part[best] < CLOSE}
     return [replace(law, rival=law.name in rivals and law.name != best) for law in laws]
 
@@ -65,12 +72,12 @@ def akaike_criterion(residual: Array, parameters: int) -> float:
     return len(residual) * math.log(variance) + 2.0 * parameters
 
 
-def fit_constant_law(d: Array) -> GrowthLaw:
+def fit_constant_width_law(d: Array) -> GrowthLaw:
     mean = float(d.mean())
     return GrowthLaw("constant", f"d = {mean:.3g}", (mean,), None, akaike_criterion(d - mean, 1))
 
 
-def fit_log_law(n: Array, d: Array) -> GrowthLaw:
+def fit_logarithmic_width_law(n: Array, d: Array) -> GrowthLaw:
     design = np.stack([np.ones_like(n), np.log(n)], axis=1)
     (a, b), error = least_squares(design, d)
     residual = d - design @ np.array([a, b])
@@ -79,7 +86,7 @@ def fit_log_law(n: Array, d: Array) -> GrowthLaw:
     )
 
 
-def fit_power_law(n: Array, d: Array) -> GrowthLaw:
+def fit_power_width_law(n: Array, d: Array) -> GrowthLaw:
     """Least squares in d itself, so that its AIC compares with the others'."""
 
     def fit_factor(exponent: float) -> tuple[float, Array]:
@@ -87,7 +94,7 @@ def fit_power_law(n: Array, d: Array) -> GrowthLaw:
         factor = float(powers @ d / (powers @ powers))
         return factor, d - factor * powers
 
-    best = minimise_over_exponent(lambda exponent: float(np.sum(fit_factor(exponent)[1] ** 2)))
+    best = minimise_loss_over_exponent(lambda exponent: float(np.sum(fit_factor(exponent)[1] ** 2)))
     factor, residual = fit_factor(best)
     c = factor * math.exp(-best * float(np.log(n).mean()))
     slopes = (d - residual) * (np.log(n) - np.log(n).mean())
@@ -100,7 +107,7 @@ def fit_power_law(n: Array, d: Array) -> GrowthLaw:
     )
 
 
-def minimise_over_exponent(loss: Callable[[float], float]) -> float:
+def minimise_loss_over_exponent(loss: Callable[[float], float]) -> float:
     """The best exponent between -1 and 4: a grid first, since the loss may have flat parts."""
     grid = np.linspace(-1.0, 4.0, 101)
     near = grid[int(np.argmin([loss(float(exponent)) for exponent in grid]))]

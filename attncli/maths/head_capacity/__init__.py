@@ -7,7 +7,7 @@ dense_map_width     the same of one map with weights everywhere
 width_formulas      widths that are enough, or needed, for patterns with k keys a row
 low_rank_head       what heads of low rank get wrong, in closed form
 
-    >>> from attncli.maths.head_capacity.width_formulas import width_limit_for_all_supports
-    >>> width_limit_for_all_supports(length=64, k=3)
+    >>> from attncli.maths.head_capacity.width_formulas import compute_least_width_for_all_supports
+    >>> compute_least_width_for_all_supports(length=64, k=3)
     6
 """

@@ -17,19 +17,19 @@ from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Array,
     Index,
     Tolerances,
-    necessary_constraints,
-    visible_counts,
+    compute_necessary_constraints,
+    count_visible_keys,
 )
 from attncli.maths.head_capacity.head_width_one.query_signs import find_row_signs
-from attncli.maths.head_capacity.width_lower_bounds import KeyCuts, largest_shattered_set
+from attncli.maths.head_capacity.width_lower_bounds import KeyCuts, find_largest_shattered_key_set
 
 
-def least_map_width(weights: Array, causal: bool, variation: float) -> int:
+def bound_width_of_dense_map(weights: Array, causal: bool, variation: float) -> int:
     """A lower bound on the width of any module that shows the map [query, key] with every row within the variation."""
-    cuts = find_key_cuts(weights, visible_counts(len(weights), causal), variation)
+    cuts = find_key_cuts(weights, count_visible_keys(len(weights), causal), variation)
     sides = cuts.above.any(axis=0) & (cuts.known_sides & ~cuts.above).any(axis=0)
     line = 2 if has_contradicting_key_orders(weights, causal, variation) else 1
-    return max(line, largest_shattered_set(cuts, np.flatnonzero(sides)).d)
+    return max(line, find_largest_shattered_key_set(cuts, np.flatnonzero(sides)).d)
 
 
 def find_key_cuts(weights: Array, seen: Index, variation: float) -> KeyCuts:
@@ -45,6 +45,6 @@ def find_key_cuts(weights: Array, seen: Index, variation: float) -> KeyCuts:
 def has_contradicting_key_orders(weights: Array, causal: bool, variation: float) -> bool:
     """Whether the rows' orders of keys contradict every line: a cycle of rows that force one another's signs."""
     tolerances = Tolerances(math.inf, math.inf, variation)
-    constraints = necessary_constraints(csr_array(weights), causal, tolerances)
+    constraints = compute_necessary_constraints(csr_array(weights), causal, tolerances)
     odd = find_row_signs(constraints).odd if len(constraints.rows) else ()
     return bool(odd) and verify_proof(WidthOneProof(odd), constraints)

@@ -10,7 +10,7 @@ import numpy as np
 NODES = 400
 
 
-def head_error_rate(rank: int, dimension: int) -> float:
+def low_rank_head_error_rate(rank: int, dimension: int) -> float:
     """The probability that one hard head of this rank picks the farther token."""
     if rank >= dimension:
         return 0.0
@@ -20,12 +20,12 @@ def head_error_rate(rank: int, dimension: int) -> float:
     return float((angle * density).sum() / density.sum() / np.pi)
 
 
-def head_mean_squared_error(rank: int, dimension: int) -> float:
+def low_rank_head_mean_squared_error(rank: int, dimension: int) -> float:
     """Mean squared distance of the head's answer to the nearest of two tokens, when the answer is optimally drawn
     towards their mean.
 
     The answer is mean + c · half of the difference, of squared length 1/2 on average, with the right sign with probability
     1 - p: the least of (1 - 2 c (1 - 2p) + c²) / 2 over c. Without attention, c = 0, it is 1/2.
     """
-    right = 1.0 - 2.0 * head_error_rate(rank, dimension)
+    right = 1.0 - 2.0 * low_rank_head_error_rate(rank, dimension)
     return 0.5 * (1.0 - right**2)

@@ -59,7 +59,7 @@ class RowsWithOwnKeys(NamedTuple):
             return
         for degree in DEGREES:
             rank = max(self.rank(degree, cut, budget) for cut in self.cuts(budget))
-            yield width_for_rank(rank * (1.0 - 1e-9), degree)
+            yield find_least_width_for_rank(rank * (1.0 - 1e-9), degree)
 
     def cuts(self, budget: float) -> Array:
         """u from h on: the total variation leaves few keys above it."""
@@ -101,7 +101,7 @@ def evaluate_chebyshev(degree: int, at: Array | float) -> Array:
     return found
 
 
-def width_for_rank(rank: float, degree: int) -> int:
+def find_least_width_for_rank(rank: float, degree: int) -> int:
     """The least d with C(d + e, e) ≥ rank."""
     d = 1
     while math.comb(d + degree, degree) < rank:
@@ -119,15 +119,15 @@ def find_separated_rows(
     length = constraints.target.shape[0]
     places = [length // 4, length // 2, 3 * length // 4] if constraints.hides_keys else [length]
     found = [
-        measure_row_separation(constraints, variation, chosen, place)
+        measure_separation_of_own_keys(constraints, variation, chosen, place)
         for place in places
         for disjoint in (True, False)
-        if len(chosen := choose_rows_greedily(constraints, place, disjoint)) > 1
+        if len(chosen := choose_rows_with_own_keys(constraints, place, disjoint)) > 1
     ]
     return [each for each in found if each is not None]
 
 
-def choose_rows_greedily(
+def choose_rows_with_own_keys(
     constraints: WidthOneConstraints, place: int, disjoint: bool
 ) -> dict[int, list[int]]:
     """Choose rows, those with few keys first, and for each the keys that no other chosen row has."""
@@ -163,7 +163,7 @@ def list_keys_before_row(constraints: WidthOneConstraints, row: int, place: int)
     return found
 
 
-def measure_row_separation(
+def measure_separation_of_own_keys(
     constraints: WidthOneConstraints, variation: float, chosen: dict[int, list[int]], place: int
 ) -> RowsWithOwnKeys | None:
     """h, s and ω of all rows: the worst of each."""

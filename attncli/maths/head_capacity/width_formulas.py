@@ -20,17 +20,17 @@ def compute_theorem_width(
     return math.ceil(4.0 * math.log(2.0 * length) / (eta**2 / 2.0 - eta**3 / 3.0))
 
 
-def width_limit_for_all_supports(length: int, k: int) -> int:
+def compute_least_width_for_all_supports(length: int, k: int) -> int:
     """min(2k, n - 1): below it no keys can serve *all* sets of k keys; one pattern may need less. Our own derivation."""
     return min(2 * k, length - 1)
 
 
-def count_width_bound(k: int) -> int:
+def bound_width_by_pattern_count(k: int) -> int:
     """⌈k / 2⌉: most patterns with k keys a row need it, even with keys made for them. Our own derivation."""
     return math.ceil(k / 2)
 
 
-def width_limit_for_fixed_keys(
+def compute_least_width_for_fixed_keys(
     length: int, k: int, off_support: float, logit_scale: float
 ) -> float:
     """ln C(n, k) / ln(1 + 2R / ln(1/ε1)): for unit-norm keys that do not know the pattern, at logit scale R.

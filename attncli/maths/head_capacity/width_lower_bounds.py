@@ -81,10 +81,10 @@ def bound_width_by_shattering(constraints: WidthOneConstraints) -> LeastWidth:
     proper = (
         above.any(axis=0) & ~above.all(axis=0) if not constraints.hides_keys else above.any(axis=0)
     )
-    return largest_shattered_set(KeyCuts(above, known, keen), np.flatnonzero(proper))
+    return find_largest_shattered_key_set(KeyCuts(above, known, keen), np.flatnonzero(proper))
 
 
-def largest_shattered_set(cuts: KeyCuts, chosen: NDArray[np.intp]) -> LeastWidth:
+def find_largest_shattered_key_set(cuts: KeyCuts, chosen: NDArray[np.intp]) -> LeastWidth:
     """Find the largest subset of the chosen keys that rows split in every way; the bound is its size less one."""
     if len(chosen) > CANDIDATES:
         chosen = chosen[np.linspace(0, len(chosen) - 1, CANDIDATES).astype(int)]
@@ -101,19 +101,19 @@ def largest_shattered_set(cuts: KeyCuts, chosen: NDArray[np.intp]) -> LeastWidth
         for key in chosen[chosen > (keys[-1] if keys else -1)][::-1].tolist():
             looked += 1
             wider, sides = 2 * code + cuts.above[:, key], known & cuts.known_sides[:, key]
-            if is_shattered(wider[sides], len(keys) + 1):
+            if is_key_set_shattered(wider[sides], len(keys) + 1):
                 stack.append(((*keys, key), wider, sides))
-    return LeastWidth(max(1, len(best) - 1), best, choose_one_row_per_cut(cuts, best))
+    return LeastWidth(max(1, len(best) - 1), best, choose_one_row_per_key_split(cuts, best))
 
 
-def is_shattered(code: NDArray[np.int64], count: int) -> bool:
+def is_key_set_shattered(code: NDArray[np.int64], count: int) -> bool:
     """Whether the rows split `count` keys in every way into two nonempty sets."""
     whole = (1 << count) - 1
     ways = np.minimum(code, whole - code)
     return len(np.unique(ways[ways > 0])) == (1 << (count - 1)) - 1
 
 
-def choose_one_row_per_cut(cuts: KeyCuts, keys: tuple[int, ...]) -> tuple[int, ...]:
+def choose_one_row_per_key_split(cuts: KeyCuts, keys: tuple[int, ...]) -> tuple[int, ...]:
     """One row for each way in which the keys are split."""
     if len(keys) < 2:
         return ()
@@ -174,10 +174,12 @@ def bound_width_by_logit_budget(
         (each.least_width(budget) for each in find_separated_rows(constraints, variation)),
         default=0,
     )
-    return max(gap, math.ceil(spectral_width(constraints, budget, variation) - 1e-9))
+    return max(gap, math.ceil(bound_width_by_spectrum(constraints, budget, variation) - 1e-9))
 
 
-def spectral_width(constraints: WidthOneConstraints, budget: float, variation: float) -> float:
+def bound_width_by_spectrum(
+    constraints: WidthOneConstraints, budget: float, variation: float
+) -> float:
     """⟨L, W⟩² / (‖W‖₂² ‖L‖_F²), a lower bound on d for logits up to the budget, without a mask.
 
     L is the logits with the keys' mean taken off, so its rank is at most d; W is uniform weights on every support minus uniform
@@ -226,7 +228,9 @@ def iter_required_logit_gaps(
             yield int(row), gap
 
 
-def min_logit_bound(constraints: WidthOneConstraints, d: int, variation: float) -> float:
+def bound_largest_logit_at_width(
+    constraints: WidthOneConstraints, d: int, variation: float
+) -> float:
     """Bound the largest |logit| at width d from below: half of a row's largest gap, or the budget at which a width
     bound exceeds d."""
     others = [
@@ -241,11 +245,13 @@ def min_logit_bound(constraints: WidthOneConstraints, d: int, variation: float) 
     gap = max(
         (each.least_logits(d) for each in find_separated_rows(constraints, variation)), default=0.0
     )
-    return max(half, gap, spectral_logits(constraints, d, variation) if others else 0.0, 0.0)
+    return max(
+        half, gap, bound_logits_by_spectrum(constraints, d, variation) if others else 0.0, 0.0
+    )
 
 
-def spectral_logits(constraints: WidthOneConstraints, d: int, variation: float) -> float:
-    """Solve `spectral_width` for the logits; 0 with a mask."""
+def bound_logits_by_spectrum(constraints: WidthOneConstraints, d: int, variation: float) -> float:
+    """Solve `bound_width_by_spectrum` for the logits; 0 with a mask."""
     if constraints.hides_keys:
         return 0.0
     total, witness = find_spectral_witness(constraints, variation)

@@ -55,9 +55,9 @@ class LowRankProduct:
     @cached_property
     def singular_values(self) -> Array:
         """Singular values from the largest; at most as many as the factors are thin."""
-        return singular_values(qr_triangle(self.left) @ qr_triangle(self.right).T)
+        return singular_values(qr_upper_triangle(self.left) @ qr_upper_triangle(self.right).T)
 
 
-def qr_triangle(factor: Array) -> Array:
+def qr_upper_triangle(factor: Array) -> Array:
     """R of the factor's QR decomposition."""
     return np.asarray(np.linalg.qr(factor, mode="r"), dtype=np.float64)

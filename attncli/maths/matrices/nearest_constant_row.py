@@ -19,7 +19,7 @@ import numpy as np
 
 from attncli.maths.matrices.nearest_row_linear_programme import (
     NormLinearProgramme,
-    bound_norms_below,
+    bound_weighted_norms_below,
 )
 from attncli.maths.residuals.scaled_arrays import Array
 
@@ -61,12 +61,12 @@ def find_nearest_constant_row(matrix: Array) -> NearestConstantRow:
     one."""
     programme = NormLinearProgramme(matrix)
     lines = [
-        WeightedBound(1.0, 0.0, sum_about_median(matrix)),
+        WeightedBound(1.0, 0.0, sum_deviations_from_column_medians(matrix)),
         WeightedBound(0.0, 1.0, half_row_distance(matrix)),
     ]
     best, centre = NormCorner(math.inf, math.inf), np.zeros(matrix.shape[1])
     for _ in range(MOST_PROGRAMMES):
-        lowest = find_lowest_corner(lines)
+        lowest = find_corner_with_smallest_norm_product(lines)
         if lowest.product >= best.product * (1.0 - ENOUGH):
             break
         u, v = 1.0 / lowest.columns, 1.0 / lowest.rows
@@ -74,15 +74,19 @@ def find_nearest_constant_row(matrix: Array) -> NearestConstantRow:
         reached = NormCorner(*programme.norms(found.centre))
         if reached.product < best.product:
             best, centre = reached, found.centre
-        lines.append(WeightedBound(u, v, bound_norms_below(matrix, found.columns, found.rows)))
-    return NearestConstantRow(centre, compute_log_bound_ratio(best, find_lowest_corner(lines)))
+        lines.append(
+            WeightedBound(u, v, bound_weighted_norms_below(matrix, found.columns, found.rows))
+        )
+    return NearestConstantRow(
+        centre, compute_log_optimality_gap(best, find_corner_with_smallest_norm_product(lines))
+    )
 
 
-def compute_log_bound_ratio(best: NormCorner, lowest: NormCorner) -> float:
+def compute_log_optimality_gap(best: NormCorner, lowest: NormCorner) -> float:
     return max(0.0, math.log(best.product / lowest.product) / 2.0)
 
 
-def sum_about_median(matrix: Array) -> float:
+def sum_deviations_from_column_medians(matrix: Array) -> float:
     """The smallest ‖·‖_1: every column about its median."""
     return float(np.abs(matrix - np.median(matrix, axis=0)).sum(axis=0).max())
 
@@ -92,24 +96,26 @@ def half_row_distance(matrix: Array) -> float:
     return float(np.abs(matrix - matrix[0]).sum(axis=1).max()) / 2.0
 
 
-def find_lowest_corner(lines: list[WeightedBound]) -> NormCorner:
+def find_corner_with_smallest_norm_product(lines: list[WeightedBound]) -> NormCorner:
     """The corner with the smallest product, of the region above every line."""
-    edge = find_lower_envelope(lines)
+    edge = find_lower_envelope_of_lines(lines)
     return min((intersect_lines(*two) for two in pairwise(edge)), key=lambda corner: corner.product)
 
 
-def find_lower_envelope(lines: list[WeightedBound]) -> list[WeightedBound]:
+def find_lower_envelope_of_lines(lines: list[WeightedBound]) -> list[WeightedBound]:
     """The lines that bound the region, from the steep one at its left to the flat one below it."""
     steep_first = sorted(lines, key=lambda line: (math.atan2(line.v, line.u), -line.level))
     edge: list[WeightedBound] = []
     for line in steep_first:
-        while len(edge) > 1 and not is_below_line(intersect_lines(edge[-2], line), edge[-1]):
+        while len(edge) > 1 and not is_norm_corner_below_line(
+            intersect_lines(edge[-2], line), edge[-1]
+        ):
             edge.pop()
         edge.append(line)
     return edge
 
 
-def is_below_line(corner: NormCorner, line: WeightedBound) -> bool:
+def is_norm_corner_below_line(corner: NormCorner, line: WeightedBound) -> bool:
     return line.u * corner.columns + line.v * corner.rows < line.level
 
 

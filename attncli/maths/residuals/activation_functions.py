@@ -15,7 +15,7 @@ from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import (
     Array,
     ScaledArray,
-    align_exponent,
+    align_to_exponent,
     expm1_scaled,
     largest_magnitude,
     make_scaled_array,
@@ -29,7 +29,7 @@ LARGEST_INPUT = 1e90
 def relu(x: SplitParts) -> SplitParts:
     """max(x, 0)"""
     common, varying = x
-    a, r = align_exponent(common, varying.exponent), varying.mantissa
+    a, r = align_to_exponent(common, varying.exponent), varying.mantissa
     difference = np.where(a > 0.0, np.maximum(r, -a), np.maximum(a + r, 0.0))
     return SplitParts(
         common.map(lambda each: np.maximum(each, 0.0)),

@@ -18,8 +18,8 @@ from attncli.maths.residuals.scaled_arrays import (
     NEGLIGIBLE,
     Array,
     ScaledArray,
-    align_exponent,
-    common_exponent,
+    align_to_exponent,
+    find_common_exponent,
     make_scaled_array,
     scale_by_power_of_two,
 )
@@ -101,7 +101,7 @@ class SplitState:
         )
 
 
-def add_bias(parts: SplitParts, bias: Array | None) -> SplitParts:
+def add_bias_to_common_part(parts: SplitParts, bias: Array | None) -> SplitParts:
     """Add a bias, the same for every token, to the common part."""
     return parts if bias is None else parts._replace(common=parts.common + make_scaled_array(bias))
 
@@ -121,16 +121,16 @@ def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitSt
     where σ_c² = v + ε and σ_y² = mean((c + V)²) + ε. Written so, the part of V along c, which a norm removes almost
     wholly, does not have to cancel; T is a sum of positive terms over a sum of positive terms where 1 + α > 0.
     """
-    common, varying = (subtract_mean(part) if centre else part for part in state.parts)
-    top = common_exponent(common, varying)
+    common, varying = (subtract_feature_mean(part) if centre else part for part in state.parts)
+    top = find_common_exponent(common, varying)
     if epsilon and 2 * (top - NEGLIGIBLE) < math.log2(epsilon):
         # X is so far below √ε that the norm only divides by √ε.
         root = 1.0 / math.sqrt(epsilon)
         return SplitState(common * root, varying * root, state.plain)
     if common.is_zero():
-        return SplitState(common, normalise_by_length(varying, top, epsilon), state.plain)
+        return SplitState(common, normalise_by_root_mean_square(varying, top, epsilon), state.plain)
     epsilon = max(epsilon * compute_power_of_two(-2 * top), SMALLEST if epsilon else 0.0)
-    c, size = align_exponent(common, top), compute_power_of_two(varying.exponent - top)
+    c, size = align_to_exponent(common, top), compute_power_of_two(varying.exponent - top)
     along, across = project_on_common_part(varying.mantissa, c)
     v = float(np.mean(c * c))
     across_square = size * np.mean(across * across, axis=1, keepdims=True)
@@ -143,10 +143,10 @@ def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitSt
     return SplitState(make_scaled_array(c / sigma_c), changed, state.plain)
 
 
-def normalise_by_length(varying: ScaledArray, top: int, epsilon: float) -> ScaledArray:
+def normalise_by_root_mean_square(varying: ScaledArray, top: int, epsilon: float) -> ScaledArray:
     """Divide rows by √(mean of squares + ε), each in its own units: next to a large row a small one's squares
     underflow."""
-    rows = align_exponent(varying, top)
+    rows = align_to_exponent(varying, top)
     _, own = np.frexp(np.abs(rows).max(axis=1, keepdims=True))
     rows = np.ldexp(rows, -own)
     shared = max(-BEYOND_FLOATS, min(BEYOND_FLOATS, -2 * top))
@@ -171,7 +171,7 @@ def compute_power_of_two(exponent: int) -> float:
     return float(scale_by_power_of_two(np.ones(1), exponent)[0])
 
 
-def subtract_mean(part: ScaledArray) -> ScaledArray:
+def subtract_feature_mean(part: ScaledArray) -> ScaledArray:
     """Minus the mean over features."""
     return part.map(lambda each: each - each.mean(axis=-1, keepdims=True))
 

@@ -44,7 +44,7 @@ class Logits(NamedTuple):
     """Row slice → boolean [query, key]; None = every key is visible."""
 
 
-def compute_reference_row(logits: Logits) -> Array:
+def compute_reference_logits(logits: Logits) -> Array:
     """The reference logits a as plain numbers [head, key]."""
     reference = refuse_overflowing_logits(logits.reference.value())
     return reference + find_last_query_bias(logits) if logits.bias_in_reference else reference
@@ -64,20 +64,20 @@ def compute_logit_deviation(logits: Logits, heads: slice, rows: slice) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):  # refused by in_range
         block = refuse_overflowing_logits(queries @ logits.keys.mantissa[heads].swapaxes(1, 2))
     if logits.bias is not None:
-        block += view_bias_rows(logits.bias[heads], rows)
+        block += view_position_bias_rows(logits.bias[heads], rows)
         if logits.bias_in_reference:
             block -= find_last_query_bias(logits)[heads, None, :]
     return block
 
 
-def view_bias_rows(bias: Array, rows: slice) -> Array:
+def view_position_bias_rows(bias: Array, rows: slice) -> Array:
     """Rows of the Toeplitz matrices b_ij = bias[j - i + tokens - 1], as a view [head, query, key]."""
     tokens = (bias.shape[1] + 1) // 2
     windows = np.lib.stride_tricks.sliding_window_view(bias, tokens, axis=1)
     return windows[:, tokens - 1 - np.arange(tokens)[rows]]
 
 
-def bound_largest_deviation(logits: Logits) -> float:
+def bound_largest_logit_deviation(logits: Logits) -> float:
     """log2 of an upper bound on |E| over visible keys (-inf if E is zero)."""
     lengths = [
         float(np.sqrt(np.square(side.mantissa).sum(-1).max()))
@@ -89,7 +89,7 @@ def bound_largest_deviation(logits: Logits) -> float:
     return max(content, log2_of_scaled(bias, 0)) + (1.0 if bias else 0.0)
 
 
-def iter_blocks(heads: int, queries: int, keys: int) -> Iterator[tuple[slice, slice]]:
+def iter_logit_blocks(heads: int, queries: int, keys: int) -> Iterator[tuple[slice, slice]]:
     """Head and row slices that keep a block of logits below `BLOCK_ELEMENTS`."""
     if heads * queries * keys <= BLOCK_ELEMENTS:
         yield slice(0, heads), slice(0, queries)

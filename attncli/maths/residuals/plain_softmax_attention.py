@@ -6,10 +6,10 @@ import numpy as np
 
 from attncli.maths.residuals.logit_deviation import (
     Logits,
-    bound_largest_deviation,
+    bound_largest_logit_deviation,
     compute_logit_deviation,
-    compute_reference_row,
-    iter_blocks,
+    compute_reference_logits,
+    iter_logit_blocks,
 )
 from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
 
@@ -27,10 +27,12 @@ def log_softmax(logits: Array) -> Array:
 def softmax_output(logits: Logits, values: ScaledArray, minus: float = 0.0) -> ScaledArray:
     """P V [head, query, value], by the plain formula; `minus` is subtracted from every entry of P."""
     heads, tokens, _ = values.mantissa.shape
-    reference = compute_reference_row(logits)
-    huge = bound_largest_deviation(logits) > MODERATE or np.abs(reference).max() > 2.0**MODERATE
+    reference = compute_reference_logits(logits)
+    huge = (
+        bound_largest_logit_deviation(logits) > MODERATE or np.abs(reference).max() > 2.0**MODERATE
+    )
     result = np.empty(values.mantissa.shape)
-    for some, rows in iter_blocks(heads, tokens, tokens):
+    for some, rows in iter_logit_blocks(heads, tokens, tokens):
         block = compute_logit_deviation(logits, some, rows)
         block += reference[some, None, :]
         if huge:

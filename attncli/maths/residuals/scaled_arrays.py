@@ -54,8 +54,8 @@ class ScaledArray:
         return ScaledArray(move(self.mantissa), self.exponent)
 
     def __add__(self, other: "ScaledArray") -> "ScaledArray":
-        top = common_exponent(self, other)
-        return make_scaled_array(align_exponent(self, top) + align_exponent(other, top), top)
+        top = find_common_exponent(self, other)
+        return make_scaled_array(align_to_exponent(self, top) + align_to_exponent(other, top), top)
 
     def __sub__(self, other: "ScaledArray") -> "ScaledArray":
         return self + -other
@@ -71,7 +71,7 @@ class ScaledArray:
 
     def __matmul__(self, other: "ScaledArray | Array") -> "ScaledArray":
         """The matrix product, also with a plain array, whose numbers may be anywhere in the float range."""
-        weights = other if isinstance(other, ScaledArray) else to_float_range(other)
+        weights = other if isinstance(other, ScaledArray) else scale_into_float_range(other)
         return make_scaled_array(self.mantissa @ weights.mantissa, self.exponent + weights.exponent)
 
 
@@ -100,17 +100,17 @@ def largest_magnitude(array: Array) -> float:
     return max(float(array.max()), -float(array.min())) if array.size else 0.0
 
 
-def common_exponent(*arrays: ScaledArray) -> int:
+def find_common_exponent(*arrays: ScaledArray) -> int:
     """The largest exponent among the arrays that are not zero (0 if all are)."""
     return max((array.exponent for array in arrays if not array.is_zero()), default=0)
 
 
-def align_exponent(array: ScaledArray, exponent: int) -> Array:
+def align_to_exponent(array: ScaledArray, exponent: int) -> Array:
     """The array in units of 2^exponent; much smaller numbers become 0."""
     return scale_by_power_of_two(array.mantissa, array.exponent - exponent)
 
 
-def to_float_range(array: Array) -> ScaledArray:
+def scale_into_float_range(array: Array) -> ScaledArray:
     """The array itself, or divided by a power of two where products with it could exceed the float range."""
     largest = largest_magnitude(array)
     if largest == 0.0 or 2.0**-MODERATE < largest < 2.0**MODERATE:

@@ -15,9 +15,9 @@ import numpy as np
 
 from attncli.maths.residuals.logit_deviation import (
     Logits,
-    bound_largest_deviation,
+    bound_largest_logit_deviation,
     compute_logit_deviation,
-    compute_reference_row,
+    compute_reference_logits,
 )
 from attncli.maths.residuals.plain_softmax_attention import log_softmax
 from attncli.maths.residuals.scaled_arrays import NEGLIGIBLE, Array, ScaledArray, make_scaled_array
@@ -33,8 +33,8 @@ def sinkhorn_output(logits: Logits, values: ScaledArray, rounds: int) -> ScaledA
 
 def sinkhorn_deviation(logits: Logits, values: ScaledArray, rounds: int) -> ScaledArray:
     """(P - 11^T/n) V"""
-    if bound_largest_deviation(logits) < NEGLIGIBLE and logits.bias is None:
-        return first_order_deviation(logits, values)
+    if bound_largest_logit_deviation(logits) < NEGLIGIBLE and logits.bias is None:
+        return first_order_sinkhorn_deviation(logits, values)
     return apply_doubly_normalised_attention(np.expm1, logits, values, rounds)
 
 
@@ -44,7 +44,7 @@ def apply_doubly_normalised_attention(
     """weight(L)/n V, one head at a time."""
     heads, tokens, _ = values.mantissa.shape
     result = np.empty(values.mantissa.shape)
-    log_weights = log_softmax(compute_reference_row(logits))
+    log_weights = log_softmax(compute_reference_logits(logits))
     for head in range(heads):
         block = compute_logit_deviation(logits, slice(head, head + 1), slice(None))[0]
         logs = compute_log_doubly_normalised(block, log_weights[head], rounds)
@@ -52,7 +52,7 @@ def apply_doubly_normalised_attention(
     return make_scaled_array(result, values.exponent)
 
 
-def first_order_deviation(logits: Logits, values: ScaledArray) -> ScaledArray:
+def first_order_sinkhorn_deviation(logits: Logits, values: ScaledArray) -> ScaledArray:
     """First order in E = Q K^T: one round subtracts row and column means, and further rounds change nothing."""
     queries, keys = (
         side.mantissa - side.mantissa.mean(axis=1, keepdims=True)

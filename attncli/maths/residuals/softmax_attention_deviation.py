@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from attncli.maths.residuals.logit_deviation import (
     Logits,
-    bound_largest_deviation,
+    bound_largest_logit_deviation,
     compute_logit_deviation,
-    compute_reference_row,
+    compute_reference_logits,
     find_last_query_bias,
-    iter_blocks,
+    iter_logit_blocks,
 )
 from attncli.maths.residuals.plain_softmax_attention import (
     MODERATE,
@@ -39,9 +39,9 @@ from attncli.maths.residuals.scaled_arrays import (
     NEGLIGIBLE,
     Array,
     ScaledArray,
-    align_exponent,
-    common_exponent,
+    align_to_exponent,
     expm1_scaled,
+    find_common_exponent,
     largest_magnitude,
     make_scaled_array,
     make_scaled_from_logs,
@@ -88,25 +88,29 @@ def softmax_deviation(logits: Logits, values: ScaledArray) -> SoftmaxDeviation:
     """(P - 1π^T) V [head, query, value] for values [head, key, value]."""
     if values.mantissa.shape[1] == 1:
         return SoftmaxDeviation(make_scaled_array(np.zeros(values.mantissa.shape)), True)
-    reference = compute_reference_row(logits)
+    reference = compute_reference_logits(logits)
     star = reference.argmax(axis=1)
     logits = logits._replace(keys=subtract_reference_key(logits.keys, star))
     values = subtract_reference_key(values, star)
-    size = bound_largest_deviation(logits)
+    size = bound_largest_logit_deviation(logits)
     log_reference = log_softmax(reference)
     if logits.visible is None:
         weights, log_weight = remove_key_from_reference(reference, star)
-        found = deviation_without_mask(logits, weights, log_weight, star, values, size)
+        found = compute_unmasked_softmax_deviation(logits, weights, log_weight, star, values, size)
         if found is not None:
-            value, resolved = flag_resolved_digits(found)
+            value, resolved = flag_digits_above_rounding(found)
             weight = make_scaled_from_logs(np.ones(len(log_weight)), log_weight)
             return SoftmaxDeviation(value * weight.view(lambda each: each[:, None, None]), resolved)
     elif size <= MODERATE and np.ptp(reference) <= 2.0**MODERATE:
-        return flag_resolved_digits(deviation_under_mask(logits, np.exp(log_reference), values))
-    return flag_resolved_digits(deviation_by_logarithms(logits, log_reference, star, values))
+        return flag_digits_above_rounding(
+            compute_masked_softmax_deviation(logits, np.exp(log_reference), values)
+        )
+    return flag_digits_above_rounding(
+        softmax_deviation_by_logarithms(logits, log_reference, star, values)
+    )
 
 
-def deviation_without_mask(
+def compute_unmasked_softmax_deviation(
     logits: Logits,
     weights: Array,
     log_weight: Array,
@@ -116,9 +120,9 @@ def deviation_without_mask(
 ) -> SumWithLargestTerm | None:
     """The deviation where every key is visible, over e^log_weight; None where logits are huge."""
     if size < NEGLIGIBLE and logits.bias is None:
-        value = first_order_deviation(logits, weights, log_weight, values)
+        value = first_order_softmax_deviation(logits, weights, log_weight, values)
         return SumWithLargestTerm(value, bound_largest_term(logits, values))
-    return deviation_by_matrix_products(logits, weights, log_weight, star, values)
+    return softmax_deviation_by_matrix_products(logits, weights, log_weight, star, values)
 
 
 def bound_largest_term(logits: Logits, values: ScaledArray) -> ScaledArray:
@@ -133,7 +137,7 @@ def make_scaled_number(magnitude: float, exponent: int) -> ScaledArray:
     return make_scaled_array(np.full(1, magnitude), exponent)
 
 
-def flag_resolved_digits(total: SumWithLargestTerm) -> SoftmaxDeviation:
+def flag_digits_above_rounding(total: SumWithLargestTerm) -> SoftmaxDeviation:
     if total.largest.is_zero():
         return SoftmaxDeviation(total.value, True)
     resolved = total.value.exponent > total.largest.exponent - RESOLVED_BITS
@@ -155,7 +159,7 @@ def remove_key_from_reference(reference: Array, star: NDArray[np.intp]) -> tuple
     return np.exp(rest - second[:, None]), second - reference.max(axis=1) + log_star
 
 
-def covariance(
+def covariance_from_moments(
     moments: Array, weights: Array, log_weight: Array, values: Array
 ) -> tuple[Array, Array]:
     """From moments [head, query, value + 1] = m @ [w V, w]: the numerator of the covariance, and the mean m̄.
@@ -168,32 +172,34 @@ def covariance(
     return moments[:, :, :-1] - means * mean_values, share * means
 
 
-def append_weights_to_values(weights: Array, values: Array) -> Array:
+def append_weight_column_to_values(weights: Array, values: Array) -> Array:
     """[w V, w] as one array [head, key, value + 1], so that one matrix product yields both moments."""
     column = weights[:, :, None]
     return np.concatenate([column * values, column], axis=2)
 
 
-def first_order_deviation(
+def first_order_softmax_deviation(
     logits: Logits, weights: Array, log_weight: Array, values: ScaledArray
 ) -> ScaledArray:
     """First order in E: Q (K^T [w V, w]), never forming Q K^T."""
-    right = logits.keys.mantissa.swapaxes(1, 2) @ append_weights_to_values(weights, values.mantissa)
+    right = logits.keys.mantissa.swapaxes(1, 2) @ append_weight_column_to_values(
+        weights, values.mantissa
+    )
     moments = logits.queries.mantissa @ right
-    numerator, _ = covariance(moments, weights, log_weight, values.mantissa)
+    numerator, _ = covariance_from_moments(moments, weights, log_weight, values.mantissa)
     exponent = logits.queries.exponent + logits.keys.exponent
     return make_scaled_array(numerator, exponent + values.exponent)
 
 
-def deviation_by_matrix_products(
+def softmax_deviation_by_matrix_products(
     logits: Logits, weights: Array, log_weight: Array, star: NDArray[np.intp], values: ScaledArray
 ) -> SumWithLargestTerm | None:
     """The deviation where logits are not huge: one expm1 and two matrix products."""
     heads, tokens, width = values.mantissa.shape
-    right = append_weights_to_values(weights, values.mantissa)
+    right = append_weight_column_to_values(weights, values.mantissa)
     moments = np.empty((heads, logits.queries.mantissa.shape[1], width + 1))
     sizes = np.empty((heads, moments.shape[1], 1))
-    for some, rows in iter_blocks(heads, moments.shape[1], tokens):
+    for some, rows in iter_logit_blocks(heads, moments.shape[1], tokens):
         block = compute_logit_deviation(logits, some, rows)
         if logits.bias is not None:
             block -= np.take_along_axis(block, star[some, None, None], axis=2)
@@ -201,7 +207,7 @@ def deviation_by_matrix_products(
             return None
         moments[some, rows] = np.expm1(block, out=block) @ right[some]
         sizes[some, rows] = np.abs(block, out=block) @ weights[some, :, None]
-    numerator, means = covariance(moments, weights, log_weight, values.mantissa)
+    numerator, means = covariance_from_moments(moments, weights, log_weight, values.mantissa)
     value = make_scaled_array(numerator / (1.0 + means), values.exponent)
     largest = float((sizes / (1.0 + means)).max())
     return SumWithLargestTerm(
@@ -209,17 +215,19 @@ def deviation_by_matrix_products(
     )
 
 
-def deviation_under_mask(logits: Logits, weights: Array, values: ScaledArray) -> SumWithLargestTerm:
+def compute_masked_softmax_deviation(
+    logits: Logits, weights: Array, values: ScaledArray
+) -> SumWithLargestTerm:
     """The deviation with a mask: plain softmax over the visible keys, minus the reference."""
     output = softmax_output(logits, values)
     reference = make_scaled_array(weights[:, None, :] @ values.mantissa, values.exponent)
     difference = output - reference
     return SumWithLargestTerm(
-        difference, make_scaled_number(1.0, common_exponent(output, reference))
+        difference, make_scaled_number(1.0, find_common_exponent(output, reference))
     )
 
 
-def deviation_by_logarithms(
+def softmax_deviation_by_logarithms(
     logits: Logits, log_reference: Array, star: NDArray[np.intp], values: ScaledArray
 ) -> SumWithLargestTerm:
     """The deviation entry by entry: |P - π| = max(P, π) (1 - e^-|log P - log π|)."""
@@ -227,15 +235,15 @@ def deviation_by_logarithms(
     result = np.zeros((heads, logits.queries.mantissa.shape[1], width))
     pieces = []
     largest: int | None = None
-    for some, rows in iter_blocks(heads, result.shape[1], tokens):
+    for some, rows in iter_logit_blocks(heads, result.shape[1], tokens):
         block = mask_logits(compute_logit_deviation(logits, some, rows), logits, rows)
         weights = subtract_reference_row(block, log_reference[some], star[some])
         if not weights.is_zero():
             largest = weights.exponent if largest is None else max(largest, weights.exponent)
         pieces.append((some, rows, weights @ values.mantissa[some]))
-    top = common_exponent(*(piece for _, _, piece in pieces))
+    top = find_common_exponent(*(piece for _, _, piece in pieces))
     for some, rows, piece in pieces:
-        result[some, rows] = align_exponent(piece, top)
+        result[some, rows] = align_to_exponent(piece, top)
     size = make_scaled_number(float(largest is not None), (largest or 0) + values.exponent)
     return SumWithLargestTerm(make_scaled_array(result, top + values.exponent), size)
 

@@ -103,7 +103,9 @@ class EnergyRank:
         products, probed = first[..., :BLOCK], first[..., BLOCK:]
         abandoned = []
         while True:
-            counts, decided = bound_counts(basis, products, probes, probed, energy[units])
+            counts, decided = bound_rank_by_ritz_values(
+                basis, products, probes, probed, energy[units]
+            )
             found[units[decided]] = counts[decided].double()
             hopeless = ~decided & (4 * WIDEST * counts > self.keys) & (basis.shape[-1] > BLOCK)
             abandoned += units[hopeless].tolist()
@@ -140,7 +142,7 @@ class EnergyRank:
         return found
 
 
-def bound_counts(
+def bound_rank_by_ritz_values(
     basis: "Tensor", products: "Tensor", probes: "Tensor", probed: "Tensor", energy: "Tensor"
 ) -> tuple["Tensor", "Tensor"]:
     """The least k for the Ritz values, one more than there are where these are not enough; and whether bounds decide it.

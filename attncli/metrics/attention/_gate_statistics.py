@@ -74,13 +74,13 @@ def compute_sparsity(gates: GateObservations) -> Array:
 def sink_correlation(gates: GateObservations) -> Array:
     return np.array(
         [
-            pearson(gate.mean(axis=-1), sink)
+            pearson_correlation(gate.mean(axis=-1), sink)
             for gate, sink in zip(gates.gate, gates.sink, strict=True)
         ]
     )
 
 
-def pearson(first: Array, second: Array) -> float:
+def pearson_correlation(first: Array, second: Array) -> float:
     """Pearson's correlation; nan where either is constant."""
     known = ~np.isnan(second)
     if known.sum() < 3:

@@ -30,7 +30,7 @@ UNIT_SUM = 1e-5
 
 
 @lru_cache(maxsize=2)
-def draw_first_block(keys: int) -> "Tensor":
+def draw_first_orthonormal_block(keys: int) -> "Tensor":
     """[key, vector], orthonormal: the same for all maps."""
     import torch
 
@@ -62,7 +62,7 @@ class SpectrumIteration:
 
         self.generator = torch.Generator().manual_seed(SEED + 1)
         self.lead, self.keys, self.queries = rows.weights.shape[:2], rows.keys, rows.queries
-        start = draw_first_block(self.keys).to(rows.weights.device)
+        start = draw_first_orthonormal_block(self.keys).to(rows.weights.device)
         self.blocks = [start.expand(*self.lead, -1, -1)]
         self.products: list[Tensor] = []
         self.running = self.make_zeros(rows)

@@ -157,7 +157,9 @@ class MetricTotals:
 
     def values(self) -> dict[str, "Tensor | str"]:
         """Every requested metric, with batch items weighted equally, after all strips."""
-        return {name: reduce_batch(name, value) for name, value in self.values_of_items().items()}
+        return {
+            name: reduce_over_batch(name, value) for name, value in self.values_of_items().items()
+        }
 
     def values_of_items(self) -> dict[str, "Tensor | str"]:
         """Every requested metric as [item, head, …], after all strips."""
@@ -284,7 +286,7 @@ def explain_linear_map_without_metric(spec: MetricSpec) -> str:
     return ""
 
 
-def split_items(found: Values) -> list[dict[str, "Tensor | str"]]:
+def split_metrics_by_batch_item(found: Values) -> list[dict[str, "Tensor | str"]]:
     """The metrics [item, head, …] of each batch item by itself; what is the same for all may be there once."""
     items = {
         name: [value] if isinstance(value, str) else value.unbind() for name, value in found.items()
@@ -295,7 +297,7 @@ def split_items(found: Values) -> list[dict[str, "Tensor | str"]]:
     ]
 
 
-def reduce_batch(name: str, items: "Tensor | str") -> "Tensor | str":
+def reduce_over_batch(name: str, items: "Tensor | str") -> "Tensor | str":
     """Reduce to [head, …]: the mean over batch items, or the worst one."""
     if isinstance(items, str):
         return items

@@ -8,7 +8,7 @@ from attncli.maths.matrices.low_rank_product import LowRankProduct
 ZERO = "the product is zero"
 
 
-def frobenius(product: LowRankProduct) -> float:
+def product_frobenius_norm(product: LowRankProduct) -> float:
     return float(np.linalg.norm(product.singular_values))
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from attncli.maths.curve_fits.evaluate_law import CONSTANT, RATES, evaluate_law
+from attncli.maths.curve_fits.evaluate_growth_law import CONSTANT, RATES, evaluate_growth_law
 from attncli.records import JsonObject, Report
 
 OF = "d_min"
@@ -27,7 +27,7 @@ def build_fitted_curves(report: Report, metric: str, lengths: list[float]) -> It
             for name in ("law_at_one_token", RATES.get(law, ""))
         )
         if start is not None and (rate is not None or law == CONSTANT):
-            points = [[n, evaluate_law(law, start, rate or 0.0, n)] for n in places]
+            points = [[n, evaluate_growth_law(law, start, rate or 0.0, n)] for n in places]
             name = f"{fit}: {law} law"
             yield {"of": fit, "kind": "law", "name": name, "points": points}
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from attncli.maths.curve_fits.evaluate_law import CONSTANT, LOG, RATES, evaluate_law
+from attncli.maths.curve_fits.evaluate_growth_law import CONSTANT, LOG, RATES, evaluate_growth_law
 from attncli.maths.number_format import format_number
 from attncli.records import Report
 
@@ -30,7 +30,7 @@ class FittedCurve(NamedTuple):
         return f"{self.start:.2g} n^{self.rate:.2g}"
 
     def value(self, x: float) -> float:
-        return evaluate_law(self.kind, self.start, self.rate, x)
+        return evaluate_growth_law(self.kind, self.start, self.rate, x)
 
     def points(self, low: float, high: float) -> Iterator[tuple[float, float]]:
         """Points evenly spaced in log x."""

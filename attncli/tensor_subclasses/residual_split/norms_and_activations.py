@@ -18,9 +18,9 @@ from attncli.maths.residuals.common_row_plus_deviation import (
 from attncli.maths.residuals.scaled_arrays import (
     NEGLIGIBLE,
     ScaledArray,
-    align_exponent,
-    common_exponent,
+    align_to_exponent,
     expm1_scaled,
+    find_common_exponent,
     make_scaled_array,
 )
 from attncli.tensor_subclasses.residual_split import error_function
@@ -308,8 +308,8 @@ def iter_heads(parts: SplitParts, axis: int) -> Iterator[tuple[ScaledArray, Scal
 
 def stack_parts(parts: Sequence[ScaledArray]) -> ScaledArray:
     """Stack parts under one common exponent."""
-    top = common_exponent(*parts)
-    return make_scaled_array(np.stack([align_exponent(part, top) for part in parts]), top)
+    top = find_common_exponent(*parts)
+    return make_scaled_array(np.stack([align_to_exponent(part, top) for part in parts]), top)
 
 
 def reshape_heads(part: ScaledArray, shape: Sequence[int], axis: int) -> ScaledArray:

@@ -18,8 +18,8 @@ from torch import Tensor
 from attncli.maths.residuals.common_row_plus_deviation import SplitParts
 from attncli.maths.residuals.scaled_arrays import (
     ScaledArray,
-    align_exponent,
-    common_exponent,
+    align_to_exponent,
+    find_common_exponent,
     make_scaled_array,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import (
@@ -300,9 +300,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def join_parts(parts: Sequence[ScaledArray], dim: int) -> ScaledArray:
-    top = common_exponent(*parts)
+    top = find_common_exponent(*parts)
     return make_scaled_array(
-        np.concatenate([align_exponent(part, top) for part in parts], axis=dim), top
+        np.concatenate([align_to_exponent(part, top) for part in parts], axis=dim), top
     )
 
 

@@ -18,7 +18,7 @@ from attncli.commands.approximate.smallest_width_and_logits.width_logit_frontier
 from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import AttnError, InputError
 from attncli.fits import FitRequest
-from attncli.fits._fit_files import fit_metadata, fit_tensors, read_fits
+from attncli.fits._fit_files import fit_metadata, list_fit_tensors, read_fits
 from attncli.maths.head_capacity.width_formulas import compute_theorem_width
 from attncli.maths.number_format import format_approximately, format_number
 from attncli.patterns import build_pattern
@@ -120,7 +120,7 @@ def test_auto_beside_its_choice_is_listed_once() -> None:
 def test_a_saved_fit_is_verified_from_the_file_alone(dtype: str, tmp_path: Path) -> None:
     solution = solved(dtype=dtype)
     path = tmp_path / "fit.safetensors"
-    save_file(fit_tensors(solution.fits), path, fit_metadata(solution.fits, solution.request))
+    save_file(list_fit_tensors(solution.fits), path, fit_metadata(solution.fits, solution.request))
     report = verify_fit_file(path)
     assert report.headline.startswith("All 3 patterns")
     again, first = (
@@ -141,7 +141,7 @@ def test_a_saved_fit_is_verified_from_the_file_alone(dtype: str, tmp_path: Path)
 @pytest.mark.slow
 def test_a_spoiled_fit_no_longer_passes(tmp_path: Path) -> None:
     solution = solved()
-    held = fit_tensors(solution.fits)
+    held = list_fit_tensors(solution.fits)
     held["x.0"] = held["x.0"].copy()
     held["x.0"][5] = held["x.0"][6]
     save_file(held, tmp_path / "fit.safetensors", fit_metadata(solution.fits, solution.request))
@@ -183,7 +183,10 @@ def two_patterns() -> Solution:
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken_files_are_refused_in_one_sentence(case: str, tmp_path: Path) -> None:
     solution = two_patterns()
-    held, meta = dict(fit_tensors(solution.fits)), fit_metadata(solution.fits, solution.request)
+    held, meta = (
+        dict(list_fit_tensors(solution.fits)),
+        fit_metadata(solution.fits, solution.request),
+    )
     spoil, says = BROKEN[case]
     spoil(held, meta)
     held = {name: np.ascontiguousarray(part) for name, part in held.items()}

@@ -17,7 +17,10 @@ from attncli.commands.reproduce.rank_heads.multi_head_layer import (
 )
 from attncli.commands.reproduce.rank_heads.nearest_token_task import draw_questions
 from attncli.commands.reproduce.training_loop import train
-from attncli.maths.head_capacity.low_rank_head import head_error_rate, head_mean_squared_error
+from attncli.maths.head_capacity.low_rank_head import (
+    low_rank_head_error_rate,
+    low_rank_head_mean_squared_error,
+)
 from attncli.records import Report
 
 torch.set_num_threads(1)
@@ -26,14 +29,14 @@ QUICK = {"ranks": "1,4", "dimension": 4, "seeds": 2, "train_steps": 20}
 
 def test_how_often_few_directions_mislead() -> None:
     """In the plane the angle to an axis is uniform, a quarter on average; else against random points."""
-    assert head_error_rate(1, 2) == pytest.approx(0.25, abs=1e-12)
-    assert head_error_rate(3, 3) == head_mean_squared_error(3, 3) == 0.0
+    assert low_rank_head_error_rate(1, 2) == pytest.approx(0.25, abs=1e-12)
+    assert low_rank_head_error_rate(3, 3) == low_rank_head_mean_squared_error(3, 3) == 0.0
     questions = draw_questions(np.random.default_rng(0), 200_000, 2, 5)
     difference = questions.tokens[:, 0] - questions.tokens[:, 1]
     for rank in (1, 2, 4):
         seen = (difference[:, :rank] * questions.queries[:, :rank]).sum(axis=1)
         wrong = np.sign(seen) != np.sign((difference * questions.queries).sum(axis=1))
-        assert head_error_rate(rank, 5) == pytest.approx(wrong.mean(), abs=4e-3)
+        assert low_rank_head_error_rate(rank, 5) == pytest.approx(wrong.mean(), abs=4e-3)
 
 
 def test_the_nearest_is_nearest() -> None:
@@ -57,12 +60,12 @@ def test_a_projecting_head_has_the_error_of_the_closed_form(rank: int) -> None:
     layer = BatchedHeadLayers(d, rank, 2, [0])
     axes = np.zeros((1, 2, d, rank))
     axes[0, 0, :rank] = np.eye(rank)
-    drawn = 1.0 - 2.0 * head_error_rate(rank, d)
+    drawn = 1.0 - 2.0 * low_rank_head_error_rate(rank, d)
     values = np.stack([drawn * np.eye(d), (1.0 - drawn) * np.eye(d)])[None]
     set_weights(layer, w_q=1e4 * axes, w_k=axes, w_v=values)
     (given,) = compute_answers(layer, [questions])
     error = np.square(given - questions.nearest).sum(axis=1).mean()
-    assert error == pytest.approx(head_mean_squared_error(rank, d), abs=5e-3)
+    assert error == pytest.approx(low_rank_head_mean_squared_error(rank, d), abs=5e-3)
 
 
 def test_loss_and_gradient_against_loops() -> None:
@@ -124,7 +127,7 @@ def test_a_head_of_full_rank_learns_what_heads_of_rank_one_do_not() -> None:
         errors[product, rank] = sum(losses[-20:]) / 20
     assert errors[4, 4] < 0.06
     assert errors[4, 1] > errors[16, 1] > 2 * errors[4, 4]
-    assert errors[4, 1] < head_mean_squared_error(1, 4)
+    assert errors[4, 1] < low_rank_head_mean_squared_error(1, 4)
 
 
 def rows_of(report: Report) -> list[tuple[object, ...]]:
@@ -152,7 +155,7 @@ def test_rows_and_closed_form() -> None:
     assert values["error", 1, 4].spread is not None
     two = attn.reproduce.rank_heads(**QUICK)
     (closed,) = [row.value for row in two.rows if row.metric == "projecting_error" and row.keys["heads"] == 16]  # fmt: skip
-    assert closed == head_mean_squared_error(1, 4)
+    assert closed == low_rank_head_mean_squared_error(1, 4)
 
 
 @pytest.mark.parametrize(

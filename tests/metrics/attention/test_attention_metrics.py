@@ -398,7 +398,9 @@ def test_ritz_values_that_are_too_small_decide_no_rank() -> None:
     both = (squares[:5].sum(), ritz[:5].sum())
     for reached, decides in ((sum(both) / 2, False), (squares[:6].sum() - squares[5] / 2, True)):
         energy = (reached / (0.9 - energy_rank.ROUNDING))[None]
-        counts, decided = energy_rank.bound_counts(basis, products, noise[1], probed, energy)
+        counts, decided = energy_rank.bound_rank_by_ritz_values(
+            basis, products, noise[1], probed, energy
+        )
         assert counts.tolist() == [6]
         assert decided.tolist() == [decides]
 

@@ -24,8 +24,8 @@ from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._metric_accumulator import (
     MetricTotals,
     Values,
-    reduce_batch,
-    split_items,
+    reduce_over_batch,
+    split_metrics_by_batch_item,
 )
 from attncli.models.inputs.model_input import ModelInput, Shapes, input_shapes
 from attncli.models.loading.memory_estimate import estimate_run_memory
@@ -64,13 +64,13 @@ class BatchObserver(HeadObserver):
 
     def values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
         found = totals.values_of_items()
-        items = split_items(found)
+        items = split_metrics_by_batch_item(found)
         several = len(items) == len(self.each)  # else no metric applies to it, for the same reasons
         self.is_apart &= totals.is_alike(found) and not self.spans.gaps
         self.is_apart &= not self.empty and bool(self.weighed.all())
         for place, seen in enumerate(self.each):
             seen.heads[site] = items[place if several else 0]
-        return {name: reduce_batch(name, value) for name, value in found.items()}
+        return {name: reduce_over_batch(name, value) for name, value in found.items()}
 
     def state(self, stack: str, index: int, state: Tensor) -> None:
         self.is_apart &= len(state) == len(self.each)

@@ -11,10 +11,10 @@ from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import (
     DENSE_LIMIT,
     FitAttempt,
-    best_attempt,
+    choose_best_attempt,
     find_fit_with_smallest_logits,
     find_narrowest_fit,
-    find_width,
+    find_smallest_width_of_method,
     try_fit_at_width,
 )
 from attncli.progress import Progress, ignore_progress
@@ -79,7 +79,9 @@ def solve_pattern(
             attempts.append(attempt)
             seconds.append(time.process_time() - began)
         solved.append(
-            SolvedPattern(pattern, target, tuple(attempts), best_attempt(attempts), tuple(seconds))
+            SolvedPattern(
+                pattern, target, tuple(attempts), choose_best_attempt(attempts), tuple(seconds)
+            )
         )
     progress(total, total, "fits")
     d = max((one.best_attempt.fit.d for one in solved if one.best_attempt.fit), default=request.d)
@@ -107,7 +109,7 @@ def attempt_fit(
             return find_narrowest_fit(target, request, seeds, widest, watch)
         return find_fit_with_smallest_logits(target, request, seeds, watch)
     if search:
-        return find_width(method, target, request, seeds, widest, watch)
+        return find_smallest_width_of_method(method, target, request, seeds, widest, watch)
     return try_fit_at_width(method, target, request, seeds, watch)
 
 
@@ -125,7 +127,7 @@ def refit_at_common_width(
         else try_fit_at_width(method, one.target, request, seeds)
         for method in methods
     ]
-    best = best_attempt(found)
+    best = choose_best_attempt(found)
     if not best.met or best.logits >= own.logits:
         return one
     before = {attempt.method: attempt for attempt in one.attempts}

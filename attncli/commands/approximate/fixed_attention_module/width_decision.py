@@ -10,17 +10,19 @@ from attncli.analysis.fits.fit_rows import build_fit_row
 from attncli.errors import format_count
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import FitAttempt, find_narrowest_fit
-from attncli.fits.line import WidthOneResult, fit_width_one, read_tolerances
+from attncli.fits.line import WidthOneResult, convert_request_to_tolerances, fit_width_one
 from attncli.maths.head_capacity.head_width_one.infeasibility_proof import WidthOneProof
-from attncli.maths.head_capacity.head_width_one.logit_constraints import necessary_constraints
+from attncli.maths.head_capacity.head_width_one.logit_constraints import (
+    compute_necessary_constraints,
+)
 from attncli.maths.head_capacity.width_lower_bounds import (
     MOST_BOUNDED,
     LeastWidth,
+    bound_largest_logit_at_width,
     bound_width_by_faces,
     bound_width_by_logit_budget,
     bound_width_by_planarity,
     bound_width_by_shattering,
-    min_logit_bound,
 )
 from attncli.maths.number_format import format_number
 from attncli.progress import Progress, ignore_progress
@@ -152,7 +154,9 @@ def decide_least_width(
     line = fit_width_one(target, request.at_width(1))
     nothing = LeastWidth(1)
     small = target.shape[0] <= MOST_BOUNDED
-    constraints = necessary_constraints(target, request.causal, read_tolerances(request))
+    constraints = compute_necessary_constraints(
+        target, request.causal, convert_request_to_tolerances(request)
+    )
     cut = bound_width_by_shattering(constraints) if small else nothing
     faces = bound_width_by_faces(constraints) if small and not request.causal else None
     edges = bound_width_by_planarity(constraints) if small and not request.causal else None
@@ -171,7 +175,7 @@ def decide_least_width(
         target, request, seeds, ceiling, impossible=known.proved_width - 1
     )
     d = attempt.fit.d if attempt.met and attempt.fit else known.proved_width
-    logits = min_logit_bound(constraints, d, request.total_variation) if small else 0.0
+    logits = bound_largest_logit_at_width(constraints, d, request.total_variation) if small else 0.0
     logits = max(logits, line.answer.least) if d == 1 else logits
     return WidthDecision(
         pattern,

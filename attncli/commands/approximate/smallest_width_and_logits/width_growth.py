@@ -11,9 +11,13 @@ from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.errors import format_count
 from attncli.fits._fit_request_and_module import FitRequest
-from attncli.fits._width_search import find_narrowest_fit, find_width
-from attncli.maths.curve_fits.evaluate_law import RATES
-from attncli.maths.curve_fits.width_growth_laws import FEWEST_LENGTHS, GrowthLaw, fit_laws
+from attncli.fits._width_search import find_narrowest_fit, find_smallest_width_of_method
+from attncli.maths.curve_fits.evaluate_growth_law import RATES
+from attncli.maths.curve_fits.width_growth_laws import (
+    FEWEST_LENGTHS,
+    GrowthLaw,
+    rank_width_growth_laws,
+)
 from attncli.maths.significance_tests import mean
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
@@ -101,7 +105,7 @@ def search_least_width(
     if method == "auto":
         attempt = find_narrowest_fit(target, request, [seed], widest)
     else:
-        attempt = find_width(method, target, request, [seed], widest)
+        attempt = find_smallest_width_of_method(method, target, request, [seed], widest)
     if not attempt.met or attempt.fit is None or attempt.evidence is None:
         return None, None, float(attempt.probes)
     return float(attempt.fit.d), attempt.evidence.logit_scale, float(attempt.probes)
@@ -130,7 +134,7 @@ def fit_width_laws(widths: dict[int, list[int]]) -> list[GrowthLaw]:
     if len({length for length, _ in points}) < FEWEST_LENGTHS:
         return []
     lengths, ds = zip(*points, strict=True)
-    return fit_laws(lengths, ds)
+    return rank_width_growth_laws(lengths, ds)
 
 
 def build_law_rows(label: str, laws: Sequence[GrowthLaw]) -> Iterator[Row]:

@@ -10,12 +10,17 @@ from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts, m
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._method_registry import is_width_one_method, list_auto_methods
 from attncli.fits._width_search import FitAttempt, try_fit_at_width
-from attncli.fits.line import read_tolerances
+from attncli.fits.line import convert_request_to_tolerances
 from attncli.maths.dtype_rounding import DTYPES
-from attncli.maths.head_capacity.head_width_one.logit_constraints import necessary_constraints
+from attncli.maths.head_capacity.head_width_one.logit_constraints import (
+    compute_necessary_constraints,
+)
 from attncli.maths.head_capacity.head_width_one.width_one_decision import decide_width_one
-from attncli.maths.head_capacity.width_formulas import width_limit_for_fixed_keys
-from attncli.maths.head_capacity.width_lower_bounds import MOST_BOUNDED, min_logit_bound
+from attncli.maths.head_capacity.width_formulas import compute_least_width_for_fixed_keys
+from attncli.maths.head_capacity.width_lower_bounds import (
+    MOST_BOUNDED,
+    bound_largest_logit_at_width,
+)
 from attncli.maths.number_format import format_number
 from attncli.progress import Progress, ignore_progress
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Report, Row, Scalar, View
@@ -91,9 +96,9 @@ def logit_lower_bound(target: csr_array, request: FitRequest) -> float | None:
     length, d = target.shape[0], request.d
     if length > MOST_BOUNDED:
         return 0.0
-    limits = read_tolerances(request)
-    constraints = necessary_constraints(target, request.causal, limits)
-    least = min_logit_bound(constraints, d, limits.variation)
+    limits = convert_request_to_tolerances(request)
+    constraints = compute_necessary_constraints(target, request.causal, limits)
+    least = bound_largest_logit_at_width(constraints, d, limits.variation)
     if d > 1:
         return least
     answer = decide_width_one(constraints, np.inf)
@@ -149,7 +154,7 @@ def build_frontier_rows(
     else:
         scale = best.evidence.logit_scale
         keys["method"] = best.method
-        limit = width_limit_for_fixed_keys(
+        limit = compute_least_width_for_fixed_keys(
             target.shape[0], max_keys_per_row(target), request.off_support, scale
         )
         yield Row("logit_scale", scale, "logit", keys=keys)

@@ -11,7 +11,7 @@ from attncli.fits._fit_files import ModuleArrays, SavedFit
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._method_registry import list_head_methods
 from attncli.fits._verify_fit import FitEvidence, measure_module
-from attncli.fits._width_search import FitAttempt, best_attempt, try_fit_at_width
+from attncli.fits._width_search import FitAttempt, choose_best_attempt, try_fit_at_width
 from attncli.head_weights.head_projections import Array
 from attncli.head_weights.inputs_for_scores import (
     ProjectionInverse,
@@ -100,7 +100,7 @@ def fit_queries_and_keys(
         attempts.append(try_fit_at_width(name, target, request, seeds))
         if attempts[-1].met:
             break
-    return best_attempt(attempts)
+    return choose_best_attempt(attempts)
 
 
 def solve_and_measure_pattern(

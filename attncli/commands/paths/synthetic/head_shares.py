@@ -26,7 +26,7 @@ from attncli.errors import InputError, format_count
 from attncli.maths.number_format import format_with_deviation
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.networks.ablation_variants import VARIANTS
-from attncli.networks.frozen_attention_layers import LayerWithFrozenMaps, add_states
+from attncli.networks.frozen_attention_layers import LayerWithFrozenMaps, add_split_states
 from attncli.networks.network_weights import Network
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import Definition, Facts, Finding, JsonObject, Report, Row, View
@@ -169,7 +169,7 @@ def split_layer_output_by_head(
         bias = frozen.value_bias(head)
         yield (
             HeadOrSkip(layer, f"head {head}", head),
-            through if bias is None else add_states(through, bias),
+            through if bias is None else add_split_states(through, bias),
         )
     if frozen.skip:
         yield HeadOrSkip(layer, "skip"), frozen.skip_attention(state)
@@ -187,7 +187,7 @@ def propagate_parts(
     if bias is not None:
         for door in moved:
             if door.through == BIASES:
-                moved[door] = add_states(moved[door], bias)
+                moved[door] = add_split_states(moved[door], bias)
     return moved
 
 

@@ -24,7 +24,7 @@ from attncli.commands.paths.synthetic.metrics_by_path_length import (
 )
 from attncli.commands.paths.synthetic.output_by_path_length import decompose_output
 from attncli.commands.paths.synthetic.single_paths import describe_source
-from attncli.maths.path_counts import compute_length_shares, count_paths_by_length
+from attncli.maths.path_counts import compute_path_length_shares, count_paths_by_length
 from attncli.maths.significance_tests import mean
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.network_weights import Network
@@ -85,7 +85,7 @@ def build_path_length_finding(
 ) -> Finding:
     """The headline's sentence, from means over seeds or texts."""
     up_to = mean_metric_by_path_length(measurements, CUMULATIVE)
-    by_count = cumulative_sums_over_lengths(compute_length_shares(counts))
+    by_count = cumulative_sums_over_lengths(compute_path_length_shares(counts))
     known = {length: by_count.get(length, 0.0) for length in up_to}
     text = describe_short_paths(up_to, known, mean_metric_by_path_length(measurements, ERROR))
     cancellation = mean([one.cancellation for one in measurements])

@@ -12,7 +12,7 @@ from attncli.maths.residuals.scaled_arrays import make_scaled_array
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.networks.frozen_attention_layers import (
     LayerWithFrozenMaps,
-    add_states,
+    add_split_states,
     run_and_freeze_layer,
 )
 from attncli.networks.network_spec import NetworkSpec
@@ -71,7 +71,7 @@ def propagate_path_terms(terms: Terms, frozen: LayerWithFrozenMaps) -> Terms:
 
     def add_term(length: int, x: SplitState | None) -> None:
         if x is not None:
-            result[length] = add_states(result[length], x) if length in result else x
+            result[length] = add_split_states(result[length], x) if length in result else x
 
     for length, term in terms.items():
         if frozen.skip:
@@ -87,13 +87,13 @@ def sum_terms(terms: Terms) -> SplitState:
     lengths = sorted(terms, reverse=True)
     result = terms[lengths[0]]
     for length in lengths[1:]:
-        result = add_states(result, terms[length])
+        result = add_split_states(result, terms[length])
     return result
 
 
 def subtract_states(first: SplitState, second: SplitState) -> SplitState:
     """first - second, common and varying parts each by themselves."""
-    return add_states(first.to_split_form(), negate_state(second.to_split_form()))
+    return add_split_states(first.to_split_form(), negate_state(second.to_split_form()))
 
 
 def negate_state(state: SplitState) -> SplitState:

@@ -16,7 +16,7 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
     freeze_layers,
     require_enough_memory,
 )
-from attncli.maths.curve_fits.collapse_regime import find_single_rate
+from attncli.maths.curve_fits.collapse_regime import find_rate_of_single_exponential
 from attncli.maths.number_format import format_power_of_ten
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.log10_residual import log10_residual
@@ -278,5 +278,5 @@ def describe_rank_trend_over_path_length(medians: Sequence[Median]) -> str:
 def describe_decay_rate(medians: Mapping[int, float]) -> str:
     """The factor, where one explains all lengths."""
     curve = [medians.get(length, math.nan) for length in range(min(medians), max(medians) + 1)]
-    factor = find_single_rate(curve)
+    factor = find_rate_of_single_exponential(curve)
     return "" if factor is None else f", × {format_power_of_ten(factor)} with every head"

@@ -15,7 +15,7 @@ from attncli.errors import BelowResolution
 from attncli.maths.residuals.common_row_plus_deviation import (
     SplitParts,
     SplitState,
-    add_bias,
+    add_bias_to_common_part,
     add_skip,
     normalise_tokens,
 )
@@ -63,7 +63,8 @@ def apply_network(states: SplitState, design: NetworkDesign, weights: Weights) -
     """Apply the network and return the same form (split or plain) as the input."""
     layer, switches, spec = build_layer(weights), design.switches, design.spec
     hidden = SplitState(
-        *add_bias(states.parts @ weights["w_embed"], weights["b_embed"]), states.plain
+        *add_bias_to_common_part(states.parts @ weights["w_embed"], weights["b_embed"]),
+        states.plain,
     )
     hidden = apply_layer_norm(hidden, "embedding", weights)
     update = apply_attention(hidden, layer, spec, switches)
@@ -75,7 +76,7 @@ def apply_network(states: SplitState, design: NetworkDesign, weights: Weights) -
         hidden = apply_layer_norm(
             add_optional_skip(hidden, update, switches.mlp_skip), "mlp", weights
         )
-    return add_bias(hidden.parts @ weights["w_readout"], weights["b_readout"])
+    return add_bias_to_common_part(hidden.parts @ weights["w_readout"], weights["b_readout"])
 
 
 def add_optional_skip(hidden: SplitState, update: SplitParts, skip: bool) -> SplitState:
@@ -87,7 +88,7 @@ def apply_layer_norm(state: SplitState, name: str, weights: Weights) -> SplitSta
     gain = make_scaled_array(weights[f"{name}_gain"])
     common, varying = normalise_tokens(state, NORM_EPSILON, centre=True).parts
     grown = SplitParts(common * gain, varying * gain)
-    return SplitState(*add_bias(grown, weights[f"{name}_shift"]), state.plain)
+    return SplitState(*add_bias_to_common_part(grown, weights[f"{name}_shift"]), state.plain)
 
 
 def build_layer(weights: Weights) -> Layer:

@@ -22,7 +22,7 @@ from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_ME
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.commands.reproduce.training_loop import train
 from attncli.errors import format_count
-from attncli.maths.head_capacity.low_rank_head import head_mean_squared_error
+from attncli.maths.head_capacity.low_rank_head import low_rank_head_mean_squared_error
 from attncli.maths.number_format import format_with_deviation
 from attncli.maths.significance_tests import (
     CONFIDENCE,
@@ -131,7 +131,7 @@ def build_rank_head_error_rows(
     for metric, each in values.items():
         yield summarize_values(metric, RANK_HEAD_METRICS[metric].unit, each, "", keys)
     two = setting.tokens == 2
-    closed = head_mean_squared_error(rank, setting.dimension) if two else None
+    closed = low_rank_head_mean_squared_error(rank, setting.dimension) if two else None
     unit = RANK_HEAD_METRICS["projecting_error"].unit
     yield Row("projecting_error", closed, unit, keys=keys, note=None if two else TWO_ALONE)
     d = setting.dimension

@@ -13,7 +13,10 @@ from itertools import product
 from typing import NamedTuple
 
 from attncli.maths.head_capacity.head_width_one.logit_constraints import WidthOneConstraints
-from attncli.maths.head_capacity.head_width_one.query_signs import RowSignLink, is_link_valid
+from attncli.maths.head_capacity.head_width_one.query_signs import (
+    RowSignLink,
+    is_row_sign_link_valid,
+)
 from attncli.records import JsonObject
 
 MOST_TREES = 16
@@ -75,10 +78,10 @@ class WidthOneProof:
 
 def verify_proof(proof: WidthOneProof, constraints: WidthOneConstraints) -> bool:
     """Verify the proof in whole numbers, from the request alone."""
-    if not all(is_link_valid(link, constraints) for link in proof.links):
+    if not all(is_row_sign_link_valid(link, constraints) for link in proof.links):
         return False
     if proof.cases:
-        return covers_every_sign_choice(proof, constraints)
+        return do_cases_cover_every_sign_choice(proof, constraints)
     if not proof.steps:
         walk = proof.links or (RowSignLink((0, 0), (0, 0), True),)
         closed = all(
@@ -86,12 +89,12 @@ def verify_proof(proof: WidthOneProof, constraints: WidthOneConstraints) -> bool
         )
         both = {link.rows for link in walk}
         return (closed or len(both) == 1) and sum(not link.same for link in walk) % 2 == 1
-    return len(set(build_link_trees(proof, proof.links).values())) == 1 and is_sum_contradictory(
-        proof, constraints
-    )
+    return len(
+        set(map_rows_to_sign_link_trees(proof, proof.links).values())
+    ) == 1 and is_sum_of_proof_steps_contradictory(proof, constraints)
 
 
-def build_link_trees(
+def map_rows_to_sign_link_trees(
     proof: WidthOneProof, links: Sequence[RowSignLink]
 ) -> dict[int, tuple[int, int]]:
     """Of every row of the steps, its tree of links and the tree's flip; rows against their links are a tree of no one."""
@@ -108,14 +111,16 @@ def build_link_trees(
     return {row: (tree[row][0], tree[row][1] * sign[row]) for row in sign}
 
 
-def covers_every_sign_choice(proof: WidthOneProof, constraints: WidthOneConstraints) -> bool:
+def do_cases_cover_every_sign_choice(
+    proof: WidthOneProof, constraints: WidthOneConstraints
+) -> bool:
     """Whether the cases together contradict every choice of the signs that links leave open."""
     chosen = []
     for case in proof.cases:
         flips: dict[int, set[int]] = defaultdict(set)
-        for tree, flip in build_link_trees(case, proof.links).values():
+        for tree, flip in map_rows_to_sign_link_trees(case, proof.links).values():
             flips[tree].add(flip)
-        if any(len(both) > 1 for both in flips.values()) or not is_sum_contradictory(
+        if any(len(both) > 1 for both in flips.values()) or not is_sum_of_proof_steps_contradictory(
             case, constraints
         ):
             return False
@@ -131,13 +136,15 @@ def covers_every_sign_choice(proof: WidthOneProof, constraints: WidthOneConstrai
     )
 
 
-def is_sum_contradictory(proof: WidthOneProof, constraints: WidthOneConstraints) -> bool:
+def is_sum_of_proof_steps_contradictory(
+    proof: WidthOneProof, constraints: WidthOneConstraints
+) -> bool:
     """Check that keys cancel, factors are negative, and no bound is below the request's."""
     keys: dict[int | None, int] = defaultdict(int)
     factor: dict[int, Fraction] = defaultdict(Fraction)
     size: dict[int, Fraction] = defaultdict(Fraction)
     for step in proof.steps:
-        if step.weight < 0 or step.bound < find_step_bound(step, proof, constraints):
+        if step.weight < 0 or step.bound < find_logit_bound_of_proof_step(step, proof, constraints):
             return False
         keys[step.x] += step.sign * step.weight
         keys[step.y] -= step.sign * step.weight
@@ -149,7 +156,7 @@ def is_sum_contradictory(proof: WidthOneProof, constraints: WidthOneConstraints)
     return balanced and all(factor[row] < -margin * size[row] for row in factor)
 
 
-def find_step_bound(
+def find_logit_bound_of_proof_step(
     step: ProofStep, proof: WidthOneProof, constraints: WidthOneConstraints
 ) -> float:
     """The bound that the request, or the budget, sets on the two keys of a step."""
@@ -170,7 +177,7 @@ NOTHING = 1e-13
 """Of the largest dual value: what a solver means by 0."""
 
 
-def round_step_weights(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
+def round_proof_weights_to_integers(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
     """Round to whole weights near the given ones such that every key cancels.
 
     The conditions are arrows from y to x; the given weights are nearly a flow in circles. What rounding leaves over at a
@@ -185,7 +192,7 @@ def round_step_weights(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
     unit = Fraction(2**BITS) / Fraction(min(weights) if wide else max(weights))
     amounts = [round(Fraction(each[5]) * unit) for each in chosen]
     arrows = [(y, x) if sign > 0 else (x, y) for _, sign, x, y, _, _ in chosen]
-    balance_flow_between_keys(arrows, amounts, find_condition_slack(chosen))
+    balance_flow_between_keys(arrows, amounts, find_largest_condition_multiples(chosen))
     return tuple(
         ProofStep(row, sign, x, y, bound, amount)
         for (row, sign, x, y, bound, _), amount in zip(chosen, amounts, strict=True)
@@ -193,7 +200,7 @@ def round_step_weights(weighed: Iterable[Weighed]) -> tuple[ProofStep, ...]:
     )
 
 
-def find_condition_slack(weighed: Sequence[Weighed]) -> list[float]:
+def find_largest_condition_multiples(weighed: Sequence[Weighed]) -> list[float]:
     """How large a multiple of each condition its row can balance; unlimited for negative bounds, which force a strict
     order."""
     size: dict[int, float] = defaultdict(float)
@@ -216,7 +223,7 @@ def balance_flow_between_keys(
         over[start] -= amounts[number]
     for key in [key for key, rest in over.items() if rest > 0]:
         while over[key] > 0:
-            path = find_path_to_deficit(key, arrows, thick, leaving, over)
+            path = find_widest_path_to_deficit(key, arrows, thick, leaving, over)
             if not path:
                 return  # not a flow in circles: the check will say so
             last = arrows[path[-1]][1]
@@ -227,7 +234,7 @@ def balance_flow_between_keys(
             over[last] += moved
 
 
-def find_path_to_deficit(
+def find_widest_path_to_deficit(
     key: int | None,
     arrows: Sequence[tuple[int | None, int | None]],
     thick: Sequence[float],
@@ -250,13 +257,13 @@ def find_path_to_deficit(
         done.add(place)
         came[place] = number
         if over[place] < 0:
-            return trace_path(key, place, arrows, came)
+            return trace_path_of_arrows(key, place, arrows, came)
         for further in leaving.get(place, ()):
             heappush(front, (max(width, -thick[further]), hops + 1, further))
     return []
 
 
-def trace_path(
+def trace_path_of_arrows(
     key: int | None,
     end: int | None,
     arrows: Sequence[tuple[int | None, int | None]],

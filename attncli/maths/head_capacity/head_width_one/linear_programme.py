@@ -19,7 +19,7 @@ from attncli.maths.head_capacity.head_width_one.infeasibility_proof import (
     NOTHING,
     ProofStep,
     Weighed,
-    round_step_weights,
+    round_proof_weights_to_integers,
 )
 from attncli.maths.head_capacity.head_width_one.logit_constraints import Array, WidthOneConstraints
 from attncli.maths.head_capacity.head_width_one.query_signs import PAIRWISE_LIMIT
@@ -84,7 +84,7 @@ class WidthOneProgramme:
         )
         self.sign = sign[constraints.rows]
         self.conditions: dict[KeyOrderCondition, None] = {}
-        self.rank = rank_keys(constraints, self.sign)
+        self.rank = order_keys_on_line(constraints, self.sign)
 
     def solve(self, budget: float | None, rounds: int = ROUNDS) -> WidthOneSolution:
         """Solve to within rounding, or as far as the rounds allow."""
@@ -246,7 +246,7 @@ class WidthOneProgramme:
             )
             for each, weight in weights.items()
         ]
-        return round_step_weights(weighed)
+        return round_proof_weights_to_integers(weighed)
 
     def iter_loose_conditions(self) -> Iterator[KeyOrderCondition]:
         """Repeat the strict-order conditions for every key of the row's support: where units differ widely, some
@@ -259,9 +259,9 @@ class WidthOneProgramme:
                     yield KeyOrderCondition(each.number, each.x, y, bound)
 
 
-def rank_keys(constraints: WidthOneConstraints, sign: NDArray[np.int64]) -> Array | None:
+def order_keys_on_line(constraints: WidthOneConstraints, sign: NDArray[np.int64]) -> Array | None:
     """Sort keys so that every row's strict order holds; None where the orders are cyclic."""
-    above = find_order_constraints(constraints, sign)
+    above = find_required_key_orders(constraints, sign)
     length = len(above)
     waiting = above.sum(axis=0)
     rank, free = np.full(length, -1.0), np.flatnonzero(waiting == 0).tolist()
@@ -275,7 +275,7 @@ def rank_keys(constraints: WidthOneConstraints, sign: NDArray[np.int64]) -> Arra
     return rank
 
 
-def find_order_constraints(
+def find_required_key_orders(
     constraints: WidthOneConstraints, sign: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """[x, y]: whether some row requires x above y on the line."""

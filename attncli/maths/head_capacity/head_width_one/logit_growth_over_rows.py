@@ -15,7 +15,7 @@ from attncli.maths.head_capacity.head_width_one.linear_programme import (
     ProgrammeUnits,
     WidthOneProgramme,
     WidthOneSolution,
-    rank_keys,
+    order_keys_on_line,
 )
 from attncli.maths.head_capacity.head_width_one.logit_constraints import Array, WidthOneConstraints
 
@@ -44,11 +44,11 @@ class GrowingLogits(NamedTuple):
     """That the places keep, or that the contradiction is of."""
 
 
-def solve_growing_logits(
+def solve_rows_of_growing_logits(
     constraints: WidthOneConstraints, sign: NDArray[np.int64], budget: float
 ) -> GrowingLogits | None:
     """Find keys for all rows within the budget, or rows that contradict it; None where neither was found."""
-    rank = rank_keys(constraints, sign[constraints.rows])
+    rank = order_keys_on_line(constraints, sign[constraints.rows])
     if rank is None or len(constraints.rows) > MOST_ROWS:
         return None
     order = np.argsort(rank)
@@ -56,7 +56,7 @@ def solve_growing_logits(
     for count in range(min(FIRST, len(constraints.rows)), len(constraints.rows) + 1):
         few = constraints.select_rows(constraints.rows[:count])
         higher = add_row_to_growing_logits(few, sign, order, found[-2:], min(budget, HIGHEST))
-        if higher is None or not is_programme_solved(higher.solution):
+        if higher is None or not is_linear_programme_solved(higher.solution):
             return higher
         found.append(higher)
     return found[-1]
@@ -71,7 +71,7 @@ def add_row_to_growing_logits(
 ) -> GrowingLogits | None:
     """Add a row: raise the budget until it fits, then lower the budget to near the smallest possible; units follow
     the solution."""
-    programme = WidthOneProgramme(few, sign, choose_units_before_solution(few, order, before))
+    programme = WidthOneProgramme(few, sign, choose_gap_units_before_solution(few, order, before))
     now = 1.0
     if before:
         programme.conditions = dict(before[-1].programme.conditions)
@@ -81,9 +81,9 @@ def add_row_to_growing_logits(
     for _ in range(TRIES):
         now = min(now, ceiling)
         placed = programme.solve(now)
-        if is_programme_solved(placed):
+        if is_linear_programme_solved(placed):
             best = GrowingLogits(programme, placed, now)
-            programme.units = choose_units_from_solution(few, order, placed)
+            programme.units = choose_gap_units_from_solution(few, order, placed)
         elif now >= ceiling:
             return GrowingLogits(programme, placed, now) if placed.steps else None
         else:
@@ -97,22 +97,24 @@ def add_row_to_growing_logits(
     return best
 
 
-def is_programme_solved(placed: WidthOneSolution) -> bool:
+def is_linear_programme_solved(placed: WidthOneSolution) -> bool:
     return placed.room >= SMALLEST and placed.finished
 
 
-def choose_units_from_solution(
+def choose_gap_units_from_solution(
     few: WidthOneConstraints, order: NDArray[np.intp], placed: WidthOneSolution
 ) -> ProgrammeUnits:
     """Take gaps between neighbouring keys as units, in the sizes of the last solution, from the smallest gap
     outwards."""
     chosen = order[order < few.visible_counts[few.rows].max()]
-    least = find_smallest_reach(few, chosen, placed.reach)
+    least = find_smallest_inverse_slope_per_gap(few, chosen, placed.reach)
     sizes = np.maximum(np.abs(np.diff(placed.keys[chosen])), TIED * least)
     return build_gap_units(few, chosen, sizes, placed.reach)
 
 
-def find_smallest_reach(few: WidthOneConstraints, chosen: NDArray[np.intp], reach: Array) -> Array:
+def find_smallest_inverse_slope_per_gap(
+    few: WidthOneConstraints, chosen: NDArray[np.intp], reach: Array
+) -> Array:
     """[gap]: the smallest g of the rows that see both of its keys."""
     later = np.maximum(chosen[1:], chosen[:-1])
     sees = later[None, :] < few.visible_counts[few.rows][:, None]
@@ -120,7 +122,7 @@ def find_smallest_reach(few: WidthOneConstraints, chosen: NDArray[np.intp], reac
     return found
 
 
-def choose_units_before_solution(
+def choose_gap_units_before_solution(
     few: WidthOneConstraints, order: NDArray[np.intp], before: list[GrowingLogits]
 ) -> ProgrammeUnits:
     """Units from the solution with one row less; new gaps continue at the rate of the last rows."""
@@ -133,7 +135,8 @@ def choose_units_before_solution(
     seen = before[-1].programme.constraints
     new = chosen >= seen.visible_counts[seen.rows].max()
     gaps = np.maximum(
-        np.abs(np.diff(known.keys[chosen])), TIED * find_smallest_reach(few, chosen, reach)
+        np.abs(np.diff(known.keys[chosen])),
+        TIED * find_smallest_inverse_slope_per_gap(few, chosen, reach),
     )
     gaps = np.where(new[1:] | new[:-1], reach[-1], gaps)
     return build_gap_units(few, chosen, gaps, reach)

@@ -139,16 +139,18 @@ def compute_key_positions(chain: NestedOrder, least: SmallestKeyGaps) -> tuple[A
     return np.concatenate([down, up])[chain.cell], least.gaps[chain.cut] / chain.drop
 
 
-def find_gap_contradiction(
+def prove_gaps_exceed_budget(
     chain: NestedOrder, least: SmallestKeyGaps, budget: float | None
 ) -> tuple[ProofStep, ...]:
     """Multiples of conditions that no keys can satisfy at this budget (None: at any budget)."""
     with np.errstate(over="ignore", invalid="ignore"):
-        policy = choose_steepest_rows(chain, least)
+        policy = choose_steepest_row_per_gap(chain, least)
     if budget is None:
-        return to_proof_steps(chain, policy, solve_cyclic_gap_weights(chain, policy), None)
-    return to_proof_steps(
-        chain, policy, solve_nested_gap_weights(chain, policy, least, budget), budget
+        return convert_gap_weights_to_proof_steps(
+            chain, policy, solve_proof_weights_of_cyclic_gaps(chain, policy), None
+        )
+    return convert_gap_weights_to_proof_steps(
+        chain, policy, solve_proof_weights_of_nested_gaps(chain, policy, least, budget), budget
     )
 
 
@@ -163,7 +165,7 @@ class GapRowChoice(NamedTuple):
     """b where b alone does, else 0."""
 
 
-def choose_steepest_rows(chain: NestedOrder, least: SmallestKeyGaps) -> GapRowChoice:
+def choose_steepest_row_per_gap(chain: NestedOrder, least: SmallestKeyGaps) -> GapRowChoice:
     total = np.concatenate([[0.0], np.cumsum(least.gaps)])
     above, below = np.cumsum(least.gaps[::-1])[::-1] - least.gaps, total[:-1]
     side = np.where(chain.sign > 0, above[chain.cut], below[chain.cut])
@@ -177,7 +179,7 @@ def choose_steepest_rows(chain: NestedOrder, least: SmallestKeyGaps) -> GapRowCh
     )
 
 
-def gaps_inside_support(chain: NestedOrder, policy: GapRowChoice) -> NDArray[np.bool_]:
+def find_gaps_inside_support(chain: NestedOrder, policy: GapRowChoice) -> NDArray[np.bool_]:
     """[gap, gap]: whether the second lies within the support of the first's row."""
     gap = np.arange(chain.gaps)
     up = chain.sign[policy.row] > 0
@@ -187,14 +189,14 @@ def gaps_inside_support(chain: NestedOrder, policy: GapRowChoice) -> NDArray[np.
     return found
 
 
-def solve_nested_gap_weights(
+def solve_proof_weights_of_nested_gaps(
     chain: NestedOrder, policy: GapRowChoice, least: SmallestKeyGaps, budget: float
 ) -> Array:
     """Solve λ y = F^T y + (b · y / 2B) 1, λ > 1, on gaps whose sum already exceeds the budget.
 
     y^T x ≥ y^T (F x + (b / 2B) R) = λ y^T x is what no x > 0 can do. F leads one way, so λ is found by halving.
     """
-    chosen = select_gaps_over_budget(least, budget)
+    chosen = select_fewest_gaps_over_budget(least, budget)
     share = np.where(chosen, policy.budget, 0.0) / (2.0 * budget)
     steep = np.where(chosen, policy.steep, 0.0)
     up = chain.sign[policy.row] > 0
@@ -206,7 +208,7 @@ def solve_nested_gap_weights(
     return np.where(chosen, sum_over_nested_gaps(steep, up, low), 0.0)
 
 
-def select_gaps_over_budget(least: SmallestKeyGaps, budget: float) -> NDArray[np.bool_]:
+def select_fewest_gaps_over_budget(least: SmallestKeyGaps, budget: float) -> NDArray[np.bool_]:
     """Select as few gaps, smallest first, as sum to more than the budget."""
     sizes = np.where(least.gaps < FAR, least.gaps, np.inf)
     order = np.argsort(sizes, kind="stable")
@@ -230,10 +232,10 @@ def sum_over_nested_gaps(steep: Array, up: NDArray[np.bool_], growth: float) -> 
     return weights
 
 
-def solve_cyclic_gap_weights(chain: NestedOrder, policy: GapRowChoice) -> Array:
+def solve_proof_weights_of_cyclic_gaps(chain: NestedOrder, policy: GapRowChoice) -> Array:
     """Left eigenvector of gaps that raise one another without end; of 1 + F, which has the same vector and no
     oscillation."""
-    flow = gaps_inside_support(chain, policy) * policy.steep[:, None]
+    flow = find_gaps_inside_support(chain, policy) * policy.steep[:, None]
     weights = np.ones(chain.gaps)
     for _ in range(300):
         weights = weights + flow.T @ weights
@@ -242,13 +244,13 @@ def solve_cyclic_gap_weights(chain: NestedOrder, policy: GapRowChoice) -> Array:
     return weights
 
 
-def to_proof_steps(
+def convert_gap_weights_to_proof_steps(
     chain: NestedOrder, policy: GapRowChoice, weights: Array, budget: float | None
 ) -> tuple[ProofStep, ...]:
     """Write the contradiction as proof steps: conditions of rows, and gaps as often as rows cross them."""
     first = np.unique(chain.cell, return_index=True)[1]
     share = policy.steep if budget is None else policy.steep + policy.budget / (2.0 * budget)
-    whole = to_whole_numbers(weights * share)
+    whole = scale_to_whole_numbers(weights * share)
     chosen = np.flatnonzero(weights > 0.0)
     span = (int(chosen.min(initial=0)), int(chosen.max(initial=0)) + 1)
     made: list[ProofStep] = []
@@ -285,7 +287,7 @@ def to_proof_steps(
     return tuple(made)
 
 
-def to_whole_numbers(amounts: Array) -> list[int]:
+def scale_to_whole_numbers(amounts: Array) -> list[int]:
     """Scale to whole numbers so that even the smallest keeps its digits."""
     unit = Fraction(2**DIGITS) / Fraction(float(amounts[amounts > 0.0].min(initial=1e300)))
     return [int(Fraction(float(amount)) * unit) for amount in amounts]

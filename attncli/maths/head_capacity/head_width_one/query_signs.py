@@ -66,7 +66,7 @@ def find_row_signs(constraints: WidthOneConstraints) -> RowSigns:
 def find_sign_links(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
     """[row, row]: whether two keys force equal signs on two rows, and whether two keys force opposite ones."""
     length = constraints.target.shape[0]
-    same, opposite = find_links_by_counting(constraints)
+    same, opposite = find_sign_links_by_counting_keys(constraints)
     crossing = bool((same & opposite).any())
     if not crossing and length <= PAIRWISE_LIMIT and not constraints.is_uniform:
         order = np.zeros((length, length, length), dtype=np.float32)
@@ -79,7 +79,7 @@ def find_sign_links(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
     return same, opposite
 
 
-def find_links_by_counting(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
+def find_sign_links_by_counting_keys(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
     """Find links from the numbers of keys that two supports share and do not share, among keys visible to both rows.
 
     Block of rows by block of rows: nothing of n² numbers is held but the answers, a byte each.
@@ -91,7 +91,7 @@ def find_links_by_counting(constraints: WidthOneConstraints) -> tuple[Flags, Fla
     same, opposite = np.zeros((2, length, length), dtype=bool)
     for start in range(0, length, ROWS_AT_ONCE):
         rows = slice(start, min(start + ROWS_AT_ONCE, length))
-        shared, first, second = count_keys(whole, constraints.visible_counts, rows)
+        shared, first, second = count_keys_shared_by_rows(whole, constraints.visible_counts, rows)
         rest = (
             np.minimum(constraints.visible_counts[rows, None], constraints.visible_counts)
             - shared
@@ -122,7 +122,7 @@ def find_sign_fixing_supports(constraints: WidthOneConstraints) -> csr_array:
     return support
 
 
-def count_keys(
+def count_keys_shared_by_rows(
     support: csr_array | Counts, seen: NDArray[np.intp], rows: slice
 ) -> tuple[Counts, Counts, Counts]:
     """[row, row] of some rows and all: how many keys both have, and how many each alone, of those both see."""
@@ -142,7 +142,7 @@ def find_keys_linking_rows(
     y = np.flatnonzero(~on_i & ~on_j if same else on_j & ~on_i)
     for first, second in zip(x[:4], y[:4], strict=False):
         link = RowSignLink((i, j), (int(first), int(second)), same)
-        if is_link_valid(link, constraints):
+        if is_row_sign_link_valid(link, constraints):
             return link
     order = constraints.strict_order(i)[:count, :count]
     other = constraints.strict_order(j)[:count, :count]
@@ -157,7 +157,7 @@ def mark_supported_keys(constraints: WidthOneConstraints, row: int, count: int) 
     return found
 
 
-def is_link_valid(link: RowSignLink, constraints: WidthOneConstraints) -> bool:
+def is_row_sign_link_valid(link: RowSignLink, constraints: WidthOneConstraints) -> bool:
     """Whether both rows require the order of keys that the link claims."""
     (i, j), (x, y) = link.rows, link.keys
     other = (
@@ -186,35 +186,35 @@ def assign_row_signs(constraints: WidthOneConstraints, same: Flags, opposite: Fl
             waiting.extend(map(int, fresh))
             wrong = np.flatnonzero((pull != 0) & (sign * sign[row] != pull))
             if len(wrong):
-                odd = find_odd_cycle(constraints, row, int(wrong[0]), parent, same)
+                odd = find_odd_cycle_of_sign_links(constraints, row, int(wrong[0]), parent, same)
                 return RowSigns(sign, component, parent, odd)
     return RowSigns(sign, component, parent, ())
 
 
-def find_odd_cycle(
+def find_odd_cycle_of_sign_links(
     constraints: WidthOneConstraints, row: int, other: int, parent: NDArray[np.int64], same: Flags
 ) -> tuple[RowSignLink, ...]:
     """The cycle through two rows in conflict: up to their common ancestor, down to the other row, and back over the
     violated link."""
-    left, right = list_ancestors(row, parent), list_ancestors(other, parent)
+    left, right = list_ancestors_of_row(row, parent), list_ancestors_of_row(other, parent)
     meeting = next(each for each in left if each in right)
     path = left[: left.index(meeting) + 1] + right[: right.index(meeting)][::-1]
     steps = zip(path, [*path[1:], path[0]], strict=True)
     return tuple(find_keys_linking_rows(constraints, a, b, bool(same[a, b])) for a, b in steps)
 
 
-def list_ancestors(row: int, parent: NDArray[np.int64]) -> list[int]:
+def list_ancestors_of_row(row: int, parent: NDArray[np.int64]) -> list[int]:
     path = [row]
     while parent[path[-1]] >= 0:
         path.append(int(parent[path[-1]]))
     return path
 
 
-def list_tree_links(
+def list_sign_links_of_tree(
     constraints: WidthOneConstraints, signs: RowSigns, rows: set[int]
 ) -> tuple[RowSignLink, ...]:
     """Links that determine the signs of these rows relative to one another, up to one flip for each component."""
-    needed = {each for row in rows for each in list_ancestors(row, signs.parent)}
+    needed = {each for row in rows for each in list_ancestors_of_row(row, signs.parent)}
     made = []
     for row in sorted(needed):
         above = int(signs.parent[row])

@@ -19,19 +19,19 @@ from attncli.maths.head_capacity.head_width_one.linear_programme import (
 from attncli.maths.head_capacity.head_width_one.logit_constraints import Array, WidthOneConstraints
 from attncli.maths.head_capacity.head_width_one.logit_growth_over_rows import (
     GrowingLogits,
-    is_programme_solved,
-    solve_growing_logits,
+    is_linear_programme_solved,
+    solve_rows_of_growing_logits,
 )
 from attncli.maths.head_capacity.head_width_one.nested_supports import (
     compute_key_positions,
-    find_gap_contradiction,
     find_nested_order,
     find_smallest_key_gaps,
+    prove_gaps_exceed_budget,
 )
 from attncli.maths.head_capacity.head_width_one.query_signs import (
     RowSigns,
     find_row_signs,
-    list_tree_links,
+    list_sign_links_of_tree,
 )
 
 MOST_TOKENS = 8192
@@ -75,7 +75,7 @@ def decide_width_one(constraints: WidthOneConstraints, budget: float) -> WidthOn
         )
     found = find_row_signs(constraints)
     if found.odd:
-        return refute_with_proof(
+        return refute_width_one_with_proof(
             constraints, WidthOneProof(found.odd), "rows pull against each other"
         )
     if constraints.is_uniform and not constraints.hides_keys:
@@ -85,7 +85,7 @@ def decide_width_one(constraints: WidthOneConstraints, budget: float) -> WidthOn
     return decide_by_linear_programme(constraints, found, budget)
 
 
-def refute_with_proof(
+def refute_width_one_with_proof(
     constraints: WidthOneConstraints, proof: WidthOneProof, why: str
 ) -> WidthOneDecision:
     """Return a "no" if its proof is verified, else "undecided"."""
@@ -103,17 +103,17 @@ def decide_by_nested_order(
     least = find_smallest_key_gaps(chain)
 
     def build_proof(limit: float | None) -> WidthOneProof:
-        steps = find_gap_contradiction(chain, least, limit)
+        steps = prove_gaps_exceed_budget(chain, least, limit)
         return WidthOneProof(
-            list_tree_links(constraints, signs, {step.row for step in steps}), steps, limit
+            list_sign_links_of_tree(constraints, signs, {step.row for step in steps}), steps, limit
         )
 
     if least.circular:
-        return refute_with_proof(
+        return refute_width_one_with_proof(
             constraints, build_proof(None), "two supports each need the wider gap"
         )
     if least.logits * SHORT > budget:
-        return refute_with_proof(
+        return refute_width_one_with_proof(
             constraints, build_proof(budget), f"logits above {budget:.4g} are needed"
         )
     keys, reach = compute_key_positions(chain, least)
@@ -159,11 +159,11 @@ def decide_by_linear_programme(
     if not exact:
         return WidthOneDecision(None, "the linear programme comes too near to zero for a proof")
     if len(trees) == 1:
-        return WidthOneDecision(False, describe_proof(cases[0]), cases[0])
+        return WidthOneDecision(False, describe_infeasibility_proof(cases[0]), cases[0])
     rows = {row for case in cases for row in case.rows}
-    return refute_with_proof(
+    return refute_width_one_with_proof(
         constraints,
-        WidthOneProof(list_tree_links(constraints, signs, rows), cases=tuple(cases)),
+        WidthOneProof(list_sign_links_of_tree(constraints, signs, rows), cases=tuple(cases)),
         "no choice of signs works",
     )
 
@@ -177,7 +177,7 @@ def iter_row_sign_choices(trees: int) -> Iterator[tuple[int, ...]]:
             yield (1, *rest)
 
 
-def describe_proof(proof: WidthOneProof) -> str:
+def describe_infeasibility_proof(proof: WidthOneProof) -> str:
     return (
         "the conditions contradict one another"
         if proof.budget is None
@@ -192,17 +192,19 @@ def solve_for_row_signs(
     programme = WidthOneProgramme(constraints, signs.sign)
     placed = programme.solve(None)
     if placed.room < SMALLEST or not placed.finished:
-        proof = make_proof(constraints, signs, placed, None, alone) or prove_by_few_rows(
-            constraints, signs, None, alone
-        )
+        proof = make_infeasibility_proof(
+            constraints, signs, placed, None, alone
+        ) or prove_infeasible_by_few_rows(constraints, signs, None, alone)
         if proof is not None:
             return WidthOneDecision(False, "", proof)
-        high = solve_growing_logits(constraints, signs.sign, budget)
-        if high is None or not is_programme_solved(high.solution):
-            proof = prove_by_growing_logits(signs, high, budget, alone)
+        high = solve_rows_of_growing_logits(constraints, signs.sign, budget)
+        if high is None or not is_linear_programme_solved(high.solution):
+            proof = prove_infeasible_by_growing_logits(signs, high, budget, alone)
             return WidthOneDecision(False if proof else None, "", proof)
         programme, placed = high.programme, high.solution
-    best, low, proof = find_smallest_budget(programme, constraints, signs, placed, budget, alone)
+    best, low, proof = find_smallest_logit_budget(
+        programme, constraints, signs, placed, budget, alone
+    )
     if best is None:
         limited = proof if proof is not None and proof.budget == budget else None
         return WidthOneDecision(False if limited else None, "", limited)
@@ -218,7 +220,7 @@ def solve_for_row_signs(
     )
 
 
-def make_proof(
+def make_infeasibility_proof(
     constraints: WidthOneConstraints,
     signs: RowSigns,
     placed: WidthOneSolution,
@@ -229,21 +231,21 @@ def make_proof(
     others."""
     if not placed.steps:
         return None
-    links = list_tree_links(constraints, signs, {step.row for step in placed.steps})
+    links = list_sign_links_of_tree(constraints, signs, {step.row for step in placed.steps})
     proof = WidthOneProof(links, placed.steps, budget)
     return proof if not alone or verify_proof(proof, constraints) else None
 
 
-def prove_by_growing_logits(
+def prove_infeasible_by_growing_logits(
     signs: RowSigns, high: GrowingLogits | None, budget: float, alone: bool
 ) -> WidthOneProof | None:
     """Prove that the rows of the tower contradict the budget."""
     if high is None or high.budget != budget:
         return None
-    return make_proof(high.programme.constraints, signs, high.solution, budget, alone)
+    return make_infeasibility_proof(high.programme.constraints, signs, high.solution, budget, alone)
 
 
-def prove_by_few_rows(
+def prove_infeasible_by_few_rows(
     constraints: WidthOneConstraints, signs: RowSigns, budget: float | None, alone: bool
 ) -> WidthOneProof | None:
     """Prove by a programme of a few rows alone, with smaller numbers."""
@@ -252,13 +254,13 @@ def prove_by_few_rows(
             return None
         few = constraints.select_rows(constraints.rows[:count])
         placed = WidthOneProgramme(few, signs.sign).solve(budget)
-        proof = make_proof(few, signs, placed, budget, alone)
+        proof = make_infeasibility_proof(few, signs, placed, budget, alone)
         if proof is not None:
             return proof
     return None
 
 
-def find_smallest_budget(
+def find_smallest_logit_budget(
     programme: WidthOneProgramme,
     constraints: WidthOneConstraints,
     signs: RowSigns,
@@ -267,16 +269,16 @@ def find_smallest_budget(
     alone: bool,
 ) -> tuple[WidthOneSolution | None, float, WidthOneProof | None]:
     """The solution with the smallest logits, the largest budget proved too small, and the proof."""
-    reached = largest_logit(constraints, centre_keys(constraints, placed))
+    reached = find_largest_visible_logit(constraints, centre_keys(constraints, placed))
     best = placed if reached <= budget else None
     high, low, proof, blind = min(reached, budget), 0.0, None, 0.0
     now = high if best is None else 0.5 * high
-    for _ in range(count_bisection_steps(constraints)):
+    for _ in range(count_budget_bisection_steps(constraints)):
         tried = programme.solve(now)
         if tried.room >= SMALLEST and tried.finished:
             best, high = tried, now
         else:
-            found_proof = make_proof(constraints, signs, tried, now, alone)
+            found_proof = make_infeasibility_proof(constraints, signs, tried, now, alone)
             low, proof = (now, found_proof) if found_proof is not None else (low, proof)
             blind = now
             if now >= budget:
@@ -287,7 +289,7 @@ def find_smallest_budget(
     return best, low, proof
 
 
-def count_bisection_steps(constraints: WidthOneConstraints) -> int:
+def count_budget_bisection_steps(constraints: WidthOneConstraints) -> int:
     """How many bisection steps the search for the smallest budget takes: each is a programme as large as the pattern."""
     return HALVINGS if len(constraints.rows) <= MANY_ROWS else FEW_HALVINGS
 
@@ -298,7 +300,7 @@ def centre_keys(constraints: WidthOneConstraints, placed: WidthOneSolution) -> W
     return placed if constraints.hides_keys else placed._replace(keys=placed.keys - middle)
 
 
-def largest_logit(constraints: WidthOneConstraints, placed: WidthOneSolution) -> float:
+def find_largest_visible_logit(constraints: WidthOneConstraints, placed: WidthOneSolution) -> float:
     """The largest |logit| of a visible pair."""
     largest = np.maximum.accumulate(np.abs(placed.keys))[
         constraints.visible_counts[constraints.rows] - 1
@@ -306,7 +308,7 @@ def largest_logit(constraints: WidthOneConstraints, placed: WidthOneSolution) ->
     return float((largest / placed.reach).max())
 
 
-def place_keys(
+def place_keys_on_line(
     constraints: WidthOneConstraints, sign: NDArray[np.int64], budget: float
 ) -> tuple[Array, Array] | tuple[None, None]:
     """Keys and reaches with small logits for these bounds and signs, without proofs; None where none were found."""
@@ -318,13 +320,13 @@ def place_keys(
             return compute_key_positions(chain, least) if least.logits <= budget else (None, None)
     programme = WidthOneProgramme(constraints, sign)
     best = programme.solve(None)
-    if not is_programme_solved(best):
-        high = solve_growing_logits(constraints, sign, budget)
-        if high is None or not is_programme_solved(high.solution):
+    if not is_linear_programme_solved(best):
+        high = solve_rows_of_growing_logits(constraints, sign, budget)
+        if high is None or not is_linear_programme_solved(high.solution):
             return None, None
         programme, best = high.programme, high.solution
-    now = largest_logit(constraints, centre_keys(constraints, best))
-    for _ in range(count_bisection_steps(constraints)):
+    now = find_largest_visible_logit(constraints, centre_keys(constraints, best))
+    for _ in range(count_budget_bisection_steps(constraints)):
         now *= 0.5
         tried = programme.solve(now)
         if tried.room < SMALLEST or not tried.finished:

@@ -57,7 +57,7 @@ def is_first_rank() -> bool:
     return read_launch_environment().is_rank_zero
 
 
-def environment_without_launch(environment: Mapping[str, str]) -> dict[str, str]:
+def remove_rank_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment for a process that is started here and is none of the ranks."""
     return {
         name: value

@@ -106,22 +106,22 @@ def require_known_names(kind: str, names: Iterable[str], known: Iterable[str]) -
             raise make_unknown_name_error(kind, name, known)
 
 
-def quote_parameter(name: str) -> str:
+def quote_parameter_name(name: str) -> str:
     """A parameter in a sentence; the command line shows it as its option."""
     return f"`{name}`"
 
 
-def join_parameters(names: Iterable[str], between: str = ", ") -> str:
-    return between.join(map(quote_parameter, names))
+def format_parameter_list(names: Iterable[str], between: str = ", ") -> str:
+    return between.join(map(quote_parameter_name, names))
 
 
-def join_parameters_with_verb(names: Iterable[str], of_one: str, of_several: str) -> str:
+def format_parameters_with_verb(names: Iterable[str], of_one: str, of_several: str) -> str:
     """Parameters and the verb of a sentence about them: "`top` goes", "`top`, `sort` go"."""
     every = list(names)
-    return f"{join_parameters(every)} {of_one if len(every) == 1 else of_several}"
+    return f"{format_parameter_list(every)} {of_one if len(every) == 1 else of_several}"
 
 
-def choose_pronoun(names: Iterable[str]) -> str:
+def choose_it_or_them(names: Iterable[str]) -> str:
     return "it" if len(list(names)) == 1 else "them"
 
 
@@ -145,7 +145,7 @@ LONGEST_REASON = 300
 """The most letters of a library's message that are shown."""
 
 
-def first_line_of_error(error: BaseException) -> str:
+def shorten_error_message(error: BaseException) -> str:
     """The beginning of a library's message, short enough for one of our sentences."""
     lines = (line.strip() for line in str(error).splitlines())
     return next(filter(None, lines), type(error).__name__)[:LONGEST_REASON].rstrip(".:, ")
@@ -172,15 +172,15 @@ def translate_system_error(error: BaseException) -> AttnError | None:
     if is_memory_error(error):
         return LimitError("out of memory: choose smaller sizes.")
     if NO_FILES in str(error).lower() and not isinstance(error, OSError):
-        return InputError(f"{first_line_of_error(error)}.")
+        return InputError(f"{shorten_error_message(error)}.")
     if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
         return None
-    why = (error.strerror or first_line_of_error(error)).lower()
+    why = (error.strerror or shorten_error_message(error)).lower()
     if error.filename is not None:
         kind = LimitError if error.errno in FULL else InputError
         return kind(f"{str(error.filename)[:LONGEST_NAME]} cannot be used: {why}.")
     if error.errno is None:  # a library's own, which names the file in its words
-        return InputError(f"{first_line_of_error(error)}.")
+        return InputError(f"{shorten_error_message(error)}.")
     kind = LimitError if error.errno in SCARCE else InputError
     return kind(f"the system refuses what this run needs: {why}.")
 

@@ -48,7 +48,7 @@ def make_progress_counter(progress: Progress, total: int, what: str) -> Callable
     return count
 
 
-def ignore_sentence(sentence: str) -> None:
+def ignore_message(sentence: str) -> None:
     """Ignore the sentence."""
 
 
@@ -108,7 +108,7 @@ def make_status_callback(progress: Progress) -> Say:
     return (
         progress.show_status
         if isinstance(progress, ProgressBar | PlainProgress)
-        else ignore_sentence
+        else ignore_message
     )
 
 
@@ -125,7 +125,7 @@ class ProgressBar:
         """Replace the text; an empty one erases it."""
         self.clear()
         if what and self.display is None and os.environ.get("TERM") not in DUMB:
-            self.line = fit_to_terminal(f"{escape_invisible_characters(what)} …")
+            self.line = truncate_to_terminal_width(f"{escape_invisible_characters(what)} …")
             print(self.line, end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
@@ -156,7 +156,7 @@ class ProgressBar:
             self.display.stop()
 
 
-def fit_to_terminal(text: str) -> str:
+def truncate_to_terminal_width(text: str) -> str:
     """Cut the text to one line of the terminal: a longer one could not be erased."""
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns or USUAL

@@ -96,11 +96,12 @@ def call_entry_from_text(
     name, _, rest = text.partition(":")
     function = registry[name]
     return function(
-        **arguments, **parse_parameters(f"{registry.kind} '{text}'", function, rest, set(arguments))
+        **arguments,
+        **parse_entry_parameters(f"{registry.kind} '{text}'", function, rest, set(arguments)),
     )
 
 
-def parse_parameters(
+def parse_entry_parameters(
     where: str, function: Callable[..., Any], text: str, taken: set[str]
 ) -> dict[str, Any]:
     """The parameters that `text` sets, converted by the function's own annotations."""
@@ -119,7 +120,7 @@ def parse_parameters(
         if key not in allowed or key in values:
             takes = f"takes {', '.join(allowed)}" if allowed else "takes no parameters"
             raise UsageError(f"{where}: cannot use '{part}': '{function.__name__}' {takes}.")
-        values[key] = convert_parameter(where, key, value, hints[key])
+        values[key] = convert_entry_parameter(where, key, value, hints[key])
     return values
 
 
@@ -129,7 +130,7 @@ MOST_DIGITS = 12
 WORDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def convert_parameter(where: str, key: str, value: str, kind: type) -> Any:
+def convert_entry_parameter(where: str, key: str, value: str, kind: type) -> Any:
     try:
         if kind is bool:
             return {"true": True, "false": False}[value.lower()]

@@ -76,7 +76,7 @@ MOST_PAIRS = 10**13
 """Products of a query and a key in one run: days on one core, at some 10^8 a second."""
 
 
-def refuse_computation_of_days(pairs: int, what: str, advice: str) -> None:
+def refuse_too_many_token_pairs(pairs: int, what: str, advice: str) -> None:
     """Refuse work that would silently run for days."""
     if pairs > MOST_PAIRS:
         raise LimitError(

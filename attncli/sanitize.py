@@ -42,11 +42,13 @@ def escape_ci_command(command: re.Match[str]) -> str:
 def sanitize_json(text: str) -> str:
     """Sanitize a JSON text: the same meaning, with everything inside strings visible."""
     if not text.replace("\n", "").isprintable():
-        text = "".join(c if c.isprintable() or c == "\n" else json_escape(c) for c in text)
+        text = "".join(
+            c if c.isprintable() or c == "\n" else escape_as_json_unicode(c) for c in text
+        )
     return text.replace("##", "#\\u0023") if COMMAND.search(text) else text
 
 
-def json_escape(character: str) -> str:
+def escape_as_json_unicode(character: str) -> str:
     """JSON's escape: one or two units of UTF-16."""
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
@@ -76,31 +78,31 @@ def sanitize_value(value: T) -> T:
     elif isinstance(value, Mapping):
         found = sanitize_mapping(value)
     elif isinstance(value, tuple | list):
-        found = sanitize_items(value)
+        found = sanitize_sequence(value)
     return found  # type: ignore[no-any-return]
 
 
 def sanitize_record(record: Any) -> Any:
     kind: Any = type(record)
-    names = field_names(kind)
+    names = list_dataclass_field_names(kind)
     values = tuple(getattr(record, name) for name in names)
-    seen = sanitize_items(values)
+    seen = sanitize_sequence(values)
     return record if seen is values else kind(**dict(zip(names, seen, strict=True)))
 
 
 @cache
-def field_names(kind: Any) -> tuple[str, ...]:
+def list_dataclass_field_names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def sanitize_mapping(mapping: Mapping[Any, Any]) -> Mapping[Any, Any]:
     names, values = tuple(mapping), tuple(mapping.values())
-    seen_names, seen = sanitize_items(names), sanitize_items(values)
+    seen_names, seen = sanitize_sequence(names), sanitize_sequence(values)
     same = seen_names is names and seen is values
     return mapping if same else dict(zip(seen_names, seen, strict=True))
 
 
-def sanitize_items(items: list[object] | tuple[object, ...]) -> Any:
+def sanitize_sequence(items: list[object] | tuple[object, ...]) -> Any:
     """Of a tuple or a list; long ones of numbers alone are passed over quickly."""
     if NUMBERS.issuperset(map(type, items)):
         return items

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from attncli.errors import InputError, UsageError
-from attncli.io.file_kinds import FileKind, detect_kind
+from attncli.io.file_kinds import FileKind, detect_file_kind
 
 Kind = Literal["synthetic", "hub", "folder", "random", "live"] | FileKind
 
@@ -96,7 +96,7 @@ class Source:
     @property
     def path(self) -> Path:
         """The path of a folder or file."""
-        return expand_path(self.name)
+        return expand_home_folder(self.name)
 
     @property
     def is_model(self) -> bool:
@@ -138,7 +138,7 @@ def require_source_kind(source: Source, kinds: Sequence[Kind], asker: str) -> No
     """Require a kind: the refusal names the source's kind, the accepted kinds, and commands that read it."""
     if source.kind in kinds:
         return
-    takes = f"{asker} takes {list_kinds(kinds)}"
+    takes = f"{asker} takes {format_accepted_source_kinds(kinds)}"
     if source.kind == "synthetic":
         raise UsageError(f"there is no `source`: {takes}.")
     sentence = (
@@ -159,7 +159,7 @@ def suggest_command_for_source(source: Source) -> str:
     return f"; {readers} read{'' if ' and ' in readers else 's'} it" if readers else ""
 
 
-def list_kinds(kinds: Sequence[Kind]) -> str:
+def format_accepted_source_kinds(kinds: Sequence[Kind]) -> str:
     """Format `a, b or c`; all ways to name a model are one."""
     model = "a model (org/name, ./dir or random:ARCH)"
     if "random" not in kinds:
@@ -208,15 +208,15 @@ def parse_number_or_text(value: str) -> Size:
 
 def parse_path_source(text: str) -> Source:
     """A file by its content; a folder, or what is not there, as a folder unless it is called like a file."""
-    path = expand_path(text)
+    path = expand_home_folder(text)
     if path.is_file():
-        return Source(detect_kind(path), text)
+        return Source(detect_file_kind(path), text)
     if text.lower().endswith(ENDINGS) and not path.is_dir():
         raise InputError(f"there is no file {text}: {GRAMMAR}.")
     return Source("folder", text)
 
 
-def expand_path(text: str) -> Path:
+def expand_home_folder(text: str) -> Path:
     """A path as a shell reads it: ~ is a home at the beginning alone."""
     if not text.startswith("~"):
         return Path(text)
@@ -259,7 +259,7 @@ def format_path_as_source(path: str) -> str:
     return path if plain_file else f"./{path}"
 
 
-def nearest_folder(path: Path) -> str:
+def find_similarly_named_folder(path: Path) -> str:
     """The folder beside it that is called almost so."""
     with suppress(OSError):
         names = [each.name for each in path.parent.iterdir() if each.is_dir()]

@@ -56,7 +56,7 @@ HELD = BlasThreadLimit()
 
 
 @lru_cache(maxsize=1)
-def blas_libraries(modules: int) -> list[LibController]:
+def find_blas_libraries(modules: int) -> list[LibController]:
     """Those of this process, torch's aside: looked for again whenever another number of modules has been imported."""
     from threadpoolctl import ThreadpoolController
 
@@ -73,7 +73,7 @@ def limit_blas_to_one_thread() -> Iterator[None]:
     import numpy  # noqa: F401 - so that its library is there to be seen
 
     with HELD.lock:
-        ours = blas_libraries(len(sys.modules))
+        ours = find_blas_libraries(len(sys.modules))
         for library in ours:
             HELD.take(library)
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-from attncli.cli.main import run
+from attncli.cli.main import run_command_line
 
 SMALL = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2", "--seeds", "2")
 ONE = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2", "--seeds", "1")
@@ -41,7 +41,7 @@ def attn(*arguments: str) -> Outcome:
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
-        code = run(arguments)
+        code = run_command_line(arguments)
     foreign = [*foreign_options(arguments, err.getvalue())]
     assert not foreign, f"{arguments}: options that it has not: {foreign} in {err.getvalue()}"
     return Outcome(code, out.getvalue(), err.getvalue())

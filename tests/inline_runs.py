@@ -30,7 +30,7 @@ def run(
     command: Sequence[str], env: Mapping[str, str], **_: Any
 ) -> subprocess.CompletedProcess[str]:
     """As `subprocess.run` of `python -m attncli`."""
-    from attncli.cli.main import run as run_words
+    from attncli.cli.main import run_command_line as run_words
 
     words = command[command.index("attncli") + 1 :]
     said = io.StringIO()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from warm import Warm, environment
 
-from attncli.processes.spawn import free_port
+from attncli.processes.spawn import find_free_port
 
 Process = subprocess.Popen[str]
 
@@ -25,7 +25,7 @@ def started(command: Sequence[str], env: Mapping[str, str], folder: Path) -> Pro
 
 def two_ranks(program: str, words: Sequence[str], folder: Path) -> list[Warm]:
     """Two processes that know of each other, and nobody who looks after them."""
-    port = str(free_port())
+    port = str(find_free_port())
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
     return [
         Warm(program, words, environment(RANK=str(rank), LOCAL_RANK=str(rank), **meeting), folder)
@@ -48,7 +48,7 @@ TORCHRUN = "import runpy; runpy.run_module('torch.distributed.run', run_name='__
 
 def torchrun(*arguments: str, folder: Path, program: Sequence[str] = ("-m", "attncli")) -> Warm:
     """The launcher is warm; what it starts is not."""
-    options = ("--nproc-per-node", "2", "--master-port", str(free_port()))
+    options = ("--nproc-per-node", "2", "--master-port", str(find_free_port()))
     return Warm(TORCHRUN, [*options, *program, *arguments], environment(), folder)
 
 

@@ -431,7 +431,7 @@ ALWAYS_SEVERAL = {
 
 @pytest.mark.slow
 def test_numbers_articles_and_verbs_agree() -> None:
-    """`counted`, `add_article` and `join_parameters_with_verb` of the error tree know of one and of several; no sentence spells them out."""
+    """`counted`, `add_article` and `format_parameters_with_verb` of the error tree know of one and of several; no sentence spells them out."""
     wrong = []
     for path in SOURCES:
         name = path.relative_to(PACKAGE).as_posix()

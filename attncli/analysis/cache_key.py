@@ -18,7 +18,7 @@ from attncli.errors import AttnError
 from attncli.models.files.weight_files import NOT_WEIGHTS
 from attncli.models.inputs.token_id_lists import FILE
 from attncli.reports.provenance import LIBRARIES
-from attncli.sources import expand_path
+from attncli.sources import expand_home_folder
 
 SOURCE = "source"
 WITHOUT_EFFECT = ("format", "output", "plot", "quiet", "no_progress", "processes")
@@ -94,7 +94,7 @@ def iterate_strings(value: object) -> Iterator[str]:
 
 def find_file_named_by_text(text: str) -> Path | None:
     try:
-        path = expand_path(text)
+        path = expand_home_folder(text)
         return path if text and path.exists() else None
     except (AttnError, OSError, ValueError):  # a text that can be no file's name
         return None

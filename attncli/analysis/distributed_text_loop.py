@@ -9,7 +9,7 @@ from torch import nn
 from attncli.capture.model_errors import translate_model_errors
 from attncli.models.inputs.model_input import ModelInput
 from attncli.processes.resume_cache import build_result_cache, compute_without_cache
-from attncli.processes.work_sharing import indices_of_rank, share_work
+from attncli.processes.work_sharing import divide_work_between_ranks, list_item_indices_of_rank
 from attncli.progress import Progress, make_progress_counter
 from attncli.records import Facts
 
@@ -37,7 +37,7 @@ def apply_to_texts(
         with translate_model_errors(body, {item[1].name: item[1].kwargs}):
             return work(*item)
 
-    return share_work(
+    return divide_work_between_ranks(
         list(enumerate(texts)),
         work_with_name,
         partial(text_key, f"{what} {identity.get('weight_sha256')} {identity.get('dtype')}"),
@@ -49,7 +49,7 @@ def wrap_with_progress(
     work: Callable[[int, ModelInput], R], texts: Sequence[ModelInput], progress: Progress
 ) -> Callable[[int, ModelInput], R]:
     """Wrap `work` to report progress after each text of this process."""
-    count_text = make_progress_counter(progress, len(indices_of_rank(texts)), "texts")
+    count_text = make_progress_counter(progress, len(list_item_indices_of_rank(texts)), "texts")
 
     def work_and_count(place: int, text: ModelInput) -> R:
         found = work(place, text)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from attncli.declare.commands import COMMANDS
 from attncli.errors import UsageError
-from attncli.io.atomic_files import resolve_links
-from attncli.io.file_kinds import detect_kind
+from attncli.io.atomic_files import resolve_symbolic_links
+from attncli.io.file_kinds import detect_file_kind
 from attncli.sources import MODELS, SAVED_MODELS, Kind, Source, parse_source, require_source_kind
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def resolve_source(text: str | None, asker: str, *outputs: Path | None) -> Sourc
         if (
             output is not None
             and source.is_file
-            and resolve_links(output) == resolve_links(source.path)
+            and resolve_symbolic_links(output) == resolve_symbolic_links(source.path)
         ):
             raise UsageError(f"{output} is what is read: name another file to write to.")
     return source
@@ -58,6 +58,6 @@ def read_report_source(text: str, asker: str) -> "Report":
 def refuse_files_of_wrong_kind(text: str, asker: str) -> None:
     """Refuse a path whose kind is known and wrong; a missing file is refused by its reader."""
     path = Path(text)
-    kind = detect_kind(path) if path.is_file() else "folder" if path.is_dir() else "other"
+    kind = detect_file_kind(path) if path.is_file() else "folder" if path.is_dir() else "other"
     if kind != "other":
         require_source_kind(Source(kind, text), TAKES[asker], f"`{asker}`")

@@ -83,9 +83,9 @@ class CommandMixin:
         return [one.param_type_name for one in self.params].count("option") > MANY
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        from attncli.cli.help import format_page
+        from attncli.cli.help import format_help_page
 
-        formatter.write(format_page(self, ctx))
+        formatter.write(format_help_page(self, ctx))
 
 
 class Command(CommandMixin, TyperCommand):
@@ -93,14 +93,18 @@ class Command(CommandMixin, TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run it without the defaults that do not fit; an error about another names the line that sets it."""
-        from attncli.cli.config.settings import find_setting, resolve_settings, unset_option
+        from attncli.cli.config.settings import (
+            find_setting_of_option,
+            reset_option_to_default,
+            resolve_settings,
+        )
 
         for name in resolve_settings(ctx).left_out:
-            unset_option(ctx, name)
+            reset_option_to_default(ctx, name)
         try:
             return super().invoke(ctx)
         except AttnError as error:
-            own = [find_setting(ctx, name) for name in error.about]
+            own = [find_setting_of_option(ctx, name) for name in error.about]
             places = dict.fromkeys(one.where for one in own if one is not None)
             if places and not str(error).startswith(tuple(places)):
                 error.args = (f"{', '.join(places)}: {error}",)
@@ -173,9 +177,9 @@ def refuse_repeated_options(command: Any, ctx: Any, args: list[str]) -> None:
 def show_help(ctx: Any, parameter: Any, requested: bool, everything: bool = False) -> None:
     """The callback of --help; typer's own bypasses `write_stdout`."""
     if requested and not ctx.resilient_parsing:
-        from attncli.cli.help import format_page
+        from attncli.cli.help import format_help_page
 
-        write_stdout(format_page(ctx.command, ctx, everything).rstrip("\n") + "\n")
+        write_stdout(format_help_page(ctx.command, ctx, everything).rstrip("\n") + "\n")
         ctx.exit()
 
 
@@ -275,9 +279,9 @@ def build_command(path: str) -> Any:
     if "any_module" in vars(
         function
     ):  # a question; else it reads its options, and writes, by itself
-        from attncli.cli.command_execution import make_command
+        from attncli.cli.command_execution import make_command_function
 
-        function = make_command(function, COMMANDS[path])
+        function = make_command_function(function, COMMANDS[path])
     module = sys.modules[function.__module__]
     passes_options_on = {"ignore_unknown_options": hasattr(module, "PASSES_OPTIONS_ON")}
     info = CommandInfo(

@@ -15,8 +15,8 @@ from attncli.declare.options import (
     Question,
     declare_option,
     fill_option_groups,
-    flatten_parameters,
     list_group_parameters,
+    list_parameters_without_groups,
 )
 from attncli.distributed_ranks import is_first_rank, is_started_by_attn, read_launch_environment
 from attncli.errors import FAILED_GATE, UsageError
@@ -25,7 +25,7 @@ from attncli.io.standard_streams import print_to_stderr as print_line
 from attncli.io.tensor_file_endings import TENSORS
 from attncli.options.shared import OutputOptions
 from attncli.processes.resume_cache import PARTS
-from attncli.progress import Say, ignore_sentence, make_status_callback, progress_bar
+from attncli.progress import Say, ignore_message, make_status_callback, progress_bar
 from attncli.python.keyword_signatures import OF_PYTHON, SOURCE
 from attncli.python.questions import RunContext
 from attncli.threads import TURNS
@@ -58,15 +58,15 @@ class ProcessOptions(OutputOptions):
     )
 
 
-def make_command(question: Callable[..., Any], entry: CommandEntry) -> Callable[..., int]:
+def make_command_function(question: Callable[..., Any], entry: CommandEntry) -> Callable[..., int]:
     """The function that typer calls: the question's options and those of its kind of answer."""
     group: type[Any] = OutputOptions
-    run: Run = run_and_emit
+    run: Run = run_command_and_write_report
     if question.__annotations__["return"] is Path:
-        group, run = QuietOptions, run_and_write
+        group, run = QuietOptions, run_command_that_writes_its_own_file
     elif entry.runs_models and entry.reads_texts:
         group, run = ProcessOptions, run_in_several_processes
-    own = list(flatten_parameters(question))
+    own = list(list_parameters_without_groups(question))
     shared = list(list_group_parameters(group))
 
     @functools.wraps(question)
@@ -88,10 +88,12 @@ def make_command(question: Callable[..., Any], entry: CommandEntry) -> Callable[
     return set_function_signature(run_command, (*own, *shared), python_only)
 
 
-def run_and_emit(function: Question, options: OptionValues, output: OutputOptions) -> int:
+def run_command_and_write_report(
+    function: Question, options: OptionValues, output: OutputOptions
+) -> int:
     """Validate, run the question, decide the gates, write."""
-    from attncli.cli.writer import resolve_format, validate_output_options, write_report
-    from attncli.gates import decide_conditions
+    from attncli.cli.writer import resolve_report_format, validate_output_options, write_report
+    from attncli.gates import decide_report_gates
     from attncli.render import FORMATS
     from attncli.reports.provenance import add_provenance
 
@@ -102,20 +104,20 @@ def run_and_emit(function: Question, options: OptionValues, output: OutputOption
     with progress_bar(output.shows_progress) as progress:
         doing = make_status_callback(progress)
         doing(f"loading {options[SOURCE]}" if options.get(SOURCE) else "working")
-        say = make_printer(output.quiet, doing)
+        say = make_stderr_printer(output.quiet, doing)
         how = RunContext(
             progress,
             doing,
             say,
             tuple(conditions),
             pictures=output.plot is not None,
-            maps=FORMATS.spec(resolve_format(output)).shows_maps,
+            maps=FORMATS.spec(resolve_report_format(output)).shows_maps,
             output=output.file,
             save_module=module,
         )
         with TURNS.question():  # in which libraries say nothing, as in Python
             report = function(**options, how=how)
-    decided = decide_conditions(report, conditions)
+    decided = decide_report_gates(report, conditions)
     report = add_provenance(report).with_verdicts([*report.verdicts, *decided])
     return write_report(report, output)
 
@@ -125,30 +127,30 @@ def run_in_several_processes(
 ) -> int:
     """Start several processes if requested; each of them answers as usual."""
     if output.processes is not None and not is_started_by_attn():
-        refuse_useless_processes(output.processes)
+        refuse_useless_process_count(output.processes)
         if output.processes > 1:
-            do_dry_run(function, options, output)
-            from attncli.processes.spawn import run_in_processes
+            dry_run_command(function, options, output)
+            from attncli.processes.spawn import run_command_in_rank_processes
 
-            return run_in_processes(output.processes, sys.argv[1:], PARTS.folder)
-    return run_and_emit(function, options, output)
+            return run_command_in_rank_processes(output.processes, sys.argv[1:], PARTS.folder)
+    return run_command_and_write_report(function, options, output)
 
 
-def do_dry_run(function: Question, options: OptionValues, output: OutputOptions) -> None:
+def dry_run_command(function: Question, options: OptionValues, output: OutputOptions) -> None:
     """Do a dry run before any process is started: it refuses whatever can be refused without the
     model."""
     from attncli.declare.dry_run import STAGE, DryRunReached
 
     STAGE.rehearsing = True
     try:
-        run_and_emit(function, options, output)
+        run_command_and_write_report(function, options, output)
     except DryRunReached:
         return
     finally:
         STAGE.rehearsing = False
 
 
-def refuse_useless_processes(count: int) -> None:
+def refuse_useless_process_count(count: int) -> None:
     """Refuse --processes where there is nothing to distribute, or where torchrun has started the
     processes."""
     if count < 1:
@@ -170,7 +172,7 @@ def start_resume_cache(function: Question, values: OptionValues, output: Any) ->
 
         return compute_run_fingerprint(command, values, but=WEIGHTS)
 
-    found = PARTS.begin(path, compute_fingerprint, make_printer(output.quiet))
+    found = PARTS.begin(path, compute_fingerprint, make_stderr_printer(output.quiet))
     if found and is_first_rank() and not is_started_by_attn() and not output.quiet:
         left = "1 result is" if found == 1 else f"{found} results are"
         print_line(
@@ -178,12 +180,14 @@ def start_resume_cache(function: Question, values: OptionValues, output: Any) ->
         )
 
 
-def run_and_write(function: Question, options: OptionValues, output: QuietOptions) -> int:
-    function(**options, how=RunContext(say=make_printer(output.quiet)))
+def run_command_that_writes_its_own_file(
+    function: Question, options: OptionValues, output: QuietOptions
+) -> int:
+    function(**options, how=RunContext(say=make_stderr_printer(output.quiet)))
     return 0
 
 
-def make_printer(quiet: bool, doing: Say = ignore_sentence) -> Say:
+def make_stderr_printer(quiet: bool, doing: Say = ignore_message) -> Say:
     """Return a function that prints sentences on stderr, in place of the progress line; silent with
     --quiet."""
 

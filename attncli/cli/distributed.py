@@ -36,17 +36,17 @@ def run_distributed(
     first, line = read_launch_environment().is_rank_zero, parse_command(arguments)
     if not can_divide_work(line):
         return run(arguments) if first else 0
-    heard = None if first else silence_output()
-    from attncli.processes.signals import print_message_on_sigterm, print_signal_message
+    heard = None if first else buffer_and_silence_output()
+    from attncli.processes.signals import print_message_on_termination, print_signal_message
 
-    print_message_on_sigterm(print_signal_message)
-    code = run_rank(arguments, run, complain)
+    print_message_on_termination(print_signal_message)
+    code = run_command_on_rank(arguments, run, complain)
     from attncli.processes.collectives import LINE, exchange_exit_codes, exit_process
     from attncli.processes.resume_cache import PARTS
 
     if code == INTERRUPTED:  # the others are not asked: they are interrupted, too
         exit_process(code)
-    message = last_buffered_line(heard) if heard is not None and code else ""
+    message = find_last_buffered_line(heard) if heard is not None and code else ""
     ended = exchange_exit_codes(code, message)
     if message and LINE.broken:  # there is nobody left to say it
         print_to_stderr(message, sys.__stderr__)
@@ -69,14 +69,14 @@ def explain_torchrun_exit(code: int, line: "Context") -> str:
     return f"{message}."
 
 
-def silence_output() -> io.StringIO:
+def buffer_and_silence_output() -> io.StringIO:
     """Silence this process; its output is buffered in case that it fails alone."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
     sys.stderr = heard = io.StringIO()
     return heard
 
 
-def run_rank(
+def run_command_on_rank(
     arguments: Sequence[str],
     run: Callable[[Sequence[str]], int],
     complain: Callable[[str, int], int],
@@ -98,7 +98,7 @@ def can_divide_work(line: "Context") -> bool:
     return " ".join(command_path(line)) in SHARED
 
 
-def last_buffered_line(heard: io.StringIO) -> str:
+def find_last_buffered_line(heard: io.StringIO) -> str:
     """The last line of this rank's buffered output."""
     lines = heard.getvalue().strip().splitlines() or ["no reason was given"]
     return lines[-1].removeprefix("attn: ")

@@ -27,17 +27,17 @@ OPTION = re.compile(r""" (?=--?[a-z](?:[^'"]|'[^']*'|"[^"]*")*$)""")
 """Where one begins that no quotes enclose."""
 
 
-def format_page(command: Any, ctx: Any, everything: bool = False) -> str:
+def format_help_page(command: Any, ctx: Any, everything: bool = False) -> str:
     brief = not everything and command.is_long
-    return "\n".join(format_lines(command, ctx, brief)) + "\n"
+    return "\n".join(format_help_lines(command, ctx, brief)) + "\n"
 
 
-def format_lines(
+def format_help_lines(
     command: "TyperCommand | TyperGroup", ctx: "Context", brief: bool
 ) -> Iterator[str]:
     """Format usage, the question, examples, commands or options by group, further reading."""
     pieces = " ".join(command.collect_usage_pieces(ctx))
-    yield f"{format_heading('Usage:')} {ctx.command_path} {pieces}"
+    yield f"{format_help_heading('Usage:')} {ctx.command_path} {pieces}"
     yield ""
     paragraphs = (command.help or "").split("\n\n")
     for paragraph in paragraphs[:1] if brief else paragraphs:
@@ -45,15 +45,15 @@ def format_lines(
         yield ""
     if command.epilog:
         examples = command.epilog.strip().splitlines()
-        yield format_heading("Examples")
+        yield format_help_heading("Examples")
         for line in examples[:FIRST_EXAMPLES] if brief else examples:
-            yield from wrap_example(line, text_width())
+            yield from wrap_example(line, compute_help_text_width())
         yield ""
     summaries = getattr(command, "summaries", None)  # of a group
     if summaries is not None:
-        yield from format_section("Commands", list(summaries.items()))
+        yield from format_help_section("Commands", list(summaries.items()))
     for title, records in group_options(command, ctx, brief).items():
-        yield from format_section(title, records)
+        yield from format_help_section(title, records)
     yield from format_further_reading(command, ctx, brief)
 
 
@@ -75,12 +75,12 @@ def wrap_example(line: str, width: int) -> list[str]:
 
 def format_further_reading(command: Any, ctx: Any, brief: bool) -> Iterator[str]:
     """List the omitted options and the guides."""
-    from attncli.guides import guides_for
+    from attncli.guides import list_guides_of_command
 
     if brief:
         hidden = sum(not is_shown_in_short_help(command, parameter) for parameter in command.params)
         yield f"{hidden} more options: {ctx.command_path} --help-all"
-    guides = guides_for(ctx.command_path)
+    guides = list_guides_of_command(ctx.command_path)
     if guides:
         yield from wrap_text(f"Guides: attn guide {', '.join(guides)}")
 
@@ -106,8 +106,8 @@ def group_options(command: Any, ctx: Any, brief: bool) -> dict[str, list[tuple[s
     return groups
 
 
-def format_section(title: str, records: list[tuple[str, str]]) -> Iterator[str]:
-    yield format_heading(title)
+def format_help_section(title: str, records: list[tuple[str, str]]) -> Iterator[str]:
+    yield format_help_heading(title)
     for names, text in records:
         described = wrap_text(text, NAMES_WIDTH)
         if len(names) + 4 > NAMES_WIDTH:
@@ -122,14 +122,18 @@ def wrap_text(text: str, indent: int = 0) -> list[str]:
     pad = " " * indent
     folded = " ".join(text.split())
     return textwrap.wrap(
-        folded, text_width(), initial_indent=pad, subsequent_indent=pad, break_on_hyphens=False
+        folded,
+        compute_help_text_width(),
+        initial_indent=pad,
+        subsequent_indent=pad,
+        break_on_hyphens=False,
     ) or [pad]
 
 
-def text_width() -> int:
+def compute_help_text_width() -> int:
     return max(60, min(WIDEST, shutil.get_terminal_size((USUAL, 24)).columns - 1))
 
 
-def format_heading(text: str) -> str:
+def format_help_heading(text: str) -> str:
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
     return text if plain or not sys.stdout.isatty() else f"\033[1m{text}\033[0m"

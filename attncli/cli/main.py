@@ -33,12 +33,12 @@ def main() -> None:
     if read_launch_environment().is_distributed:
         from attncli.cli.distributed import run_distributed
 
-        sys.exit(run_distributed(sys.argv[1:], run, print_error))
+        sys.exit(run_distributed(sys.argv[1:], run_command_line, print_error))
     if COMPLETION in os.environ:
-        from attncli.cli.shell_completion import run_completion
+        from attncli.cli.shell_completion import run_shell_completion
 
-        sys.exit(run_completion(lambda: run(sys.argv[1:])))
-    sys.exit(run(sys.argv[1:]))
+        sys.exit(run_shell_completion(lambda: run_command_line(sys.argv[1:])))
+    sys.exit(run_command_line(sys.argv[1:]))
 
 
 def set_environment_variables() -> None:
@@ -78,7 +78,7 @@ def reduce_garbage_collections() -> None:
     atexit.register(gc.freeze)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_command_line(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     debug = "--debug" in arguments
     if list(arguments).count("--debug") > 1:

@@ -75,7 +75,7 @@ def python_call_to_command_line(
         [
             *first,
             *format_positional_arguments(name, call.args),
-            *(keyword_to_option(each, options) for each in call.keywords),
+            *(format_keyword_as_option(each, options) for each in call.keywords),
         ]
     )
 
@@ -95,18 +95,18 @@ def format_positional_arguments(name: str, arguments: list[ast.expr]) -> Iterato
     for each in arguments:
         if name.startswith("generate"):
             yield "-o"
-        yield literal_to_command_line(each)
+        yield format_literal_for_command_line(each)
 
 
-def keyword_to_option(keyword: ast.keyword, options: Mapping[str, str]) -> str:
+def format_keyword_as_option(keyword: ast.keyword, options: Mapping[str, str]) -> str:
     """Spell a keyword with its value as an option; a switch has no value."""
     flag = options[keyword.arg or ""].partition(" ")[0]
     if isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, bool):
         return flag if keyword.value.value else flag.replace("--", "--no-", 1)
-    return f"{flag} {literal_to_command_line(keyword.value)}"
+    return f"{flag} {format_literal_for_command_line(keyword.value)}"
 
 
-def literal_to_command_line(node: ast.expr) -> str:
+def format_literal_for_command_line(node: ast.expr) -> str:
     """Spell a value: strings without quotes, an ellipsis as a placeholder."""
     if isinstance(node, ast.Constant):
         return "…" if node.value is ... else str(node.value)

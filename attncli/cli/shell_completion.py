@@ -18,11 +18,13 @@ ASKED, WORDS, PLACE = "_ATTN_COMPLETE", "COMP_WORDS", "COMP_CWORD"
 BREAKS = re.compile(r"[:=]+")
 
 
-def run_completion(run: Callable[[], int]) -> int:
+def run_shell_completion(run: Callable[[], int]) -> int:
     """Answer bash's completion requests; run everything else unchanged."""
     if os.environ.get(ASKED) != "complete_bash" or "\n" not in os.environ.get(WORDS, ""):
         return run()
-    words, before = join_split_words(os.environ[WORDS].split("\n")[: int(os.environ[PLACE]) + 1])
+    words, before = join_words_split_by_bash(
+        os.environ[WORDS].split("\n")[: int(os.environ[PLACE]) + 1]
+    )
     os.environ[WORDS], os.environ[PLACE] = "\n".join(words), str(len(words) - 1)
     answer = io.StringIO()
     with contextlib.redirect_stdout(answer):
@@ -33,7 +35,7 @@ def run_completion(run: Callable[[], int]) -> int:
     return code
 
 
-def join_split_words(words: Sequence[str]) -> tuple[list[str], str]:
+def join_words_split_by_bash(words: Sequence[str]) -> tuple[list[str], str]:
     """Join the words as they were typed; also return the prefix of the last one that bash keeps."""
     whole: list[str] = []
     joins = False

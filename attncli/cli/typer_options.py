@@ -19,8 +19,8 @@ from attncli.declare.options import (
     Option,
     collect_option_rules,
     fill_option_groups,
-    flatten_parameters,
-    list_flags,
+    list_option_flags,
+    list_parameters_without_groups,
 )
 
 NUMBER_METAVARS = {int: "N", int | None: "N", float: "X", float | None: "X"}
@@ -33,7 +33,7 @@ def flatten_option_groups(command: Callable[..., int]) -> Callable[..., int]:
     def run_flattened(**values: Any) -> int:
         return command(**fill_option_groups(command, values))
 
-    return set_function_signature(run_flattened, flatten_parameters(command))
+    return set_function_signature(run_flattened, list_parameters_without_groups(command))
 
 
 def set_function_signature(
@@ -75,7 +75,7 @@ def to_typer_option(annotations: Any, name: str, kind: Any) -> Any:
     """An option with its metavar; that of a number is N or X where it declares none."""
     if isinstance(annotations, Option):
         return typer.Option(
-            *list_flags(annotations, name, kind),
+            *list_option_flags(annotations, name, kind),
             help=annotations.help,
             metavar=annotations.metavar or NUMBER_METAVARS.get(kind),
             autocompletion=lambda incomplete: complete_option(annotations, incomplete),

@@ -13,7 +13,7 @@ from attncli.errors import UsageError
 from attncli.io.atomic_files import (
     is_exempt_from_extension,
     require_writable_file_or_address,
-    resolve_links,
+    resolve_symbolic_links,
     translate_os_errors,
     write_atomically,
     write_file_or_address,
@@ -43,10 +43,10 @@ def validate_output_options(options: OutputOptions, *tensors: Path | None) -> li
     for path in tensors:
         if path is not None:
             require_tensor_file(path)
-    name = resolve_format(options)
+    name = resolve_report_format(options)
     FORMATS[name]
     if options.output is not None and Path(options.output) not in tensors:
-        require_report_file(options, options.output)
+        require_report_file_extension(options, options.output)
     if options.plot not in (None, "terminal"):
         from attncli.render.plots.figure_files import require_figure
 
@@ -61,7 +61,7 @@ def write_report(report: Report, options: OutputOptions) -> int:
     undrawn = None
     if options.plot not in (None, "terminal"):
         undrawn = draw_plot(report, Path(options.plot), options.figure_inches())
-    name = resolve_format(options)
+    name = resolve_report_format(options)
     plot = options.plot == "terminal"
     if options.output is None:
         write_stdout(render_report(report, name, sys.stdout, plot))
@@ -70,7 +70,7 @@ def write_report(report: Report, options: OutputOptions) -> int:
         write_file_or_address(options.output, text.encode(errors="backslashreplace"))
     if name == "github":
         append_to_github_step_summary(report)
-    write_notes(
+    print_warnings_and_failed_gates(
         report, options, written=options.output is None and FORMATS.spec(name).tells_verdicts
     )
     if undrawn is not None:
@@ -90,7 +90,7 @@ def draw_plot(
     return None
 
 
-def resolve_format(options: OutputOptions) -> str:
+def resolve_report_format(options: OutputOptions) -> str:
     if options.format is not None:
         return options.format
     return (
@@ -100,7 +100,7 @@ def resolve_format(options: OutputOptions) -> str:
     )
 
 
-def require_report_file(options: OutputOptions, place: str) -> None:
+def require_report_file_extension(options: OutputOptions, place: str) -> None:
     """Require an extension, since it selects the format; devices and pipes need none."""
     from attncli.render.plots.figure_files import FIGURES
 
@@ -110,9 +110,11 @@ def require_report_file(options: OutputOptions, place: str) -> None:
         raise UsageError(f"--output {place} is for the report: draw a figure with --plot {path}.")
     if ending == TENSORS:
         raise UsageError(
-            f"--output {place} is for the report, which is no tensors: end it in {describe_endings()}."
+            f"--output {place} is for the report, which is no tensors: end it in {format_report_file_extensions()}."
         )
-    if options.plot is not None and resolve_links(path) == resolve_links(Path(options.plot)):
+    if options.plot is not None and resolve_symbolic_links(path) == resolve_symbolic_links(
+        Path(options.plot)
+    ):
         raise UsageError(f"--output and --plot both name {path}: give them different files.")
     require_writable_file_or_address(place)
     if (
@@ -122,11 +124,11 @@ def require_report_file(options: OutputOptions, place: str) -> None:
     ):
         format = format_endings(holding_rows=False).get(ending, "table")
         raise UsageError(
-            f"--output {place} does not say in which format: end it in {describe_endings()}, or add --format {format}."
+            f"--output {place} does not say in which format: end it in {format_report_file_extensions()}, or add --format {format}."
         )
 
 
-def describe_endings() -> str:
+def format_report_file_extensions() -> str:
     *first, last = format_endings()
     return f"{', '.join(first)} or {last}"
 
@@ -193,11 +195,11 @@ def append_to_github_step_summary(report: Report) -> None:
             file.write(render_report(report, "markdown", None, plot=False))
 
 
-def write_notes(report: Report, options: OutputOptions, written: bool) -> None:
+def print_warnings_and_failed_gates(report: Report, options: OutputOptions, written: bool) -> None:
     """Print what the data does not contain: warnings, the path of the file, failed gates."""
     if options.quiet:
         return
-    annotated = options.output is None and resolve_format(options) == "github"
+    annotated = options.output is None and resolve_report_format(options) == "github"
     lines = [] if annotated else [f"warning: {warning}" for warning in report.warnings]
     if options.output is not None:
         lines.append(f"{report.headline} → {options.output}")

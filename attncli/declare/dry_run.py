@@ -17,7 +17,7 @@ class DryRunState:
 STAGE = DryRunState()
 
 
-def stop_here_in_dry_run() -> None:
+def stop_dry_run_before_model_load() -> None:
     """Called before a model is loaded whose texts can be divided among processes."""
     if STAGE.rehearsing:
         raise DryRunReached

@@ -45,20 +45,22 @@ class Applies:
     {setting} the one with the other, {other} and {other_setting} the one that it excludes, {source} what SOURCE names."""
 
     def applies_to_value(self, value: object) -> bool:
-        named = not self.only or any(is_matching_value(value, text) for text in self.only)
-        return named and not any(is_matching_value(value, text) for text in self.unless)
+        named = not self.only or any(is_matching_option_value(value, text) for text in self.only)
+        return named and not any(is_matching_option_value(value, text) for text in self.unless)
 
 
-def is_matching_value(value: object, text: str) -> bool:
+def is_matching_option_value(value: object, text: str) -> bool:
     """Whether the value equals the text, begins with it (`tokens=4:8` with `tokens`), or contains
     it."""
     if isinstance(value, list | tuple):
-        return any(is_matching_value(part, text) for each in value for part in str(each).split(","))
+        return any(
+            is_matching_option_value(part, text) for each in value for part in str(each).split(",")
+        )
     words = str(value).strip()
     return words == text or words.startswith((f"{text}=", f"{text}:"))
 
 
-def is_reference_to(reference: str, name: str, value: object) -> bool:
+def is_reference_to_option_value(reference: str, name: str, value: object) -> bool:
     """Whether `metric:gates` or `metric` means this option with this value."""
     option, _, text = reference.partition(":")
-    return option == name and (not text or is_matching_value(value, text))
+    return option == name and (not text or is_matching_option_value(value, text))

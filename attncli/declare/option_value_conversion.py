@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import Argument, Option, declare_option, field_to_parameter
+from attncli.declare.options import Argument, Option, declare_option, option_field_to_parameter
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.records import Report
 
@@ -28,7 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def list_other_names(names: Iterable[str]) -> dict[str, str]:
+def map_alternative_keyword_names(names: Iterable[str]) -> dict[str, str]:
     """Of the keywords that have two names the other one, with the one that is declared."""
     both = {**SECOND_NAMES, **{many: one for one, many in SECOND_NAMES.items()}}
     return {both[name]: name for name in names if name in both}
@@ -54,24 +54,24 @@ def suggest_unknown_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def is_path_parameter(parameter: inspect.Parameter) -> bool:
-    return bool(NAMES_A_FILE.search(metavar(parameter)))
+    return bool(NAMES_A_FILE.search(find_metavar_of_parameter(parameter)))
 
 
 def is_number_parameter(parameter: inspect.Parameter) -> bool:
     """Whether a text may be a plain number, so that one may give it as such."""
-    return bool(NAMES_A_NUMBER.search(metavar(parameter)))
+    return bool(NAMES_A_NUMBER.search(find_metavar_of_parameter(parameter)))
 
 
 def declare_python_keyword(
     name: str, kind: Any, default: Any, help: str, applies: Applies | tuple[Applies, ...] = ()
 ) -> inspect.Parameter:
     """Declare a keyword that the command line spells differently or lacks."""
-    return field_to_parameter(
+    return option_field_to_parameter(
         name, declare_option(default=default, help=help, applies=applies), kind
     )
 
 
-def metavar(parameter: inspect.Parameter) -> str:
+def find_metavar_of_parameter(parameter: inspect.Parameter) -> str:
     _, annotations = split_annotation(parameter)
     return next(
         (one.metavar or "" for one in annotations if isinstance(one, Option | Argument)), ""
@@ -105,7 +105,7 @@ def list_union_members(kind: Any) -> tuple[Any, ...]:
     return tuple(one for one in every if one is not type(None))
 
 
-def convert_value(parameter: inspect.Parameter, value: object) -> Any:
+def convert_to_option_value(parameter: inspect.Parameter, value: object) -> Any:
     """Convert a Python value to the option's type, or refuse it with the parameter's name; None is
     the default."""
     kind, annotations = split_annotation(parameter)
@@ -119,13 +119,15 @@ def convert_value(parameter: inspect.Parameter, value: object) -> Any:
     if in_texts and (hasattr(type(value), "shape") or not isinstance(value, bytes | Mapping)):
         raw = in_texts(value)
     for one in list_union_members(kind):
-        found = convert_to_kind(one, raw, parameter)
+        found = convert_to_option_type(one, raw, parameter)
         if found is not None:
             if found == [] and (not has_default or (is_model_input(annotations) and not empty)):
                 out = ", or leave it out" if has_default else ""
                 raise UsageError(f"`{parameter.name}` is empty: give at least one{out}.")
             return found
-    names = " or ".join(WORDS.get(one) or describe_kind(one) for one in list_union_members(kind))
+    names = " or ".join(
+        WORDS.get(one) or describe_option_type(one) for one in list_union_members(kind)
+    )
     names += " or a report" if is_report_argument(annotations) else ""
     raise UsageError(f"`{parameter.name}` must be {names}, not {format_value_in_one_line(value)}.")
 
@@ -144,25 +146,25 @@ WORDS = {
 }
 
 
-def describe_kind(kind: Any) -> str:
+def describe_option_type(kind: Any) -> str:
     return "a list of texts" if get_origin(kind) is list else "a function"
 
 
-def convert_to_kind(kind: Any, value: object, parameter: inspect.Parameter) -> Any:
+def convert_to_option_type(kind: Any, value: object, parameter: inspect.Parameter) -> Any:
     """Convert the value to this type, or return None."""
     if get_origin(kind) is list:
-        return as_texts(value, parameter)
+        return to_option_texts_or_none(value, parameter)
     value = to_python_number(value)
     if kind is bool or isinstance(value, bool):
         return value if kind is bool and isinstance(value, bool) else None
     if kind is Path:
         return Path(value) if isinstance(value, str | os.PathLike) else None
     if kind is str:
-        return as_text(value, parameter)
+        return to_option_text_or_none(value, parameter)
     if kind is int:
         return to_whole_number_or_none(value)
     if kind is float:
-        return as_number(value)
+        return to_float_or_none(value)
     return value if callable(value) else None
 
 
@@ -187,7 +189,7 @@ def to_whole_number_or_none(value: Any) -> int | None:
     return index
 
 
-def as_number(value: object) -> float | None:
+def to_float_or_none(value: object) -> float | None:
     """Numbers of any library, but no array of one."""
     if getattr(value, "shape", ()) != () or not hasattr(value, "__float__"):
         return None
@@ -197,7 +199,7 @@ def as_number(value: object) -> float | None:
         return None
 
 
-def as_text(value: object, parameter: inspect.Parameter) -> str | None:
+def to_option_text_or_none(value: object, parameter: inspect.Parameter) -> str | None:
     """Texts, and as one would type them paths and numbers, where the option has such."""
     if isinstance(value, str):
         return value
@@ -208,15 +210,15 @@ def as_text(value: object, parameter: inspect.Parameter) -> str | None:
     return None if number is None else str(number)
 
 
-def as_texts(value: object, parameter: inspect.Parameter) -> list[str] | None:
+def to_option_texts_or_none(value: object, parameter: inspect.Parameter) -> list[str] | None:
     """Convert one text or several."""
-    one = as_text(to_python_number(value), parameter)
+    one = to_option_text_or_none(to_python_number(value), parameter)
     if one is not None:
         return [one]
     if isinstance(value, bytes | Mapping) or not isinstance(value, Iterable):
         return None
     try:
-        found = [as_text(to_python_number(each), parameter) for each in value]
+        found = [to_option_text_or_none(to_python_number(each), parameter) for each in value]
     except TypeError:  # what says that it can be gone through, such as an array without axes
         return None
     return None if None in found else [each for each in found if each is not None]

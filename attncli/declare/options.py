@@ -91,7 +91,7 @@ def declare_parameter(declaration: Option | Argument, default: Any) -> Any:
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def list_flags(option: Option, name: str, kind: Any) -> tuple[str, ...]:
+def list_option_flags(option: Option, name: str, kind: Any) -> tuple[str, ...]:
     """Spellings on the command line; what may be set either way has two names: `--skip/--no-skip`."""
     names = (name, f"no_{name}") if bool in get_args(kind) else (name,)
     return option.flags or ("/".join("--" + each.replace("_", "-") for each in names),)
@@ -101,7 +101,7 @@ Rules = Mapping[str, tuple[Applies, ...]]
 """The rules of every option of a command, by its name."""
 
 
-def flatten_parameters(function: Question) -> Iterator[inspect.Parameter]:
+def list_parameters_without_groups(function: Question) -> Iterator[inspect.Parameter]:
     """The function's parameters with every group replaced by its fields, annotations whole."""
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
@@ -111,7 +111,7 @@ def flatten_parameters(function: Question) -> Iterator[inspect.Parameter]:
         if dataclasses.is_dataclass(kind):
             yield from list_group_parameters(kind)
         elif isinstance(default, dataclasses.Field):
-            yield field_to_parameter(parameter.name, default, kind)
+            yield option_field_to_parameter(parameter.name, default, kind)
         else:
             yield parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY)
 
@@ -120,10 +120,12 @@ def list_group_parameters(group: Any) -> Iterator[inspect.Parameter]:
     """A group's fields, each as a keyword."""
     hints = get_type_hints(group, include_extras=True)
     for field in dataclasses.fields(group):
-        yield field_to_parameter(field.name, field, hints[field.name])
+        yield option_field_to_parameter(field.name, field, hints[field.name])
 
 
-def field_to_parameter(name: str, field: "dataclasses.Field[Any]", kind: Any) -> inspect.Parameter:
+def option_field_to_parameter(
+    name: str, field: "dataclasses.Field[Any]", kind: Any
+) -> inspect.Parameter:
     """A declared option as a keyword, its declaration in its annotation."""
     default = inspect.Parameter.empty if field.default is REQUIRED else field.default
     if field.default_factory is not dataclasses.MISSING:
@@ -161,7 +163,7 @@ def is_option_set(declared: inspect.Parameter, value: object) -> bool:
     return hasattr(type(value), "shape") or bool(value != declared.default)
 
 
-def number_rows_to_texts(value: object) -> Any:
+def number_lists_to_texts(value: object) -> Any:
     """`[1, 2, 3]`, an array or a tensor is one text, `1,2,3`; a list of such, or a matrix, is several."""
     if isinstance(value, str | PathLike) or not isinstance(value, Iterable):
         return value
@@ -177,7 +179,7 @@ def number_rows_to_texts(value: object) -> Any:
         return value
     if plain and all(map(is_whole_number, plain)):
         return ",".join(str(int(each)) for each in plain)
-    return [number_rows_to_texts(each) for each in plain]
+    return [number_lists_to_texts(each) for each in plain]
 
 
 def is_whole_number(value: object) -> bool:

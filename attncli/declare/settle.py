@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from attncli.declare.option_applicability import ANY_MODEL, Applies, is_reference_to
+from attncli.declare.option_applicability import ANY_MODEL, Applies, is_reference_to_option_value
 from attncli.declare.options import OptionValues, Rules
 from attncli.declare.source_kinds import RunSource
 from attncli.errors import (
     UsageError,
-    choose_pronoun,
-    join_parameters,
-    join_parameters_with_verb,
-    quote_parameter,
+    choose_it_or_them,
+    format_parameter_list,
+    format_parameters_with_verb,
+    quote_parameter_name,
 )
 from attncli.sources import WORDS
 
@@ -42,7 +42,9 @@ class Settled:
     """Defaults that do not fit, each with the reason."""
 
 
-def settle(rules: Rules, options: Sequence[SetOption], subject: RunSource | None) -> Settled:
+def refuse_or_drop_inapplicable_options(
+    rules: Rules, options: Sequence[SetOption], subject: RunSource | None
+) -> Settled:
     """Refuse typed options that break a rule; leave out settings that do not apply."""
     typed = [one for one in options if not one.where]
     refuse_options_for_other_sources(rules, typed, subject)
@@ -59,12 +61,12 @@ def settle(rules: Rules, options: Sequence[SetOption], subject: RunSource | None
     while lacking := {
         one.name: lack
         for one in defaults
-        if (lack := explain_unmet_need(rules, one, [*typed, *defaults]))
+        if (lack := explain_missing_required_option(rules, one, [*typed, *defaults]))
     }:
         left_out |= lacking
         defaults = [one for one in defaults if one.name not in lacking]
     refuse_mutually_exclusive_options(rules, defaults, subject)
-    refuse_unmet_needs(rules, typed, [*typed, *defaults])
+    refuse_options_without_required_ones(rules, typed, [*typed, *defaults])
     return Settled({one.name: one.value for one in (*typed, *defaults)}, left_out)
 
 
@@ -72,11 +74,15 @@ def explain_why_setting_does_not_apply(
     rules: Rules, one: SetOption, before: Iterable[SetOption], subject: RunSource | None
 ) -> str | None:
     """Why a setting does not apply, given what goes before it; None if it does."""
-    rule = find_rule_on_other_sources(rules, one, subject)
+    rule = find_rule_for_other_source_kinds(rules, one, subject)
     if rule is not None and subject is not None:
         return describe_wrong_source(rule, [one], subject)
     return next(
-        filter(None, (explain_exclusion(rules, one, each, subject) for each in before)), None
+        filter(
+            None,
+            (explain_why_options_exclude_each_other(rules, one, each, subject) for each in before),
+        ),
+        None,
     )
 
 
@@ -86,7 +92,7 @@ def refuse_options_for_other_sources(
     """All that are refused for one reason, in one sentence."""
     refused: dict[Applies, list[SetOption]] = {}
     for one in typed:
-        rule = find_rule_on_other_sources(rules, one, subject)
+        rule = find_rule_for_other_source_kinds(rules, one, subject)
         if rule is not None:
             same = Applies(why=rule.why) if rule.why or is_model_source(subject) else rule
             refused.setdefault(same, []).append(one)
@@ -100,23 +106,23 @@ def refuse_mutually_exclusive_options(
     rules: Rules, options: Sequence[SetOption], subject: RunSource | None
 ) -> None:
     for one, other in combinations(options, 2):
-        reason = explain_exclusion(rules, one, other, subject)
+        reason = explain_why_options_exclude_each_other(rules, one, other, subject)
         if reason is not None:
             places = ", ".join(dict.fromkeys(filter(None, (one.where, other.where))))
             annotations = f"{places}: {reason}" if places else reason
             raise UsageError(annotations, about=[one.name, other.name])
 
 
-def refuse_unmet_needs(
+def refuse_options_without_required_ones(
     rules: Rules, typed: Iterable[SetOption], options: Sequence[SetOption]
 ) -> None:
     for one in typed:
-        lack = explain_unmet_need(rules, one, options)
+        lack = explain_missing_required_option(rules, one, options)
         if lack is not None:
             raise UsageError(lack, about=[one.name])
 
 
-def find_rule_on_other_sources(
+def find_rule_for_other_source_kinds(
     rules: Rules, one: SetOption, subject: RunSource | None
 ) -> Applies | None:
     """The rule of the option that names other kinds of SOURCE, if any."""
@@ -133,62 +139,64 @@ def is_model_source(subject: RunSource | None) -> bool:
 
 
 def describe_wrong_source(rule: Applies, options: Sequence[SetOption], subject: RunSource) -> str:
-    names, source = [format_switch(one) for one in options], subject.source
+    names, source = [format_boolean_option(one) for one in options], subject.source
     if rule.why:
         return format_rule_reason(rule, options[0], source=str(source))
     if is_model_source(subject):
-        return f"{join_parameters_with_verb(names, 'goes', 'go')} with synthetic networks: {source} is a model."
+        return f"{format_parameters_with_verb(names, 'goes', 'go')} with synthetic networks: {source} is a model."
     if source.is_file and "synthetic" in rule.to:
-        return (
-            f"{join_parameters(names)} cannot be changed: {source} fixes {choose_pronoun(names)}."
-        )
+        return f"{format_parameter_list(names)} cannot be changed: {source} fixes {choose_it_or_them(names)}."
     what = f"{source} is {WORDS[source.kind].what}" if source.is_file else subject.named_by
-    return f"{join_parameters_with_verb(names, 'goes', 'go')} with a model: {what}."
+    return f"{format_parameters_with_verb(names, 'goes', 'go')} with a model: {what}."
 
 
-def explain_exclusion(
+def explain_why_options_exclude_each_other(
     rules: Rules, one: SetOption, other: SetOption, subject: RunSource | None
 ) -> str | None:
     """Why the two do not go together, whichever declares it."""
     source = "" if subject is None else str(subject.source)
     for own, its in ((one, other), (other, one)):
         for rule in rules.get(own.name, ()):
-            excluded = any(is_reference_to(each, its.name, its.value) for each in rule.excludes)
+            excluded = any(
+                is_reference_to_option_value(each, its.name, its.value) for each in rule.excludes
+            )
             if not excluded or not rule.applies_to_value(own.value):
                 continue
             if rule.why:
                 setting = f"`{its.name}={its.value!r}`"
-                others = {"other": quote_parameter(its.name), "other_setting": setting}
+                others = {"other": quote_parameter_name(its.name), "other_setting": setting}
                 return format_rule_reason(rule, own, **others, source=source)
-            both = join_parameters(
+            both = format_parameter_list(
                 sorted((own.name, its.name), key=[*rules, own.name, its.name].index), " and "
             )
             return f"{both} exclude each other: leave one out."
     return None
 
 
-def format_switch(one: SetOption) -> str:
+def format_boolean_option(one: SetOption) -> str:
     """Spell a switch, such as `skip=False`."""
     return f"{one.name}=False" if one.value is False else one.name
 
 
-def explain_unmet_need(rules: Rules, one: SetOption, options: Sequence[SetOption]) -> str | None:
+def explain_missing_required_option(
+    rules: Rules, one: SetOption, options: Sequence[SetOption]
+) -> str | None:
     """The option that this one needs and that is not set, as a message; None if there is none."""
     for rule in rules.get(one.name, ()):
         known = {*rules, *(each.name for each in options)}
         needed = [each for each in rule.needs if each.partition(":")[0] in known]
         there = any(
-            is_reference_to(each, its.name, its.value) for each in needed for its in options
+            is_reference_to_option_value(each, its.name, its.value)
+            for each in needed
+            for its in options
         )
         if needed and not there and rule.applies_to_value(one.value):
             names = dict.fromkeys(each.partition(":")[0] for each in needed)
-            usual = (
-                f"{quote_parameter(one.name)} goes with {join_parameters(names, ' or ')}: add one."
-            )
+            usual = f"{quote_parameter_name(one.name)} goes with {format_parameter_list(names, ' or ')}: add one."
             return format_rule_reason(rule, one) if rule.why else usual
     return None
 
 
 def format_rule_reason(rule: Applies, one: SetOption, **others: str) -> str:
-    name, setting = quote_parameter(one.name), f"`{one.name}={one.value!r}`"
+    name, setting = quote_parameter_name(one.name), f"`{one.name}={one.value!r}`"
     return rule.why.format(name=name, value=one.value, setting=setting, **others)

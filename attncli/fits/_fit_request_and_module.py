@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.errors import UsageError, quote_parameter, require_known_names
+from attncli.errors import UsageError, quote_parameter_name, require_known_names
 from attncli.maths.dtype_rounding import DTYPES, Floats, round_to_dtype
 
 SMALLEST = 1e-100
@@ -40,11 +40,11 @@ class FitRequest:
         for name in ("ratio_error", "off_support", "total_variation"):
             if not SMALLEST <= getattr(self, name) <= 1.0 / SMALLEST:
                 raise UsageError(
-                    f"{quote_parameter(name)} must be a number from {SMALLEST:g} to {1.0 / SMALLEST:g}, not {getattr(self, name)}."
+                    f"{quote_parameter_name(name)} must be a number from {SMALLEST:g} to {1.0 / SMALLEST:g}, not {getattr(self, name)}."
                 )
         if not self.logit_budget > 0.0:
             raise UsageError(f"`logit_budget` must be a positive number, not {self.logit_budget}.")
-        require_known_names(quote_parameter("dtype"), [self.dtype], DTYPES)
+        require_known_names(quote_parameter_name("dtype"), [self.dtype], DTYPES)
         if not 1 <= self.d <= MOST_WIDTH:
             raise UsageError(f"`width` must be from 1 to {MOST_WIDTH:,}, not {self.d}.")
         if not 1 <= self.effort <= 4:

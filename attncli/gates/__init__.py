@@ -30,24 +30,24 @@ sink[head=3]:2s                                        fails where one text's ch
 from attncli.gates.conditions import (
     AGGREGATES,
     Condition,
-    decide_conditions,
+    decide_report_gates,
     exit_code,
     parse_condition,
     refuse_gates_on_unmeasured_metrics,
     refuse_gates_that_match_no_row,
     worst_exit_code,
 )
-from attncli.gates.row_selection import parse_selection_and_aggregate, select_rows
+from attncli.gates.row_selection import parse_selection_and_aggregate, select_gated_rows
 
 __all__ = [
     "AGGREGATES",
     "Condition",
-    "decide_conditions",
+    "decide_report_gates",
     "exit_code",
     "parse_condition",
     "parse_selection_and_aggregate",
     "refuse_gates_on_unmeasured_metrics",
     "refuse_gates_that_match_no_row",
-    "select_rows",
+    "select_gated_rows",
     "worst_exit_code",
 ]

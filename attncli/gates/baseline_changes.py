@@ -15,11 +15,11 @@ from attncli.gates.row_selection import (
     describe_missing_value,
     format_row_coordinates,
     parse_selectors,
-    select_rows,
+    select_gated_rows,
 )
 from attncli.maths.significance_tests import adjust_probabilities_by_holm
 from attncli.records import Report, Row, Verdict
-from attncli.reports.row_pairs import RowPair, aggregate_pairs, pair_rows
+from attncli.reports.row_pairs import RowPair, combine_row_pairs, pair_rows
 
 GRAMMAR = re.compile(
     SUBJECT
@@ -183,7 +183,7 @@ def parse_limit(text: str) -> float:
         return math.nan
 
 
-def decide_changes(
+def decide_baseline_gates(
     report: Report,
     baseline: Report,
     changes: Iterable[AllowedChange],
@@ -196,18 +196,20 @@ def decide_changes(
     where it exceeds its limit and its change is that unlikely, corrected for all the numbers that these gates look at.
     """
     pairs = pair_rows(baseline, report)
-    questions = [make_check(change, pairs, report, baseline, name) for change in changes]
-    noise = find_noise_only(questions, family_wise)
-    return [decide_change(one, noise) for one in questions]
+    questions = [
+        match_gate_with_row_pairs(change, pairs, report, baseline, name) for change in changes
+    ]
+    noise = find_changes_within_noise(questions, family_wise)
+    return [decide_baseline_gate(one, noise) for one in questions]
 
 
-def make_check(
+def match_gate_with_row_pairs(
     change: AllowedChange, pairs: Sequence[RowPair], report: Report, baseline: Report, name: str
 ) -> ChangeCheck:
     """Make a check: numbers that the baseline has and the report lost fail; new numbers are counted and reported."""
     before, after = select_row_identities(baseline, change), select_row_identities(report, change)
     if not before and not after:
-        select_rows(report, change)  # says what there is
+        select_gated_rows(report, change)  # says what there is
     about = [pair for pair in pairs if id(pair.old) in before or id(pair.new) in after]
     gone = [pair for pair in about if is_number_missing_from_report(pair)]
     if gone:
@@ -217,13 +219,13 @@ def make_check(
         raise NoBaseline(
             f"{name} has no number to compare '{change.text}' with: save a new baseline."
         )
-    fresh = sum(has_number(pair.new) and not has_number(pair.old) for pair in about)
+    fresh = sum(is_row_with_number(pair.new) and not is_row_with_number(pair.old) for pair in about)
     if change.aggregate:
-        both = [aggregate_pairs(both, AGGREGATES[change.aggregate], change.metric)]
+        both = [combine_row_pairs(both, AGGREGATES[change.aggregate], change.metric)]
     return ChangeCheck(change, both, fresh)
 
 
-def find_noise_only(
+def find_changes_within_noise(
     questions: Sequence[ChangeCheck], family_wise: float | None
 ) -> set[tuple[int, int]] | None:
     """Changes with their pairs that may be noise, corrected over all gates; None if no gate needs it."""
@@ -245,12 +247,12 @@ def find_noise_only(
 def select_row_identities(report: Report, change: AllowedChange) -> set[int]:
     """Identities of the selected rows; one report may have none of them."""
     try:
-        return {id(row) for row in select_rows(report, change)}
+        return {id(row) for row in select_gated_rows(report, change)}
     except UsageError:
         return set()
 
 
-def has_number(row: Row | None) -> bool:
+def is_row_with_number(row: Row | None) -> bool:
     return row is not None and row.value is not None
 
 
@@ -259,7 +261,7 @@ def is_number_missing_from_report(pair: RowPair) -> bool:
     newly_lost = (
         pair.new is not None and pair.new.is_missing and not (pair.old and pair.old.is_missing)
     )
-    return newly_lost or (has_number(pair.old) and not has_number(pair.new))
+    return newly_lost or (is_row_with_number(pair.old) and not is_row_with_number(pair.new))
 
 
 def describe_missing_number(pair: RowPair, name: str) -> str:
@@ -268,7 +270,7 @@ def describe_missing_number(pair: RowPair, name: str) -> str:
     return f"no number to test: {format_row_coordinates(pair.row)} it is in {name} alone"
 
 
-def decide_change(check: ChangeCheck, noise: set[tuple[int, int]] | None) -> Verdict:
+def decide_baseline_gate(check: ChangeCheck, noise: set[tuple[int, int]] | None) -> Verdict:
     """Decide a change: how many numbers moved too far, and which moved farthest in the direction that fails."""
     change, pairs = check.change, check.pairs
     if check.missing_message:

@@ -14,7 +14,7 @@ from attncli.gates.row_selection import (
     describe_missing_value,
     format_row_coordinates,
     parse_selectors,
-    select_rows,
+    select_gated_rows,
 )
 from attncli.maths.significance_tests import mean
 from attncli.records import Report, Row, Scalar, Verdict
@@ -84,14 +84,14 @@ def refuse_gates_that_match_no_row(
         for axis, value in condition.selectors:
             if axis in axes:
                 rows = tuple(
-                    make_row_at_coordinate(condition.metric, axis, place) for place in axes[axis]
+                    make_row_at_axis_value(condition.metric, axis, place) for place in axes[axis]
                 )
-                select_rows(
+                select_gated_rows(
                     Report("", "", rows, {}, {}), replace(condition, selectors=((axis, value),))
                 )
 
 
-def make_row_at_coordinate(metric: str, axis: str, place: Scalar) -> Row:
+def make_row_at_axis_value(metric: str, axis: str, place: Scalar) -> Row:
     """Make a row with just these coordinates."""
     own = {axis: place} if axis in OWN else {}
     keys = {} if axis in OWN else {axis: place}
@@ -114,12 +114,15 @@ def refuse_gates_on_unmeasured_metrics(
         raise make_unknown_name_error("metric in the gate", condition.metric, [*measured, *others])
 
 
-def decide_conditions(report: Report, conditions: Iterable[Condition]) -> list[Verdict]:
+def decide_report_gates(report: Report, conditions: Iterable[Condition]) -> list[Verdict]:
     """One verdict per condition; a condition that matches nothing is a usage error."""
-    return [decide_condition(condition, select_rows(report, condition)) for condition in conditions]
+    return [
+        decide_report_gate(condition, select_gated_rows(report, condition))
+        for condition in conditions
+    ]
 
 
-def decide_condition(condition: Condition, rows: Sequence[Row]) -> Verdict:
+def decide_report_gate(condition: Condition, rows: Sequence[Row]) -> Verdict:
     """A gate fails where a number is lost or none applies, because nothing was shown to be well."""
     numbers = [row for row in rows if row.value is not None]
     gone = [row for row in rows if row.is_missing]

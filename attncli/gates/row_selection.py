@@ -61,7 +61,7 @@ def parse_selector(where: str, part: str) -> tuple[str, str]:
     return ("layer" if re.fullmatch(r"-?\d+|-?\d*:-?\d*", axis) else "variant"), axis
 
 
-def select_rows(report: Report, selection: RowSelection) -> list[Row]:
+def select_gated_rows(report: Report, selection: RowSelection) -> list[Row]:
     """The rows of the metric at the coordinates that every selector names, in any order."""
     rows = [row for row in report.rows if row.metric == selection.metric]
     if not rows:
@@ -75,7 +75,7 @@ def select_rows(report: Report, selection: RowSelection) -> list[Row]:
         found = {id(row) for row in present if is_row_selected(row, axis, value, ends[id(row)])}
         if not found:
             raise UsageError(
-                f"{selection.option_name} '{selection.text}' matches nothing at {axis}={value}: {list_available(rows, axis)}."
+                f"{selection.option_name} '{selection.text}' matches nothing at {axis}={value}: {describe_available_coordinates(rows, axis)}."
             )
         chosen = [row for row in chosen if id(row) in found]
     if not chosen:
@@ -91,7 +91,7 @@ def find_last_coordinates(rows: Sequence[Row], axis: str) -> dict[int, float]:
     for row in rows:
         groups.setdefault(coordinates_without_axis(row, axis), []).append(row)
     return {
-        id(row): max(numeric_coordinate(member.axis(axis)) for member in members)
+        id(row): max(convert_coordinate_to_float(member.axis(axis)) for member in members)
         for members in groups.values()
         for row in members
     }
@@ -109,18 +109,18 @@ def is_row_selected(row: Row, axis: str, requested: str, end: float) -> bool:
     assert value is not None
     first, colon, last = requested.partition(":")
     try:
-        low = parse_bound(first, axis, end, -math.inf if colon else math.nan)
-        high = parse_bound(last, axis, end, math.inf) if colon else low
+        low = parse_coordinate_range_end(first, axis, end, -math.inf if colon else math.nan)
+        high = parse_coordinate_range_end(last, axis, end, math.inf) if colon else low
     except ValueError:
         return False
     return low <= value <= high
 
 
-def numeric_coordinate(value: Scalar | None) -> float:
+def convert_coordinate_to_float(value: Scalar | None) -> float:
     return float(value) if isinstance(value, int | float) else math.nan
 
 
-def parse_bound(text: str, axis: str, end: float, empty: float) -> float:
+def parse_coordinate_range_end(text: str, axis: str, end: float, empty: float) -> float:
     """One end of a range; negative layers and heads count from the end."""
     if not text.strip():
         return empty
@@ -128,7 +128,7 @@ def parse_bound(text: str, axis: str, end: float, empty: float) -> float:
     return end + 1.0 + value if value < 0 and axis in ("layer", "head") else value
 
 
-def list_available(rows: Sequence[Row], axis: str) -> str:
+def describe_available_coordinates(rows: Sequence[Row], axis: str) -> str:
     values = list(dict.fromkeys(row.axis(axis) for row in rows if row.axis(axis) is not None))
     if not values:
         axes = [name for name in ("variant", "layer", "head") if rows[0].axis(name) is not None]

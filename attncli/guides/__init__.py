@@ -29,14 +29,14 @@ def find_guides() -> dict[str, Traversable]:
     return {each.name.removesuffix(ENDING): each for each in sorted(found, key=lambda e: e.name)}
 
 
-def guide_text(topic: str) -> str:
+def read_guide_text(topic: str) -> str:
     """A guide's Markdown."""
     known = find_guides()
     require_known_names("guide", [topic], known)
     return known[topic].read_text(encoding="utf-8")
 
 
-def guide_titles() -> dict[str, str]:
+def read_guide_titles() -> dict[str, str]:
     """What each guide is about: its first heading."""
     return {
         topic: guide.read_text(encoding="utf-8").partition("\n")[0].removeprefix(HEADING)
@@ -44,25 +44,25 @@ def guide_titles() -> dict[str, str]:
     }
 
 
-def guides_for(command: str) -> list[str]:
+def list_guides_of_command(command: str) -> list[str]:
     """Topics of the guides that are for a command, such as `attn paths`, or for its group; the one that is called so first."""
     found = [
         topic
         for topic, guide in find_guides().items()
         if any(
             f"{command} ".startswith(f"{named} ")
-            for named in guide_commands(guide.read_text(encoding="utf-8"))
+            for named in list_commands_of_guide(guide.read_text(encoding="utf-8"))
         )
     ]
     return sorted(found, key=lambda topic: f"attn {topic}" != command)
 
 
-def guide_commands(guide: str) -> list[str]:
+def list_commands_of_guide(guide: str) -> list[str]:
     """What a guide is for."""
     return [command for line in FOR.findall(guide) for command in COMMAND.findall(line)]
 
 
-def format_listing(titles: dict[str, str], width: int) -> Iterator[str]:
+def format_guide_list(titles: dict[str, str], width: int) -> Iterator[str]:
     """One line for each guide; a long title goes on below itself."""
     indent = max(map(len, titles)) + 4
     for topic, title in titles.items():

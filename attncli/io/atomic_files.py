@@ -30,7 +30,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         if is_device_or_pipe(path):
             write(path)
             return
-        path = resolve_links(path)
+        path = resolve_symbolic_links(path)
         with temporary_file(path) as temporary:
             write(temporary)
             with open(temporary, "rb") as file:
@@ -65,17 +65,17 @@ def require_writable(path: Path) -> None:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
         if not is_device_or_pipe(path):
-            with temporary_file(resolve_links(path)):
+            with temporary_file(resolve_symbolic_links(path)):
                 pass
 
 
-def require_folder(path: Path) -> None:
+def create_folder_if_missing(path: Path) -> None:
     """Make the folder for several files, if it is missing."""
     with translate_os_errors(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
-def resolve_links(path: Path) -> Path:
+def resolve_symbolic_links(path: Path) -> Path:
     """Resolve links to the file that they name."""
     try:
         return path.resolve()
@@ -173,10 +173,10 @@ def translate_os_errors(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise os_error_sentence(str(path), error) from error
+        raise make_system_error(str(path), error) from error
 
 
-def os_error_sentence(target: str, error: OSError) -> AttnError:
+def make_system_error(target: str, error: OSError) -> AttnError:
     """The sentence and the exit code for a system error."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return LimitError(f"cannot write {target}: the disk is full.")

@@ -24,7 +24,7 @@ REPORT = re.compile(rb'\s*\{\s*"schema_version"')
 BEGINNING = 256
 
 
-def detect_kind(path: Path) -> FileKind:
+def detect_file_kind(path: Path) -> FileKind:
     """Detect the kind of an existing file; only an unreadable .safetensors file is refused here."""
     try:
         with path.open("rb") as file:

@@ -100,7 +100,9 @@ def to_numpy(value: object, name: str) -> NDArray[np.generic]:
     ):
         return array.astype(float)
     if array.dtype.kind == "O":
-        raise InputError(f"{name} is no array of numbers: it is or holds {describe_kind(array)}.")
+        raise InputError(
+            f"{name} is no array of numbers: it is or holds {describe_type_of_first_non_number(array)}."
+        )
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name} holds {array.dtype} values: attention weights are real numbers.")
     return array if array.dtype.name in DTYPES else array.astype(float)
@@ -142,7 +144,7 @@ def torch_to_numpy(value: Any, name: str) -> NDArray[np.generic]:
     return found
 
 
-def describe_kind(array: NDArray[np.generic]) -> str:
+def describe_type_of_first_non_number(array: NDArray[np.generic]) -> str:
     """Describe the type of the first element that is no number."""
     objects = (each for each in array.flat if not isinstance(each, int | float))
     return add_article(type(next(objects, None)).__name__)

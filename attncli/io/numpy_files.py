@@ -71,7 +71,7 @@ def is_numeric_array(claimed: ArrayHeader) -> bool:
     return not (dtype.hasobject or dtype.subdtype or dtype.names)
 
 
-def read_numbers(
+def read_exact_number_count(
     path: Path, stream: IO[bytes], dtype: np.dtype[Any], count: int
 ) -> NDArray[np.generic]:
     """Read this many numbers; further data of an archive are not unpacked."""
@@ -84,7 +84,7 @@ def read_numbers(
 
 def read_array(path: Path, stream: IO[bytes], claimed: ArrayHeader) -> NDArray[np.generic]:
     """Read the whole array after its header."""
-    flat = read_numbers(path, stream, claimed.dtype, math.prod(claimed.shape))
+    flat = read_exact_number_count(path, stream, claimed.dtype, math.prod(claimed.shape))
     return flat.reshape(claimed.shape, order="F" if claimed.by_columns else "C")
 
 
@@ -92,7 +92,7 @@ def open_numpy_file(path: Path) -> StoredArrays | InMemoryArrays:
     """Open the real arrays of a file: of .npy read on access, of .npz in memory."""
     with translate_numpy_errors(path), path.open("rb") as stream:
         if stream.read(len(ARCHIVE)) == ARCHIVE:
-            return InMemoryArrays(str(path), read_archive(path), {})
+            return InMemoryArrays(str(path), read_npz_archive(path), {})
         stream.seek(0)
         claimed = read_array_header(path, stream)
         require_real_numbers(path, claimed)
@@ -104,7 +104,7 @@ def open_numpy_file(path: Path) -> StoredArrays | InMemoryArrays:
         return StoredArrays(path, Header({ALONE: place}, {}))
 
 
-def read_archive(path: Path) -> dict[str, NDArray[np.generic]]:
+def read_npz_archive(path: Path) -> dict[str, NDArray[np.generic]]:
     """Read the arrays of an archive that are real numbers with two axes or more; others are no maps."""
     found, size = {}, 0
     with zipfile.ZipFile(path) as archive:

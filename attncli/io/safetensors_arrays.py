@@ -80,13 +80,13 @@ class StoredArrays:
         kind = np.dtype(DTYPES[place.dtype])
         raw = np.empty((len(firsts), count), kind)
         offsets = [place.offset + first * kind.itemsize for first in firsts]
-        read_bytes(self.path, offsets, raw.view(np.uint8))
+        read_byte_ranges(self.path, offsets, raw.view(np.uint8))
         if place.dtype == "BF16":
             return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32)
         return raw != 0 if place.dtype == "BOOL" else raw
 
 
-def read_bytes(path: Path, offsets: Sequence[int], rows: NDArray[np.uint8]) -> None:
+def read_byte_ranges(path: Path, offsets: Sequence[int], rows: NDArray[np.uint8]) -> None:
     """Fill each row from its position in the file."""
     try:
         with path.open("rb", buffering=0) as file:

@@ -6,7 +6,7 @@ import sys
 from typing import TextIO
 
 from attncli.errors import UsageError
-from attncli.io.atomic_files import os_error_sentence
+from attncli.io.atomic_files import make_system_error
 from attncli.sanitize import sanitize_sentence
 
 
@@ -20,15 +20,15 @@ def write_stdout(text: str) -> None:
     if sys.stdout is None:
         raise UsageError("cannot write to stdout: it is closed.")
     try:
-        write_all(sys.stdout, text)
+        write_text_completely(sys.stdout, text)
     except BrokenPipeError:
         silence_final_flush(sys.stdout)
     except OSError as error:
         silence_final_flush(sys.stdout)
-        raise os_error_sentence("to stdout", error) from None
+        raise make_system_error("to stdout", error) from None
 
 
-def write_all(stream: TextIO, text: str) -> None:
+def write_text_completely(stream: TextIO, text: str) -> None:
     """Write every byte, or raise: an unbuffered stdout (python -u) takes what fits and silently drops the rest."""
     binary = getattr(stream, "buffer", None)
     if binary is None:

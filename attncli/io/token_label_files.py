@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from attncli.errors import InputError, first_line_of_error
+from attncli.errors import InputError, shorten_error_message
 from attncli.io.json_files import BROKEN_JSON
 
 
-def read_labels(path: Path) -> list[str]:
+def read_token_labels(path: Path) -> list[str]:
     """Read the labels in order; spaces at the ends of a line belong to its token."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -20,7 +20,9 @@ def read_labels(path: Path) -> list[str]:
     try:
         found = json.loads(text)
     except BROKEN_JSON as error:
-        raise InputError(f"{path} cannot be read as JSON: {first_line_of_error(error)}.") from None
+        raise InputError(
+            f"{path} cannot be read as JSON: {shorten_error_message(error)}."
+        ) from None
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise InputError(f'{path} is no JSON list of texts: write ["The", " dog", …].')
     return found

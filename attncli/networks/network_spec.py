@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from attncli.errors import UsageError, make_unknown_name_error, quote_parameter
+from attncli.errors import UsageError, make_unknown_name_error, quote_parameter_name
 from attncli.resource_limits import parse_whole_number
 
 NORM_EPSILON = 1e-5
@@ -64,7 +64,7 @@ class NetworkSpec:
             size = getattr(self, name)
             if size is not None and not 1 <= size <= LARGEST_SIZE:
                 raise UsageError(
-                    f"{quote_parameter(name)} must be from 1 to {LARGEST_SIZE:,}, not {size}."
+                    f"{quote_parameter_name(name)} must be from 1 to {LARGEST_SIZE:,}, not {size}."
                 )
         if not SMALLEST_SCALE <= self.init_scale <= 1.0 / SMALLEST_SCALE:
             raise UsageError(
@@ -125,7 +125,7 @@ def parse_kind_with_number(field: str, text: str) -> tuple[str, int | None]:
     kind, colon, number = text.partition(":")
     kinds = KINDS[field]
     if kind not in kinds:
-        raise make_unknown_name_error(quote_parameter(field), text, kinds)
+        raise make_unknown_name_error(quote_parameter_name(field), text, kinds)
     if not colon and kind not in NUMBER_NEEDED:
         return kind, None
     size = parse_whole_number(number) or 0

@@ -64,7 +64,7 @@ def list_weight_metrics() -> list[str]:
     return list(list_entry_names("attncli.metrics.weights"))
 
 
-def complete_order(incomplete: str) -> list[str]:
+def complete_sort_order(incomplete: str) -> list[str]:
     """`METRIC` or `METRIC:rising`."""
     metric, colon, _ = incomplete.partition(":")
     found = [f"{metric}:rising"] if colon else list_head_metrics()

@@ -7,8 +7,8 @@ from functools import partial
 
 from attncli.declare.options import declare_option
 from attncli.errors import UsageError
-from attncli.options.completion import complete_order
-from attncli.options.shared import split_names
+from attncli.options.completion import complete_sort_order
+from attncli.options.shared import split_comma_separated_names
 
 LARGEST_NUMBER = 100_000
 """Of a layer or head that can be named."""
@@ -58,7 +58,11 @@ class HeadChoice:
         """The layers to measure; None = all."""
         if self.layers:
             return frozenset(parse_numbers_and_ranges("layers", self.layers))
-        named = [HEAD.fullmatch(part) for part in split_names(self.heads)] if self.heads else []
+        named = (
+            [HEAD.fullmatch(part) for part in split_comma_separated_names(self.heads)]
+            if self.heads
+            else []
+        )
         if named and all(named):
             return frozenset(int(match[1]) for match in named if match)
         return None
@@ -67,7 +71,7 @@ class HeadChoice:
         """Whether a head of a layer is reported."""
         if not self.heads:
             return lambda layer, head: True
-        parts = split_names(self.heads)
+        parts = split_comma_separated_names(self.heads)
         pairs = {(int(m[1]), int(m[2])) for part in parts if (m := HEAD.fullmatch(part))}
         plain = set(
             parse_numbers_and_ranges("heads", [part for part in parts if not HEAD.fullmatch(part)])
@@ -84,7 +88,7 @@ class HeadOptions(HeadChoice):
     )
     sort: str | None = head_option(
         metavar="METRIC[:rising]",
-        complete=complete_order,
+        complete=complete_sort_order,
         usual=True,
         help="Show a table of heads, sorted by METRIC. [with --top: the first --metric]",
     )
@@ -105,7 +109,7 @@ class LayerHeadOptions:
 def parse_numbers_and_ranges(name: str, texts: list[str]) -> list[int]:
     """`0,3-5` as 0 3 4 5."""
     found: list[int] = []
-    for part in split_names(texts) if texts else []:
+    for part in split_comma_separated_names(texts) if texts else []:
         match = RANGE.fullmatch(part)
         if match is None:
             how = "write numbers and ranges, as in 0,3-5."

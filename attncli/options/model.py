@@ -10,7 +10,7 @@ from attncli.declare.options import (
     RUNS_CODE,
     declare_argument,
     declare_option,
-    number_rows_to_texts,
+    number_lists_to_texts,
 )
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
@@ -238,7 +238,7 @@ class TextOptions:
             "Token ids instead of a text; no tokenizer is needed. A file holds JSON lists, or the ids of one text "
             "per line. Repeatable."
         ),
-        in_words=number_rows_to_texts,
+        in_words=number_lists_to_texts,
     )
 
     def list_set_options(self) -> list[str]:

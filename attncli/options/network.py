@@ -20,10 +20,10 @@ from attncli.networks.ablation_variants import (
 from attncli.networks.network_spec import KINDS, SINKHORN_NEEDS_ALL, NetworkSpec
 from attncli.options.completion import complete_names
 from attncli.options.model import OF_MODELS
-from attncli.options.shared import ANY_RUN, OF_NETWORKS, split_names
+from attncli.options.shared import ANY_RUN, OF_NETWORKS, split_comma_separated_names
 
 
-def format_kinds(field: str) -> str:
+def format_layer_part_kinds(field: str) -> str:
     """The kinds of a part, as a metavar: `none|causal|window:W`."""
     forms = (name + (f":{number}" if number else "") for name, number in KINDS[field].items())
     return "|".join(forms)
@@ -35,7 +35,7 @@ MASKS = tuple(f"mask:{kind}" for kind in KINDS["mask"] if kind != "none")
 def declare_kind_option(field: str, help: str, *applies: Applies) -> Any:
     """Declare an option whose value is one of the kinds of a part."""
     return network_option(
-        metavar=format_kinds(field),
+        metavar=format_layer_part_kinds(field),
         applies=(OF_NETWORKS, *applies),
         help=f"{help} {format_default(field)}",
         complete=complete_names(lambda: list(KINDS[field])),
@@ -49,7 +49,7 @@ def format_default(field: str) -> str:
 complete_variant = complete_names(lambda: [*SETS, *VARIANTS])
 
 
-def applies_unless_swept(name: str, *others: Applies) -> tuple[Applies, ...]:
+def exclude_swept_size(name: str, *others: Applies) -> tuple[Applies, ...]:
     """Of a size that `sweep` may vary."""
     why = "{name} is what `sweep` varies: leave it out."
     return (*(others or (OF_NETWORKS,)), Applies(excludes=(f"sweep:{name}",), why=why))
@@ -68,23 +68,23 @@ class NetworkOptions:
 
     layers: int | None = network_option(
         usual=True,
-        applies=applies_unless_swept("layers"),
+        applies=exclude_swept_size("layers"),
         help=f"Number of blocks. {format_default('layers')}",
     )
     tokens: int | None = network_option(
         usual=True,
-        applies=applies_unless_swept("tokens", ANY_RUN),
+        applies=exclude_swept_size("tokens", ANY_RUN),
         of_any_model=True,
         help=f"Number of tokens. {format_default('tokens')}",
     )
     width: int | None = network_option(
         usual=True,
-        applies=applies_unless_swept("width"),
+        applies=exclude_swept_size("width"),
         help=f"Features per token. {format_default('width')}",
     )
     heads: int | None = network_option(
         usual=True,
-        applies=applies_unless_swept("heads"),
+        applies=exclude_swept_size("heads"),
         help=f"Heads per layer. {format_default('heads')}",
     )
     key_width: int | None = network_option(
@@ -107,7 +107,7 @@ class NetworkOptions:
     activation: str | None = declare_kind_option("activation", "Activation of the MLP.")
     biases: bool | None = network_option(help="Random biases, or none.")
     init_scale: float | None = network_option(
-        applies=applies_unless_swept("init-scale"),
+        applies=exclude_swept_size("init-scale"),
         help=f"Factor on the standard deviation of all weights. {format_default('init_scale')}",
     )
 
@@ -174,17 +174,17 @@ class VariantOptions(VariantNames):
         self, switches: VariantSwitchOptions, default: str = "paper"
     ) -> dict[str, AblationSwitches]:
         """The variants by name; a saved network has its own default."""
-        chosen = resolve_variants(self, switches, default)
+        chosen = choose_variants_by_name_or_switch(self, switches, default)
         return add_variants_without_outlier(chosen) if self.remove_outlier else chosen
 
 
-def resolve_variants(
+def choose_variants_by_name_or_switch(
     variants: VariantNames, switches: VariantSwitchOptions, default: str = "paper"
 ) -> dict[str, AblationSwitches]:
     """The variants by name or by single switches, which exclude each other."""
     if switches.list_set_options():
         return switches.choose_variants()
-    return parse_variants(split_names(variants.variants) or [default])
+    return parse_variants(split_comma_separated_names(variants.variants) or [default])
 
 
 model_switch = partial(variant_option, applies=OF_MODELS)

@@ -9,7 +9,7 @@ from attncli.declare.option_applicability import Applies
 from attncli.declare.options import declare_option
 from attncli.errors import UsageError, require_known_names
 from attncli.options.completion import complete_entries, complete_names
-from attncli.options.shared import RunOptions, split_names
+from attncli.options.shared import RunOptions, split_comma_separated_names
 from attncli.registry import list_entry_names
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DEFAULT_PATTERN, DEFAULT_LENGTH = "random:k=4,weights=dirichlet", 256
 
 
-def name_matrices(value: object) -> object:
+def name_in_memory_matrices(value: object) -> object:
     """Convert matrices of numpy, scipy, torch or pandas, alone or among texts, to names that refer
     to them."""
     if isinstance(value, str | os.PathLike):
@@ -61,7 +61,7 @@ class PatternOptions:
             ".safetensors); or the map of a trained head on --text, as in ./model:0.3:top=4. Repeatable. "
             f"[default: {DEFAULT_PATTERN}]"
         ),
-        in_words=name_matrices,
+        in_words=name_in_memory_matrices,
     )
     length: int | None = declare_option(
         usual=True,
@@ -107,7 +107,7 @@ class MethodOptions:
         from attncli.fits import FITS
 
         methods: list[str] = []
-        for part in split_names(self.method) or ["auto"]:
+        for part in split_comma_separated_names(self.method) or ["auto"]:
             if methods and "=" in part.partition(":")[0]:
                 methods[-1] += f",{part}"
             else:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from attncli.declare.options import declare_option
-from attncli.options.shared import split_names
+from attncli.options.shared import split_comma_separated_names
 
 row_option = partial(declare_option, panel="Rows")
 
@@ -25,4 +25,4 @@ class RowOptions:
 
     @property
     def metrics(self) -> list[str]:
-        return list(dict.fromkeys(split_names(self.metric)))
+        return list(dict.fromkeys(split_comma_separated_names(self.metric)))

@@ -21,7 +21,7 @@ SMALLEST_FIGURE, LARGEST_FIGURE = 1.0, 40.0
 LARGEST_SEED = 2**63 - 1
 
 
-def split_names(names: Iterable[str]) -> list[str]:
+def split_comma_separated_names(names: Iterable[str]) -> list[str]:
     """Repeated and comma-separated names as one list."""
     parts = [part.strip() for text in names for part in text.split(",")]
     if "" in parts:

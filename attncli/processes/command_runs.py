@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from attncli.distributed_ranks import environment_without_launch
+from attncli.distributed_ranks import remove_rank_variables
 from attncli.errors import FAILED_GATE, AttnError, LimitError
 from attncli.resource_limits import MEMORY
 
@@ -53,9 +53,9 @@ def run_command_to_report_file(
             "-m",
             "attncli",
             *arguments,
-            *output_arguments(path),
+            *list_json_output_arguments(path),
         ],  # nothing of this folder is imported
-        env=environment_without_launch(environment),
+        env=remove_rank_variables(environment),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -74,7 +74,7 @@ def merge_settings_into_environment(
     return {**plain, **settings, **inherited}
 
 
-def output_arguments(path: Path) -> tuple[str, ...]:
+def list_json_output_arguments(path: Path) -> tuple[str, ...]:
     return ("--format", "json", "--output", str(path), "--no-progress")
 
 

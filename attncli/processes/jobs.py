@@ -15,15 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from attncli.distributed_ranks import environment_without_launch
+from attncli.distributed_ranks import remove_rank_variables
 from attncli.errors import AttnError
 from attncli.io.remote_files import is_remote_url, write_remote_file
 from attncli.processes.command_runs import (
     SETTING,
     ProcessRun,
     last_line_of_stderr,
+    list_json_output_arguments,
     merge_settings_into_environment,
-    output_arguments,
 )
 from attncli.resource_limits import MEMORY
 
@@ -64,9 +64,7 @@ def apply_job_environment(job: Job) -> Iterator[None]:
     """Set the folder and environment of the requesting process, without its rank."""
     before, here = dict(os.environ), Path.cwd()
     os.environ.clear()
-    os.environ.update(
-        merge_settings_into_environment(environment_without_launch(before), job.settings)
-    )
+    os.environ.update(merge_settings_into_environment(remove_rank_variables(before), job.settings))
     try:
         with contextlib.suppress(
             FileNotFoundError
@@ -79,7 +77,7 @@ def apply_job_environment(job: Job) -> Iterator[None]:
         os.chdir(here)
 
 
-def option_settings(environment: Mapping[str, str]) -> dict[str, str]:
+def select_option_environment_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment variables that set options of started runs."""
     return {
         name: value
@@ -91,7 +89,7 @@ def option_settings(environment: Mapping[str, str]) -> dict[str, str]:
 def run_command_in_this_process(words: Sequence[str], path: Path) -> ProcessRun:
     """Run like `python -m attncli`, but in this process."""
     before, output = sys.argv, io.StringIO()
-    sys.argv = ["attn", *words, *output_arguments(path)]
+    sys.argv = ["attn", *words, *list_json_output_arguments(path)]
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(output):
             runpy.run_module("attncli", run_name="__main__")

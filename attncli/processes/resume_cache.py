@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attncli.distributed_ranks import read_launch_environment
-from attncli.progress import Say, ignore_sentence
+from attncli.progress import Say, ignore_message
 
 Keep = Callable[[str, Callable[[], Any]], Any]
 """keep(name, make): the result saved under the name, or a new one, which is then saved."""
@@ -34,11 +34,11 @@ class ResumeCache:
     def __init__(self) -> None:
         self.folder: Path | None = None
         self.facts: Callable[[], str] = str
-        self.say: Say = ignore_sentence
+        self.say: Say = ignore_message
         self.full = False
         """Whether one could not be written: no other is tried."""
 
-    def begin(self, output: Path, facts: Callable[[], str], say: Say = ignore_sentence) -> int:
+    def begin(self, output: Path, facts: Callable[[], str], say: Say = ignore_message) -> int:
         """Save results for this report from now on; return how many an earlier run has left.
 
         `facts`: what results depend on besides the model and the text; called when there is a first
@@ -82,7 +82,7 @@ def build_result_cache(*types: type) -> Keep:
         path = PARTS.path(name)
         if path is None:
             return make()
-        found = read_result(path, types)
+        found = read_cached_result(path, types)
         if found is None:
             found = make()
             try_write_result(path, found)
@@ -91,7 +91,7 @@ def build_result_cache(*types: type) -> Keep:
     return load_or_make
 
 
-def read_result(path: Path, types: Sequence[type]) -> Any:
+def read_cached_result(path: Path, types: Sequence[type]) -> Any:
     """Read a result with torch's restricted reader, which builds only these types; unreadable
     results are ignored."""
     import torch

@@ -18,7 +18,7 @@ ENDED = (
 )
 
 
-def print_message_on_sigterm(say: Say) -> None:
+def print_message_on_termination(say: Say) -> None:
     """Print a sentence on SIGTERM from now on, at once, even while the main thread waits in torch.
 
     Python's handlers run in the main thread only; another thread can read the wake-up descriptor.

@@ -24,7 +24,7 @@ POLLED = 0.1
 """Seconds between two polls of the processes."""
 
 
-def run_in_processes(count: int, words: Sequence[str], parts: Path | None) -> int:
+def run_command_in_rank_processes(count: int, words: Sequence[str], parts: Path | None) -> int:
     """Run the command line in `count` processes; only a killed process is reported here.
 
     `parts`: the folder of finished texts, for that sentence.
@@ -49,7 +49,7 @@ def run_in_processes(count: int, words: Sequence[str], parts: Path | None) -> in
             result = context.wait(period=POLLED)
         except SignalException as stopped:
             context.close()
-            exit_by_signal(signal.Signals(stopped.sigval))
+            exit_process_by_signal(signal.Signals(stopped.sigval))
     return combine_exit_codes(result.failures if result else {}, parts)
 
 
@@ -60,14 +60,14 @@ def rank_environments(count: int) -> dict[int, dict[str, str]]:
         "WORLD_SIZE": str(count),
         "LOCAL_WORLD_SIZE": str(count),
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),
+        "MASTER_PORT": str(find_free_port()),
         "OMP_NUM_THREADS": threads,
         STARTED: "1",
     }
     return {rank: {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)}
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """A free port. The processes bind it seconds later, so it is one below those that the system
     hands out meanwhile to whoever asks for any port."""
     candidates = random.SystemRandom().sample(OWN_PORTS, 20)
@@ -87,7 +87,7 @@ def bind_port(port: int) -> int:
         return int(found.getsockname()[1])
 
 
-def exit_by_signal(stopped: signal.Signals) -> NoReturn:
+def exit_process_by_signal(stopped: signal.Signals) -> NoReturn:
     """End like a single process: the command line reports Ctrl-C, the shell any other signal."""
     if stopped is signal.SIGINT:
         raise KeyboardInterrupt

@@ -35,7 +35,7 @@ WORK = SharedWork()
 """Of this process."""
 
 
-def indices_of_rank(items: Sequence[T]) -> range:
+def list_item_indices_of_rank(items: Sequence[T]) -> range:
     """The indices of this rank's items: every n-th."""
     here = read_launch_environment()
     if WORK.together or not here.is_distributed:
@@ -43,7 +43,7 @@ def indices_of_rank(items: Sequence[T]) -> range:
     return range(here.rank, len(items), here.size)
 
 
-def share_work(
+def divide_work_between_ranks(
     items: Sequence[T],
     work: Callable[[T], R],
     name: Callable[[T], str],
@@ -77,7 +77,7 @@ def run_items_of_rank(
 ) -> RankResults:
     """This rank's share, up to its first failure."""
     results: dict[int, R] = {}
-    for place in indices_of_rank(items):
+    for place in list_item_indices_of_rank(items):
         try:
             results[place] = keep(names[place], partial(work, items[place]))
         except Exception as error:

@@ -5,14 +5,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.declare.option_applicability import Applies
-from attncli.declare.option_value_conversion import convert_value
+from attncli.declare.option_value_conversion import convert_to_option_value
 from attncli.declare.options import (
     collect_option_rules,
     declare_option,
     is_option_set,
     list_group_parameters,
 )
-from attncli.declare.settle import SetOption, settle
+from attncli.declare.settle import SetOption, refuse_or_drop_inapplicable_options
 from attncli.errors import NoBaseline, UsageError
 from attncli.records import Report
 
@@ -75,23 +75,25 @@ class BaselineOptions:
         self, report: Report, conditions: "Iterable[Condition]", old: Report | None
     ) -> "list[Verdict]":
         """Verdicts of conditions on the report itself, and on its changes since the baseline."""
-        from attncli.gates import decide_conditions
-        from attncli.gates.baseline_changes import decide_changes
+        from attncli.gates import decide_report_gates
+        from attncli.gates.baseline_changes import decide_baseline_gates
 
-        found = decide_conditions(report, conditions)
+        found = decide_report_gates(report, conditions)
         if old is None:
             return found
         name = str(self.baseline)
-        return found + decide_changes(report, old, self.parse_changes(), name, self.family_wise)
+        return found + decide_baseline_gates(
+            report, old, self.parse_changes(), name, self.family_wise
+        )
 
     def read(self) -> "Report | None":
         """Read the baseline; a typo in the conditions is reported before a missing file."""
-        from attncli.reports.reading import read_report, report_exists
+        from attncli.reports.reading import is_existing_report, read_report
 
         if self.baseline is None:
             return None
         self.parse_changes()
-        if not report_exists(self.baseline):
+        if not is_existing_report(self.baseline):
             raise NoBaseline(
                 f"there is no baseline {self.baseline}: save a report there, and check again."
             )
@@ -108,9 +110,11 @@ def build_baseline(
         "fail_on": fail_on,
         "family_wise": family_wise,
     }
-    values = {name: convert_value(KEYWORDS[name], value) for name, value in set_keywords.items()}
+    values = {
+        name: convert_to_option_value(KEYWORDS[name], value) for name, value in set_keywords.items()
+    }
     options = [SetOption(*one) for one in values.items() if is_option_set(KEYWORDS[one[0]], one[1])]
-    settle(collect_option_rules(KEYWORDS.values()), options, None)
+    refuse_or_drop_inapplicable_options(collect_option_rules(KEYWORDS.values()), options, None)
     return BaselineOptions(**values), baseline_report
 
 

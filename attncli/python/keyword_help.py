@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Iterable
 
-from attncli.declare.option_value_conversion import metavar, split_annotation
+from attncli.declare.option_value_conversion import find_metavar_of_parameter, split_annotation
 from attncli.declare.options import Argument, Option
 from attncli.python.keyword_signatures import SOURCE
 
@@ -21,7 +21,7 @@ def format_keyword(parameter: inspect.Parameter) -> str:
     _, annotations = split_annotation(parameter)
     text = next((one.help for one in annotations if isinstance(one, Option | Argument)), "")
     more = " Or a module that you hold." if parameter.name == SOURCE else ""
-    form = metavar(parameter)
+    form = find_metavar_of_parameter(parameter)
     choices = f"{form} – " if CHOICES.search(form) else ""
     return choices + replace_options_by_keywords(text) + more
 

@@ -11,12 +11,12 @@ from typing import Annotated, Any, SupportsFloat, SupportsIndex, get_origin
 from attncli.declare.option_applicability import Applies
 from attncli.declare.option_value_conversion import (
     declare_python_keyword,
+    find_metavar_of_parameter,
     find_text_converter,
     is_number_parameter,
     is_path_parameter,
     is_report_argument,
     list_union_members,
-    metavar,
     split_annotation,
 )
 from attncli.declare.options import Argument, Option
@@ -89,7 +89,7 @@ def make_plural_parameter(
     """A second name of a keyword, for whom its value is several."""
     (found,) = (each for each in parameters if each.name == usual)
     kind, annotations = split_annotation(found)
-    in_texts, form = find_text_converter(annotations), metavar(found)
+    in_texts, form = find_text_converter(annotations), find_metavar_of_parameter(found)
     option = Option(help=f"The same as `{usual}`.", metavar=form, in_words=in_texts)
     return found.replace(name=name, default=None, annotation=Annotated[kind, option])
 
@@ -100,10 +100,12 @@ def make_display_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
     first = required or any(isinstance(each, Argument) for each in annotations)
     way = parameter.POSITIONAL_OR_KEYWORD if first else parameter.KEYWORD_ONLY
     default = () if parameter.default == [] else parameter.default
-    return parameter.replace(annotation=type_hint(parameter), kind=way, default=default)
+    return parameter.replace(
+        annotation=build_accepted_type_hint(parameter), kind=way, default=default
+    )
 
 
-def type_hint(parameter: inspect.Parameter) -> Any:
+def build_accepted_type_hint(parameter: inspect.Parameter) -> Any:
     """Type annotation for type checkers: all that `converted` accepts, and None where there is a
     default."""
     kind, annotations = split_annotation(parameter)
@@ -114,7 +116,7 @@ def type_hint(parameter: inspect.Parameter) -> Any:
     ]
     found += [Report] if is_report_argument(annotations) else []
     found += [] if parameter.default is parameter.empty else [None]
-    return make_union(found)
+    return join_types_into_union(found)
 
 
 def list_accepted_types(kind: Any, parameter: inspect.Parameter) -> list[Any]:
@@ -128,11 +130,11 @@ def list_accepted_types(kind: Any, parameter: inspect.Parameter) -> list[Any]:
         return list_accepted_text_types(parameter)
     if get_origin(kind) is list:
         texts = list_accepted_text_types(parameter)
-        return [*texts, Iterable[make_union(texts)]]  # type: ignore[misc]
+        return [*texts, Iterable[join_types_into_union(texts)]]  # type: ignore[misc]
     return known.get(kind, [kind])
 
 
-def make_union(kinds: Iterable[Any]) -> Any:
+def join_types_into_union(kinds: Iterable[Any]) -> Any:
     return functools.reduce(operator.or_, dict.fromkeys(kinds))
 
 

@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from attncli.declare.option_value_conversion import (
-    convert_value,
-    list_other_names,
+    convert_to_option_value,
+    map_alternative_keyword_names,
     require_known_keywords,
 )
 from attncli.declare.options import (
     collect_option_rules,
     fill_option_groups,
-    flatten_parameters,
     is_option_set,
+    list_parameters_without_groups,
 )
 from attncli.declare.replaced_options import refuse_keyword_that_became_function
-from attncli.declare.settle import SetOption, settle
+from attncli.declare.settle import SetOption, refuse_or_drop_inapplicable_options
 from attncli.declare.source_kinds import find_run_source
 from attncli.errors import UsageError, translate_system_error
 from attncli.progress import Progress, ignore_progress, make_status_callback, show_progress
@@ -63,10 +63,10 @@ NO_CONFIGURATION = {"ATTN_CONFIG": os.devnull}
 @functools.cache
 def make_public_function(function: Callable[..., Any], module: str) -> Callable[..., Any]:
     """The public function of a question, with flat keywords, as a name of this module."""
-    parameters = list(flatten_parameters(function))
+    parameters = list(list_parameters_without_groups(function))
     apart = {name: OF_PYTHON[name] for name in (*vars(function)["own"], *OF_ALL)}
     answered = Answer if function.__annotations__["return"] is Report else Path
-    plural = list_other_names(parameter.name for parameter in parameters)
+    plural = map_alternative_keyword_names(parameter.name for parameter in parameters)
     seconds = [make_plural_parameter(name, usual, parameters) for name, usual in plural.items()]
     signature = build_signature([*parameters, *seconds, *apart.values()], answered)
 
@@ -78,15 +78,17 @@ def make_public_function(function: Callable[..., Any], module: str) -> Callable[
         bound = signature.bind(*args, **keywords)
         bound.apply_defaults()
         values = dict(bound.arguments)
-        python_only = {name: convert_value(each, values.pop(name)) for name, each in apart.items()}
+        python_only = {
+            name: convert_to_option_value(each, values.pop(name)) for name, each in apart.items()
+        }
         for name, usual in plural.items():
             merge_plural_keyword(values, name, usual)
-        found = run_question(function, parameters, values, python_only)
+        found = convert_options_and_run_question(function, parameters, values, python_only)
         if not isinstance(found, Report):
             return found
         from attncli.reports.provenance import add_provenance
 
-        words = format_call(function.__name__, keywords, args)
+        words = format_python_call(function.__name__, keywords, args)
         return report_to_answer(add_provenance(found, words))
 
     ask_question.__module__ = module  # where pickle looks for it
@@ -99,21 +101,23 @@ def make_public_function(function: Callable[..., Any], module: str) -> Callable[
     return ask_question
 
 
-def run_question(
+def convert_options_and_run_question(
     function: Callable[..., Any],
     parameters: Sequence[inspect.Parameter],
     values: Mapping[str, Any],
     python_only: Mapping[str, Any],
 ) -> Any:
     """Convert the options, refuse those that do not fit the source, and call the question as a program would run it."""
-    options = {p.name: convert_value(p, values[p.name]) for p in parameters if p.name != SOURCE}
+    options = {
+        p.name: convert_to_option_value(p, values[p.name]) for p in parameters if p.name != SOURCE
+    }
     with TURNS.question(), ExitStack() as around:
         around.enter_context(limit_blas_to_one_thread())
         if SOURCE in values:
             any_module = vars(function)["any_module"]
             at_hand = resolve_source_or_module(values[SOURCE], python_only, any_module)
             options[SOURCE] = around.enter_context(at_hand)
-        watch = around.enter_context(open_progress(python_only["progress"]))
+        watch = around.enter_context(open_progress_display(python_only["progress"]))
         around.enter_context(translate_system_errors())
         declared = [*parameters, *(OF_PYTHON[name] for name in python_only)]
         refuse_keywords_that_do_not_apply(declared, {**options, **python_only}, function.__name__)
@@ -139,7 +143,7 @@ def refuse_keywords_that_do_not_apply(
         for name, value in values.items()
         if is_option_set(known[name], value)
     ]
-    settle(collect_option_rules(known.values()), positional, subject)
+    refuse_or_drop_inapplicable_options(collect_option_rules(known.values()), positional, subject)
 
 
 @contextmanager
@@ -209,25 +213,27 @@ def resolve_source_or_module(
         yield Source("live", str(live), live=live)
 
 
-def open_progress(progress: Progress | bool | None) -> AbstractContextManager[Progress]:
+def open_progress_display(progress: Progress | bool | None) -> AbstractContextManager[Progress]:
     """`progress=True` shows how far the work is, a bar on a terminal as the command does; a callable is called."""
     if progress is True:
         return show_progress()
     return contextlib.nullcontext(progress or ignore_progress)
 
 
-def format_call(name: str, keywords: Mapping[str, Any], args: Sequence[Any]) -> list[str]:
+def format_python_call(name: str, keywords: Mapping[str, Any], args: Sequence[Any]) -> list[str]:
     """Format the call for the report; values that are not plain data by their type."""
-    annotations = [format_argument(each) for each in args]
+    annotations = [format_call_argument(each) for each in args]
     annotations += [
-        f"{key}={format_argument(value)}" for key, value in keywords.items() if key != "progress"
+        f"{key}={format_call_argument(value)}"
+        for key, value in keywords.items()
+        if key != "progress"
     ]
     return [f"attncli.{name}({', '.join(annotations)})"]
 
 
-def format_argument(value: object) -> str:
+def format_call_argument(value: object) -> str:
     if isinstance(value, list | tuple):
-        return f"[{', '.join(count_repeated_types(map(format_argument, value)))}]"
+        return f"[{', '.join(count_repeated_types(map(format_call_argument, value)))}]"
     if isinstance(value, os.PathLike):
         return repr(os.fspath(value))
     plain = value is None or isinstance(value, str | int | float)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from attncli.gates import Condition
-from attncli.progress import Progress, Say, ignore_progress, ignore_sentence
+from attncli.progress import Progress, Say, ignore_message, ignore_progress
 
 if TYPE_CHECKING:
     from attncli.analysis import Study
@@ -26,9 +26,9 @@ class RunContext:
     """Callbacks and output settings of a question."""
 
     progress: Progress = ignore_progress
-    show_status: Say = ignore_sentence
+    show_status: Say = ignore_message
     """Called with the current step, which the next one replaces."""
-    say: Say = ignore_sentence
+    say: Say = ignore_message
     """Called with announcements before long work."""
     conditions: tuple[Condition, ...] = ()
     """Gates: their metrics are measured, and impossible ones are refused before the work."""

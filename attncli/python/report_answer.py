@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, overload
 
 from attncli import gates
 from attncli.declare.option_value_conversion import (
-    as_number,
+    to_float_or_none,
     to_python_number,
     to_whole_number_or_none,
 )
@@ -110,12 +110,12 @@ class Answer(Report):
 
         frame = pandas.DataFrame(self.to_dicts(), columns=list_columns(self))
         return frame.astype(
-            {name: kind for name in frame if (kind := column_type(name, frame[name]))}
+            {name: kind for name in frame if (kind := choose_pandas_column_type(name, frame[name]))}
         )
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the report, whole or not at all, in the format that the file's ending names."""
-        target = require_path(path)
+        target = convert_to_path(path)
         text = self.text(format_from_file_extension(target))
         require_writable(target)
         write_atomically(
@@ -135,7 +135,7 @@ class Answer(Report):
                 f"`width` must be a whole number of columns, {NARROWEST} or more, not {width!r:.80}."
             )
         made = FORMATS[format](self)
-        return render_plain(made, width) if not isinstance(made, str) else made
+        return render_without_colours(made, width) if not isinstance(made, str) else made
 
     @overload
     def plot(self, path: None = None, size: tuple[float, float] | None = None) -> "Figure": ...
@@ -151,7 +151,7 @@ class Answer(Report):
         from attncli.render.plots.figure import NOTHING, build_figure, has_figure, save_figure
         from attncli.render.plots.figure_files import require_figure, require_matplotlib
 
-        target = None if path is None else require_path(path)
+        target = None if path is None else convert_to_path(path)
         if target is None:
             require_matplotlib("plot()")
         else:
@@ -188,7 +188,7 @@ def report_to_answer(report: Report) -> Answer:
     return Answer.of(report)
 
 
-def require_path(path: object) -> Path:
+def convert_to_path(path: object) -> Path:
     if not isinstance(path, str | PathLike):
         raise UsageError(f"`path` must be a path, not {path!r:.80}.")
     if "\0" in fspath(path):
@@ -201,7 +201,7 @@ def require_path(path: object) -> Path:
 def require_figure_size(size: object) -> tuple[float, float]:
     """Width and height that a figure may have."""
     sides = (
-        [as_number(to_python_number(side)) for side in size]
+        [to_float_or_none(to_python_number(side)) for side in size]
         if isinstance(size, list | tuple)
         else []
     )
@@ -218,7 +218,7 @@ WHOLE, NUMBERS = ("layer", "head", "n"), ("value", "spread")
 """Columns of whole numbers and of others, also where no row has one."""
 
 
-def column_type(name: str, values: "pandas.Series[Any]") -> str:
+def choose_pandas_column_type(name: str, values: "pandas.Series[Any]") -> str:
     """Nullable pandas dtype of a column, with None as a missing number; empty for columns without
     numbers."""
     kinds = {type(value) for value in values if not (value is None or value != value)}
@@ -241,7 +241,7 @@ def format_from_file_extension(path: Path) -> str:
     return found
 
 
-def render_plain(renderable: "RenderableType", width: int) -> str:
+def render_without_colours(renderable: "RenderableType", width: int) -> str:
     """A rich renderable as text without colours."""
     from rich.console import Console
 
@@ -257,7 +257,7 @@ def read(path: str | PathLike[str]) -> Answer:
     """The report in a JSON file that `report.save` or `attn … -o FILE.json` has written."""
     from attncli.reports.reading import STDIN, read_report
 
-    name = path if isinstance(path, str) and is_remote_url(path) else fspath(require_path(path))
+    name = path if isinstance(path, str) and is_remote_url(path) else fspath(convert_to_path(path))
     if name == STDIN:
         raise UsageError("`path` must name a file: '-' for stdin is the command line's alone.")
     return report_to_answer(read_report(name))

@@ -87,11 +87,11 @@ def is_row_in_view(row: Row, view: View) -> bool:
     return (
         row.metric in view.metrics
         and row.axis(view.down) is not None
-        and all(has_coordinate(row, axis, value) for axis, value in view.where.items())
+        and all(is_row_at_coordinate(row, axis, value) for axis, value in view.where.items())
     )
 
 
-def has_coordinate(row: Row, axis: str, value: Scalar) -> bool:
+def is_row_at_coordinate(row: Row, axis: str, value: Scalar) -> bool:
     """Whether the row has this coordinate; an empty value selects rows without the axis."""
     own = row.axis(axis)
     return value == ("" if own is None else own)
@@ -107,7 +107,9 @@ def build_grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition
     cells = {
         (row.axis(view.down), row.axis(across) if across else row.metric): row for row in ordered
     }
-    show: Callable[[Row | None], str] = format_brief_cell if view.across == "head" else format_cell
+    show: Callable[[Row | None], str] = (
+        format_cell_with_three_digits if view.across == "head" else format_cell
+    )
     show = partial(format_role_and_shade, key=view.heat) if view.heat else show
     show = partial(format_token_pair, keys=view.pair) if view.pair else show
     names = {row.axis(view.down): str(row.keys.get(view.names, "")) for row in rows}
@@ -145,7 +147,7 @@ def format_cell(row: Row | None) -> str:
     )
 
 
-def format_brief_cell(row: Row | None) -> str:
+def format_cell_with_three_digits(row: Row | None) -> str:
     """Three digits, which are enough in a grid of heads."""
     if row is None or row.value is None or row.spread is not None or abs(row.value) >= 100.0:
         return format_cell(row)

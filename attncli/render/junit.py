@@ -16,14 +16,14 @@ def junit(report: Report) -> str:
     root = Element("testsuites", counts)
     suite = SubElement(root, "testsuite", {"name": f"attn {report.study}", **counts})
     for verdict in report.verdicts:
-        add_case(suite, report.study, verdict)
+        add_junit_test_case(suite, report.study, verdict)
     SubElement(suite, "system-out").text = report.headline
     SubElement(suite, "system-err").text = "\n".join(report.warnings)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, "unicode") + "\n"
 
 
-def add_case(suite: Element, study: str, verdict: Verdict) -> None:
+def add_junit_test_case(suite: Element, study: str, verdict: Verdict) -> None:
     """Add a test case: the deciding number is the failure's message or the output; a check that
     could not run is an error."""
     place = {"classname": f"attn.{study}", "name": verdict.condition}

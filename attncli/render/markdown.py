@@ -12,10 +12,10 @@ SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 @renderer(endings=(".md",), tells_verdicts=True, warnings_apart=True)
 def markdown(report: Report) -> str:
     """The headline, the tables, the verdicts and the warnings as GitHub-flavoured Markdown."""
-    return "\n".join(format_lines(sanitize_tables(report))) + "\n"
+    return "\n".join(format_markdown_lines(sanitize_tables(report))) + "\n"
 
 
-def format_lines(report: Report) -> Iterator[str]:
+def format_markdown_lines(report: Report) -> Iterator[str]:
     # Asterisks next to a space are no markup, and four of them are a rule.
     yield f"**{escape_text(report.headline.strip() or '–')}**"
     for grid in build_grids(report):

@@ -65,7 +65,7 @@ def compare_reports(
     """
     both = pair_rows(old, new)
     scales = largest_value_by_metric(both)
-    pairs = sorted(both, key=lambda pair: size_of_change(pair, scales), reverse=True)
+    pairs = sorted(both, key=lambda pair: compute_sort_key_of_change(pair, scales), reverse=True)
     moved = [pair for pair in pairs if pair.change]
     shown = moved[:top]
     listed = set(map(id, shown))
@@ -78,7 +78,7 @@ def compare_reports(
             *build_noise_probability_rows(pair, names, id(pair) in listed, chances),
         )
     )
-    columns, order = choose_columns(shown)
+    columns, order = choose_comparison_columns(shown)
     columns = (*columns, CHANCE) if chances else columns
     title = f"The {len(shown)} largest of {format_count(len(moved), 'change')}, {order}"
     return Report(
@@ -126,7 +126,7 @@ def largest_value_by_metric(pairs: Sequence[RowPair]) -> Scales:
     return found
 
 
-def relative_change(pair: RowPair, scales: Scales) -> float | None:
+def compute_relative_change(pair: RowPair, scales: Scales) -> float | None:
     """The change as a share of the metric's largest number."""
     if pair.change is None:
         return None
@@ -134,17 +134,17 @@ def relative_change(pair: RowPair, scales: Scales) -> float | None:
     return pair.change / scale if scale else 0.0
 
 
-def size_of_change(pair: RowPair, scales: Scales) -> tuple[float, float]:
+def compute_sort_key_of_change(pair: RowPair, scales: Scales) -> tuple[float, float]:
     """Size in standard deviations; pairs without one follow, relative to their metric's size;
     unchanged ones are last."""
-    share = relative_change(pair, scales)
+    share = compute_relative_change(pair, scales)
     if share is None:
         return (-2.0, 0.0)
     spreads = pair.in_standard_deviations
     return (-1.0 if spreads is None else abs(spreads), abs(share))
 
 
-def choose_columns(shown: Sequence[RowPair]) -> tuple[tuple[str, ...], str]:
+def choose_comparison_columns(shown: Sequence[RowPair]) -> tuple[tuple[str, ...], str]:
     """The columns of the table, and the sort order in words: by standard deviations where there are
     some."""
     spread = any(pair.in_standard_deviations is not None for pair in shown)
@@ -159,7 +159,7 @@ def build_rows(pair: RowPair, names: tuple[str, str], scales: Scales, shown: boo
     """Five rows at the pair's coordinates; a null names the report that lacks it."""
     unit = pair.row.unit
     note = None if pair.change is not None else explain_missing(pair, names)
-    share, missed = relative_change(pair, scales), note
+    share, missed = compute_relative_change(pair, scales), note
     spreads = pair.in_standard_deviations
     if spreads is None or math.isinf(spreads):
         note = note or NOT_KNOWN if spreads is None else "the standard deviations are 0"
@@ -172,7 +172,7 @@ def build_rows(pair: RowPair, names: tuple[str, str], scales: Scales, shown: boo
         ("change_in_spreads", "spreads", spreads, note),
         ("relative_change", "1", share, missed),
     ):
-        yield build_row(pair, metric, own, value, why, keys)
+        yield build_comparison_row(pair, metric, own, value, why, keys)
 
 
 def build_noise_probability_rows(
@@ -181,12 +181,12 @@ def build_noise_probability_rows(
     """The probability of the change by noise alone, if requested."""
     if chances is not None:
         why = explain_missing(pair, names) if pair.change is None else NOT_KNOWN
-        yield build_row(
+        yield build_comparison_row(
             pair, CHANCE, "1", chances.get(id(pair)), why, build_pair_row_keys(pair, shown)
         )
 
 
-def build_row(
+def build_comparison_row(
     pair: RowPair,
     metric: str,
     unit: str,
@@ -207,12 +207,12 @@ def build_pair_row_keys(pair: RowPair, shown: bool) -> Mapping[str, Scalar]:
     return {
         **row.keys,
         "measured": row.metric,
-        "number": row_label(row),
+        "number": format_row_label(row),
         **(SHOWN if shown else {}),
     }
 
 
-def row_label(row: Row) -> str:
+def format_row_label(row: Row) -> str:
     return f"{row.metric}, {row.place}" if row.place else row.metric
 
 
@@ -251,20 +251,20 @@ def format_summary(
         return "No number is in both reports."
     if not moved:
         return f"Every number that both reports have is equal ({both})."
-    return f"{len(moved)} of {both} numbers changed, {count}; largest: {describe_change(moved[0], scales)}."
+    return f"{len(moved)} of {both} numbers changed, {count}; largest: {format_changed_value(moved[0], scales)}."
 
 
-def describe_change(pair: RowPair, scales: Scales) -> str:
+def format_changed_value(pair: RowPair, scales: Scales) -> str:
     """The number with its change, in the unit of the comparison."""
     assert pair.old is not None
     assert pair.new is not None
-    spreads, share = pair.in_standard_deviations, relative_change(pair, scales)
+    spreads, share = pair.in_standard_deviations, compute_relative_change(pair, scales)
     tail = ""
     if spreads is not None and math.isfinite(spreads):
         tail = f", {spreads:+.2g} standard deviations"
     if spreads is None and share is not None:
         tail = f", {share:+.2g} of the metric's largest"
-    return f"{row_label(pair.row)}: {pair.old.value:.4g} → {pair.new.value:.4g} ({pair.change:+.3g}{tail})"
+    return f"{format_row_label(pair.row)}: {pair.old.value:.4g} → {pair.new.value:.4g} ({pair.change:+.3g}{tail})"
 
 
 def describe_report_source(report: Report, name: str) -> dict[str, object]:
@@ -286,6 +286,6 @@ def warn_missing_rows(pairs: Sequence[RowPair], names: tuple[str, str]) -> Itera
     sides = ([p for p in pairs if p.new is None], [p for p in pairs if p.old is None])
     for alone, name in zip(sides, names, strict=True):
         if alone:
-            named = "; ".join(row_label(pair.row) for pair in alone[:NAMED])
+            named = "; ".join(format_row_label(pair.row) for pair in alone[:NAMED])
             rest = f" and {len(alone) - NAMED} more" if len(alone) > NAMED else ""
             yield f"in {name} alone: {named}{rest}"

@@ -55,12 +55,12 @@ def read_report(path: str) -> Report:
         raise InputError(f"cannot read {name}: {why.lower()}.") from None
     require_readable_size(len(raw), name)
     try:
-        return from_json(raw)
+        return parse_json_report(raw)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
 
 
-def report_exists(path: str) -> bool:
+def is_existing_report(path: str) -> bool:
     """Whether there is a file of this name or at this address."""
     return find_remote_file_size(path) is not None if is_remote_url(path) else Path(path).exists()
 
@@ -75,11 +75,11 @@ def read_report_bytes(path: str, name: str) -> bytes:
             raise FileNotFoundError(path)
         return found
     with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-        require_readable_size(file_size(file), name)
+        require_readable_size(find_open_file_size(file), name)
         return file.read(MOST_BYTES + 1)
 
 
-def file_size(file: BinaryIO) -> int:
+def find_open_file_size(file: BinaryIO) -> int:
     """0 of what is no file, such as a pipe."""
     try:
         return os.fstat(file.fileno()).st_size
@@ -95,7 +95,7 @@ def require_readable_size(size: int, name: str) -> None:
 
 
 @pause_garbage_collection()
-def from_json(text: str | bytes) -> Report:
+def parse_json_report(text: str | bytes) -> Report:
     """A report of any schema version that has ever been written."""
     document = parse_json(text)
     require_schema_version(document)

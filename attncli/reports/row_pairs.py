@@ -70,7 +70,7 @@ class RowPair:
     @cached_property
     def in_standard_deviations(self) -> float | None:
         """The change in standard deviations; infinite where neither side varies and they differ."""
-        return divide_or_none(self.mean_change, self.noise)
+        return divide_if_possible(self.mean_change, self.noise)
 
     @property
     def mean_change(self) -> float | None:
@@ -94,7 +94,7 @@ class RowPair:
             return None
         assert self.old is not None
         assert self.new is not None
-        least = OTHER_MACHINE.of() * max(abs(row_mean(self.old)), abs(row_mean(self.new)))
+        least = OTHER_MACHINE.of() * max(abs(mean_of_row(self.old)), abs(mean_of_row(self.new)))
         if self.differences:
             deviation = standard_deviation(self.differences, mean(self.differences))
             return max((deviation or 0.0) / math.sqrt(self.sample_counts[0]), least)
@@ -107,7 +107,7 @@ class RowPair:
         standard deviation."""
         if self.change is None or self.old is None or self.new is None:
             return None
-        return self.probability_of_change(row_mean(self.new) - row_mean(self.old))
+        return self.probability_of_change(mean_of_row(self.new) - mean_of_row(self.old))
 
     def probability_of_change(self, change: float) -> float | None:
         """The probability of a change at least this large by Student's t: of paired numbers, or
@@ -119,15 +119,15 @@ class RowPair:
         freedom = (
             self.sample_counts[0] - 1 if self.differences else compute_welch_freedom(first, second)
         )
-        return two_sided_p_value(divide_or_none(change, error) or 0.0, freedom)
+        return two_sided_p_value(divide_if_possible(change, error) or 0.0, freedom)
 
 
-def row_mean(row: Row) -> float:
+def mean_of_row(row: Row) -> float:
     """The mean, also of a metric that reports its maximum, since Student's t is about means."""
     return mean(row.each) if row.each else row.value or 0.0
 
 
-def divide_or_none(change: float | None, noise: float | None) -> float | None:
+def divide_if_possible(change: float | None, noise: float | None) -> float | None:
     if change is None or noise is None:
         return None
     if noise == 0.0:
@@ -146,7 +146,7 @@ def pair_rows(old: Report, new: Report) -> list[RowPair]:
 
     def pair_sides(first: Row | None, second: Row) -> RowPair:
         draws = range(len(first.each)) if first is not None and same_draws else None
-        return pair_with_differences(
+        return pair_rows_with_differences(
             first, second, draws if second.metric in drawn_for else on_texts
         )
 
@@ -160,7 +160,7 @@ def list_metrics_on_random_tokens(report: Report) -> list[str]:
     return [str(name) for name in names] if isinstance(names, list | tuple) else []
 
 
-def pair_with_differences(old: Row | None, new: Row | None, order: Order | None) -> RowPair:
+def pair_rows_with_differences(old: Row | None, new: Row | None, order: Order | None) -> RowPair:
     """Pair two rows, with differences where both are means over the same texts or seeds."""
     if order is None or old is None or new is None or not old.each:
         return RowPair(old, new)
@@ -191,30 +191,30 @@ def list_sample_names(report: Report) -> list[str]:
     return [] if "" in hashes else hashes
 
 
-def aggregate_pairs(
+def combine_row_pairs(
     pairs: Sequence[RowPair], combine: Callable[[Sequence[float]], float], name: str
 ) -> RowPair:
     """Combine several pairs into one, also text by text where all values are available."""
     old, new = (
-        combine_rows([row for row in rows if row is not None], combine, name)
+        aggregate_rows_into_one([row for row in rows if row is not None], combine, name)
         for rows in ([pair.old for pair in pairs], [pair.new for pair in pairs])
     )
     same = all(pair.differences for pair in pairs) and old.each and new.each
     if not same:
         return RowPair(old, new)
-    steps = [pair_in_old_order(pair) for pair in pairs]
+    steps = [new_values_in_old_order(pair) for pair in pairs]
     before = [combine(values) for values in zip(*steps, strict=True)]
     differences = tuple(n - o for n, o in zip(new.each, before, strict=True))
     return RowPair(old, new, differences)
 
 
-def pair_in_old_order(pair: RowPair) -> tuple[float, ...]:
+def new_values_in_old_order(pair: RowPair) -> tuple[float, ...]:
     """The old numbers in the order of the new report's texts."""
     assert pair.new is not None
     return tuple(n - d for n, d in zip(pair.new.each, pair.differences, strict=True))
 
 
-def combine_rows(
+def aggregate_rows_into_one(
     rows: Sequence[Row], combine: Callable[[Sequence[float]], float], name: str
 ) -> Row:
     """A row of several rows; its spread is that of the combined numbers of each text."""

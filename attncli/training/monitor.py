@@ -17,13 +17,13 @@ from attncli.analysis.heads.metric_selection import (
     list_metrics_by_group,
 )
 from attncli.declare.option_value_conversion import (
-    convert_value,
+    convert_to_option_value,
     declare_python_keyword,
     suggest_unknown_keywords,
 )
-from attncli.errors import AttnError, InputError, NonFiniteNumbers, UsageError, first_line_of_error
+from attncli.errors import AttnError, InputError, NonFiniteNumbers, UsageError, shorten_error_text
 from attncli.models.loading.in_memory.unwrap_models import unwrap_model
-from attncli.options.shared import split_names
+from attncli.options.shared import split_comma_separated_names
 from attncli.records import JsonObject, Report
 from attncli.reports.provenance import describe_environment
 from attncli.training.batch_capture import (
@@ -210,7 +210,7 @@ class Monitor:
         except AttnError as error:
             failure = error
         except Exception as error:  # whatever goes wrong in looking must not end a training
-            failure = InputError(f"{type(error).__name__}: {first_line_of_error(error)}")
+            failure = InputError(f"{type(error).__name__}: {shorten_error_text(error)}")
             LOG.debug("a look has failed", exc_info=True)
         if self.report is None and self.batch is None:
             raise failure
@@ -252,7 +252,7 @@ def convert_monitor_arguments(arguments: Mapping[str, Any]) -> JsonObject:
     if arguments["metric"] and arguments["metrics"]:
         raise UsageError("`metric` and `metrics` are the same: leave one out.")
     return {
-        name: convert_value(each, merged[name]) for name, each in KEYWORDS.items() if name in merged
+        name: convert_to_option_value(each, merged[name]) for name, each in KEYWORDS.items() if name in merged
     }
 
 
@@ -265,7 +265,7 @@ def validate_request(arguments: Mapping[str, Any]) -> tuple[StopRules, MetricSel
     measure = arguments["measure"]
     if measure not in (PROBE, BATCH):
         raise UsageError(f"`measure` must be '{PROBE}' or '{BATCH}', not {measure!r:.80}.")
-    names = split_names(arguments["metrics"])
+    names = split_comma_separated_names(arguments["metrics"])
     chosen = choose_metrics(names or (ON_PROBE if measure == PROBE else ON_BATCH))
     if measure == BATCH:
         refuse_metrics_that_need_more_than_maps(chosen)

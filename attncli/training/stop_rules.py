@@ -77,7 +77,7 @@ def decide_stop_conditions(
 ) -> tuple[tuple[Verdict, ...], dict[str, str]]:
     """The verdicts, and messages of those that failed, by condition."""
     ready = [condition for condition in rules if has_needed_slopes(report, condition)]
-    verdicts = tuple(gates.decide_conditions(report, ready))
+    verdicts = tuple(gates.decide_report_gates(report, ready))
     failed = {
         condition.text: f"{condition.text}: {verdict.text}{describe_row_of_aggregate(report, condition)}"
         for condition, verdict in zip(ready, verdicts, strict=True)
@@ -97,7 +97,7 @@ def describe_row_of_aggregate(report: Report, condition: Condition) -> str:
     """The location of the number behind an aggregate, which its verdict does not name."""
     if condition.aggregate not in ("min", "max"):
         return ""
-    known = [row for row in gates.select_rows(report, condition) if row.value is not None]
+    known = [row for row in gates.select_gated_rows(report, condition) if row.value is not None]
     if not known:
         return ""
     pick = max if condition.aggregate == "max" else min

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attncli.errors import AttnError, InputError, format_count
-from attncli.io.atomic_files import require_folder, write_atomically
+from attncli.io.atomic_files import create_folder_if_missing, write_atomically
 from attncli.records import Report
 from attncli.render import FORMATS
 from attncli.reports.reading import read_report
@@ -30,12 +30,12 @@ class TrainingHistory:
         """Remove reports of later steps, left by an interrupted or earlier run. Returns a message."""
         if self.folder is None:
             return ""
-        require_folder(self.folder)
+        create_folder_if_missing(self.folder)
         later = [(number, path) for number, path in self.report_files() if number > step]
         if not later:
             return ""
         aside = self.folder / REPLACED
-        require_folder(aside)
+        create_folder_if_missing(aside)
         for _, path in later:
             path.replace(aside / path.name)
         return f"{format_count(len(later), 'report')} of steps after {step}, made by an earlier run: now in {aside}."

@@ -74,12 +74,12 @@ def files_of(codes: Any) -> set[str]:
 
 def walk_here(arguments: list[str]) -> dict[str, int]:
     """Run one command line in this process, and count."""
-    from attncli.cli.main import run, set_environment_variables
+    from attncli.cli.main import run_command_line, set_environment_variables
 
     set_environment_variables()
     walk = Walk()
     sys.setprofile(walk)
-    run(arguments)
+    run_command_line(arguments)
     sys.setprofile(None)
     imported = [name for name in sys.modules if name.startswith("attncli")]
     walked = files_of(walk.called)

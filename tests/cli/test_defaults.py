@@ -15,7 +15,7 @@ from attncli.cli.app import build_app
 from attncli.cli.command_tree import iterate_commands
 from attncli.declare.commands import COMMANDS, GATE, NETWORKS_AND_MODELS
 from attncli.declare.options import Rules, collect_option_rules
-from attncli.declare.settle import SetOption, settle
+from attncli.declare.settle import SetOption, refuse_or_drop_inapplicable_options
 from attncli.declare.source_kinds import RunSource
 from attncli.errors import UsageError
 from attncli.sources import Source
@@ -209,7 +209,7 @@ def acceptances(command: str, option: Any, options: Mapping[str, Any], rules: Ru
         values |= {name: value or any_value(command, options[name]) for name, _, value in named if name in options}  # fmt: skip
         values[option.name] = any_value(command, option)
         try:
-            settle(
+            refuse_or_drop_inapplicable_options(
                 rules,
                 [SetOption(*each) for each in values.items()],
                 RunSource(Source(kind, "SOURCE")),

@@ -20,7 +20,7 @@ from attncli.cli import help as help_pages
 from attncli.cli.app import build_app, rewrite_arguments_for_typer
 from attncli.declare.commands import COMMANDS as COMMAND_TABLE
 from attncli.declare.commands import GATE
-from attncli.guides import guides_for
+from attncli.guides import list_guides_of_command
 from attncli.networks.ablation_variants import SETS, VARIANTS
 from attncli.registry import Registry
 
@@ -210,7 +210,7 @@ def test_help_names_the_guides_of_its_command() -> None:
 @each_leaf
 def test_every_command_has_a_guide(path: tuple[str, ...], command: Any) -> None:
     if path != ("guide",):
-        assert guides_for(" ".join(["attn", *path]))
+        assert list_guides_of_command(" ".join(["attn", *path]))
 
 
 @each_command

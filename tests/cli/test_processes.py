@@ -80,23 +80,23 @@ def test_the_code_that_the_processes_end_with_is_ours(
 ) -> None:
     """Programs that end so at once, in the place of ours."""
     monkeypatch.setattr(started_processes, "PROGRAM", ("-c", f"raise SystemExit({code})"))
-    assert started_processes.run_in_processes(2, LINE, None) == code
+    assert started_processes.run_command_in_rank_processes(2, LINE, None) == code
 
 
 def test_the_port_is_one_that_the_system_gives_to_nobody_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is bound only once the processes have started; where all of those are taken, any will do."""
-    free = started_processes.free_port()
+    free = started_processes.find_free_port()
     assert free in started_processes.OWN_PORTS
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         drawn = [port, free]
         monkeypatch.setattr("random.SystemRandom.sample", lambda *_: drawn)
-        assert started_processes.free_port() == free
+        assert started_processes.find_free_port() == free
         drawn.remove(free)
-        assert started_processes.free_port() not in (0, port)
+        assert started_processes.find_free_port() not in (0, port)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_one_process_keeps_its_parts_too(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_can_be_refused_is_refused_before_any_process(
     monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
-    monkeypatch.setattr("attncli.processes.spawn.run_in_processes", None)
+    monkeypatch.setattr("attncli.processes.spawn.run_command_in_rank_processes", None)
     outcome = attn(*arguments)
     assert (outcome.code, outcome.out) == (code, "")
     assert said in outcome.err

@@ -13,7 +13,10 @@ from test_defaults import sample
 
 from attncli.cli.app import build_app
 from attncli.cli.command_tree import iterate_commands
-from attncli.cli.config.command_line_only import list_option_effects, parse_command_line
+from attncli.cli.config.command_line_only import (
+    list_effects_of_command_line_only_options,
+    parse_command_line,
+)
 from attncli.declare.options import RUNS_CODE
 from attncli.models.loading.load_options import LoadOptions
 
@@ -157,7 +160,10 @@ def test_it_is_refused_wherever_it_is_set(name: str, way: str) -> None:
 
 def test_each_of_them_is_there() -> None:
     assert {spelled(option) for _, option in OPTIONS} >= set(TYPED_ALONE)
-    assert set(list_option_effects()) == {*(f"--{name}" for name in TYPED_ALONE), "-o"}
+    assert set(list_effects_of_command_line_only_options()) == {
+        *(f"--{name}" for name in TYPED_ALONE),
+        "-o",
+    }
 
 
 @pytest.mark.parametrize("line", [("./model",), ("--help",), ("--list-items",)])

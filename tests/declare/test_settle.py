@@ -9,9 +9,9 @@ from attncli.declare.option_applicability import (
     NETWORKS,
     SYNTHETIC,
     Applies,
-    is_matching_value,
+    is_matching_option_value,
 )
-from attncli.declare.settle import SetOption, settle
+from attncli.declare.settle import SetOption, refuse_or_drop_inapplicable_options
 from attncli.declare.source_kinds import RunSource, is_config_without_text
 from attncli.errors import UsageError
 from attncli.sources import Source
@@ -69,7 +69,7 @@ def test_what_is_typed_satisfies_all_that_is_declared(
     given: dict[str, object], subject: RunSource, sentence: str, about: list[str]
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        settle(RULES, typed(**given), subject)
+        refuse_or_drop_inapplicable_options(RULES, typed(**given), subject)
     assert (str(caught.value), list(caught.value.about)) == (sentence, about)
 
 
@@ -87,13 +87,13 @@ def test_what_is_typed_satisfies_all_that_is_declared(
     ],
 )
 def test_what_fits_holds(given: dict[str, object], subject: RunSource | None) -> None:
-    settled = settle(RULES, typed(**given), subject)
+    settled = refuse_or_drop_inapplicable_options(RULES, typed(**given), subject)
     assert (settled.values, settled.left_out) == (given, {})
 
 
 def test_defaults_that_do_not_fit_are_left_out_with_the_reason() -> None:
     defaults = set_elsewhere(seeds=3, plain=1, width=4, blocks=2, top=1)
-    settled = settle(RULES, [*defaults, *typed(dtype="x")], MODEL)
+    settled = refuse_or_drop_inapplicable_options(RULES, [*defaults, *typed(dtype="x")], MODEL)
     assert settled.values == {"dtype": "x", "plain": 1, "width": 4}
     assert settled.left_out == {
         "seeds": "`seeds` goes with synthetic networks: random:bert is a model.",
@@ -107,18 +107,22 @@ def test_what_is_typed_goes_before_a_default_on_either_side() -> None:
         ({"gates": True}, {"sweep": "a=1:2"}),
         ({"sweep": "a=1:2"}, {"gates": True}),
     ):
-        settled = settle(RULES, [*set_elsewhere(**default), *typed(**said)], NOTHING)
+        settled = refuse_or_drop_inapplicable_options(
+            RULES, [*set_elsewhere(**default), *typed(**said)], NOTHING
+        )
         assert (settled.values, list(settled.left_out)) == (said, list(default))
 
 
 def test_a_default_may_be_what_something_typed_needs() -> None:
     given = [*set_elsewhere(metric=["angle"]), *typed(blocks=2)]
-    assert settle(RULES, given, NOTHING).left_out == {}
+    assert refuse_or_drop_inapplicable_options(RULES, given, NOTHING).left_out == {}
 
 
 def test_defaults_that_exclude_each_other_are_an_error_with_both_lines() -> None:
     with pytest.raises(UsageError) as caught:
-        settle(RULES, set_elsewhere(gates=True, plain=1, sweep="a=1:2"), NOTHING)
+        refuse_or_drop_inapplicable_options(
+            RULES, set_elsewhere(gates=True, plain=1, sweep="a=1:2"), NOTHING
+        )
     assert str(caught.value) == "attn.toml, line 1, attn.toml, line 3: `gates` beside `sweep`."
     assert caught.value.about == ("gates", "sweep")
 
@@ -128,7 +132,7 @@ def test_defaults_that_exclude_each_other_are_an_error_with_both_lines() -> None
     [("window:3", "window", True), ("windows", "window", False), (False, "False", True), (["a,b", "c"], "b", True), ([], "b", False)],
 )  # fmt: skip
 def test_values_by_their_beginning(value: object, text: str, expected: bool) -> None:
-    assert is_matching_value(value, text) is expected
+    assert is_matching_option_value(value, text) is expected
 
 
 @pytest.mark.parametrize(

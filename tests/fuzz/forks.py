@@ -110,11 +110,11 @@ def in_child(case: Case, folder: Path, streams: Path) -> None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
         os.environ.update(case.environment)
         sys.argv = ["attn", *case.arguments]
-        from attncli.cli.main import run
+        from attncli.cli.main import run_command_line
 
         if case.begin is not None:
             case.begin()
-        code = run(case.arguments)
+        code = run_command_line(case.arguments)
         sys.stdout.flush()
         sys.stderr.flush()
         if case.check is not None and code in (0, 1):

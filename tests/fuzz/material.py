@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.numpy import save
 from small_checkpoints import saved
 
-from attncli.cli.main import run
+from attncli.cli.main import run_command_line
 from attncli.networks.network_files import network_metadata, network_tensors
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork
@@ -58,7 +58,7 @@ def material(folder: Path) -> Material:
 
 def quietly(*arguments: str) -> None:
     with contextlib.redirect_stdout(io.StringIO()):
-        assert run([*arguments, "-q"]) == 0, arguments
+        assert run_command_line([*arguments, "-q"]) == 0, arguments
 
 
 def some_maps() -> list[bytes]:

@@ -163,7 +163,7 @@ def harmed_after(reads: int, harm: Callable[[], object]) -> None:
     from attncli.io import safetensors_arrays
     from attncli.models.files import lazy_tensors, weight_hashing
 
-    done, real = 0, safetensors_arrays.read_bytes
+    done, real = 0, safetensors_arrays.read_byte_ranges
 
     def harmed(*place: object) -> None:
         nonlocal done

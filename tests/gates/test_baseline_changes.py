@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import attncli
 from attncli.errors import NoBaseline, UsageError
 from attncli.gates import exit_code, worst_exit_code
-from attncli.gates.baseline_changes import decide_changes, parse_change
+from attncli.gates.baseline_changes import decide_baseline_gates, parse_change
 from attncli.records import Report, Row, Verdict
 
 
@@ -27,7 +27,7 @@ def number(value: float | None, spread: float | None = None, layer: int = 0) -> 
 
 
 def verdict(text: str, old: Report, new: Report) -> Verdict:
-    (found,) = decide_changes(new, old, [parse_change(text)], "old.json")
+    (found,) = decide_baseline_gates(new, old, [parse_change(text)], "old.json")
     return found
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reports import row
 
 from attncli.errors import UsageError
-from attncli.gates import decide_conditions, exit_code, parse_condition
+from attncli.gates import decide_report_gates, exit_code, parse_condition
 from attncli.records import FOUND_KEYS, Report, Row, Scalar
 from attncli.render import FORMATS
 
@@ -29,7 +29,7 @@ def curve(values: Sequence[float | None], variant: str = "SAN") -> list[Row]:
 
 
 def failed(condition: str, *made: Row) -> bool:
-    (verdict,) = decide_conditions(report(*made), [parse_condition(condition)])
+    (verdict,) = decide_report_gates(report(*made), [parse_condition(condition)])
     return verdict.failed
 
 
@@ -177,13 +177,13 @@ def test_what_is_no_gate_is_refused_with_an_example_or_the_reason(text: str) -> 
 def test_a_gate_that_matches_nothing_says_what_there_is(condition: str, said: str) -> None:
     made = report(*curve([1, 2, 3]), *curve([1, 2, 3], "SAN+skip"))
     with pytest.raises(UsageError) as refusal:
-        decide_conditions(made, [parse_condition(condition)])
+        decide_report_gates(made, [parse_condition(condition)])
     assert str(refusal.value).endswith(said)
 
 
 def test_many_layers_are_listed_as_a_range() -> None:
     with pytest.raises(UsageError, match=r"there are 0 … 12\.$"):
-        decide_conditions(report(*curve([1.0] * 13)), [parse_condition("order[layer=13] < 3")])
+        decide_report_gates(report(*curve([1.0] * 13)), [parse_condition("order[layer=13] < 3")])
 
 
 @pytest.mark.parametrize("condition", ["order < 2", "all(order) < 2", "mean(order) < 2"])
@@ -195,7 +195,7 @@ def test_nulls_are_left_out_of_what_is_tested(condition: str) -> None:
 @pytest.mark.parametrize("aggregate", ["min", "max", "mean", "any", "all"])
 def test_nulls_alone_fail_and_say_why(aggregate: str) -> None:
     made = report(*curve([None, None]))
-    (verdict,) = decide_conditions(made, [parse_condition(f"{aggregate}(order) < -1e300")])
+    (verdict,) = decide_report_gates(made, [parse_condition(f"{aggregate}(order) < -1e300")])
     assert verdict.failed
     assert verdict.text == "no number to test: SAN, layer 0: n/a: too early"
 
@@ -203,7 +203,7 @@ def test_nulls_alone_fail_and_say_why(aggregate: str) -> None:
 def test_a_number_that_is_lost_fails_every_gate() -> None:
     """A residual of exactly zero is null too: leaving it out would let the worst collapse pass."""
     rows = [Row("order", None, "1", "SAN", 1, note="zero, or beyond"), *curve([5.0])]
-    (verdict,) = decide_conditions(report(*rows), [parse_condition("order < -3")])
+    (verdict,) = decide_report_gates(report(*rows), [parse_condition("order < -3")])
     assert verdict.failed
     assert verdict.text == "no number to test: SAN, layer 1: zero, or beyond"
 
@@ -215,7 +215,7 @@ def test_the_end_is_that_of_the_rows_alike() -> None:
         for depth in (2, 4)
         for layer in range(depth + 1)
     ]
-    (verdict,) = decide_conditions(report(*rows), [parse_condition("order[layer=-1] > 1")])
+    (verdict,) = decide_report_gates(report(*rows), [parse_condition("order[layer=-1] > 1")])
     assert verdict.text.startswith("holds for 2 of 2 values: ")
 
 
@@ -223,7 +223,7 @@ def test_the_end_is_that_of_the_rows_alike() -> None:
 def test_the_end_does_not_depend_on_what_was_found(key: str) -> None:
     """A null or a role that stands beside a number tells no rows apart."""
     rows = [Row("order", 1.0, "1", None, layer, 0, keys={key: f"{layer}"}) for layer in (0, 1)]
-    (verdict,) = decide_conditions(report(*rows), [parse_condition("order[layer=-1] > 0")])
+    (verdict,) = decide_report_gates(report(*rows), [parse_condition("order[layer=-1] > 0")])
     assert verdict.text == "layer 1, head 0: 1"
 
 
@@ -236,7 +236,9 @@ def test_the_verdict_shows_the_number_that_decided() -> None:
         "sink[head=0] < 1",
         "sink[tokens=64] > 1",
     ]
-    texts = [verdict.text for verdict in decide_conditions(made, map(parse_condition, conditions))]
+    texts = [
+        verdict.text for verdict in decide_report_gates(made, map(parse_condition, conditions))
+    ]
     assert texts == [
         "holds for 2 of 4 values: SAN, layer 3: 3",
         "holds for none of 4 values; closest: SAN, layer 3: 3",
@@ -357,9 +359,9 @@ def test_verdict_exit_code_and_what_is_printed_agree_with_a_slow_evaluator(
     picked = [chosen(made, gate) for gate in asked]
     if not all(picked):
         with pytest.raises(UsageError):
-            decide_conditions(report(*made), conditions)
+            decide_report_gates(report(*made), conditions)
         return
-    judged = report(*made).with_verdicts(decide_conditions(report(*made), conditions))
+    judged = report(*made).with_verdicts(decide_report_gates(report(*made), conditions))
     fails = [fails_the_build(some, gate) for some, gate in zip(picked, asked, strict=True)]
     assert [verdict.failed for verdict in judged.verdicts] == fails
     assert exit_code(judged) == int(any(fails))

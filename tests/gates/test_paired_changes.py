@@ -11,7 +11,7 @@ from commands import attn
 
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.errors import UsageError
-from attncli.gates.baseline_changes import decide_changes, parse_change
+from attncli.gates.baseline_changes import decide_baseline_gates, parse_change
 from attncli.records import Report, Row, Verdict
 from attncli.render import FORMATS
 from attncli.reports.differences import compare_reports
@@ -30,7 +30,9 @@ def report(*heads: Any, texts: tuple[str, ...] = TEXTS) -> Report:
 
 
 def decided(new: Report, old: Report, *texts: str, share: float | None = None) -> list[Verdict]:
-    return decide_changes(new, old, [parse_change(text) for text in texts], "old.json", share)
+    return decide_baseline_gates(
+        new, old, [parse_change(text) for text in texts], "old.json", share
+    )
 
 
 CHANCE = np.random.default_rng(0)

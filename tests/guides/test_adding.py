@@ -13,7 +13,7 @@ from commands import PLAIN
 from small_checkpoints import BERT
 
 import attncli
-from attncli.guides import guide_text
+from attncli.guides import read_guide_text
 
 PACKAGE = Path(attncli.__file__).parent
 BLOCK = re.compile(r"^```(?:python (file|append)=|(diff) )(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # fmt: skip
@@ -46,7 +46,7 @@ def follow(text: str, root: Path) -> int:
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("copy")
     shutil.copytree(PACKAGE, root / "attncli", ignore=shutil.ignore_patterns("__pycache__"))
-    assert follow(guide_text("adding"), root) == guide_text("adding").count("\n```") // 2
+    assert follow(read_guide_text("adding"), root) == read_guide_text("adding").count("\n```") // 2
     return root
 
 
@@ -143,6 +143,6 @@ def test_what_is_added_for_models_works(copy: Path) -> None:
 
 
 def test_each_kind_has_its_recipe() -> None:
-    titles = re.findall(r"^## (.*)$", guide_text("adding"), re.MULTILINE)
+    titles = re.findall(r"^## (.*)$", read_guide_text("adding"), re.MULTILINE)
     assert len(titles) == 11
-    assert len(BLOCK.findall(guide_text("adding"))) >= len(titles)
+    assert len(BLOCK.findall(read_guide_text("adding"))) >= len(titles)

@@ -7,7 +7,7 @@ import pytest
 from commands import attn
 from rich.console import Console
 
-from attncli.guides import find_guides, format_listing, guide_text, guide_titles
+from attncli.guides import find_guides, format_guide_list, read_guide_text, read_guide_titles
 from attncli.guides.rendering import layout_guide
 
 
@@ -21,7 +21,7 @@ def at(width: int, markdown: str) -> list[str]:
 @pytest.mark.parametrize("topic", find_guides())
 def test_every_guide_fits_and_is_whole(topic: str, width: int) -> None:
     """Every heading is a line; no line is wider than the terminal."""
-    text = guide_text(topic)
+    text = read_guide_text(topic)
     lines = at(width, text)
     assert max(map(len, lines)) <= width
     whole = " ".join(lines)
@@ -32,7 +32,7 @@ def test_every_guide_fits_and_is_whole(topic: str, width: int) -> None:
 
 @pytest.mark.parametrize("topic", find_guides())
 def test_links_between_guides_are_commands(topic: str) -> None:
-    text = guide_text(topic)
+    text = read_guide_text(topic)
     whole = " ".join(at(2000, text))
     for target in re.findall(r"\]\(([\w-]+)\.md", text):
         assert f"attn guide {target}" in whole
@@ -52,7 +52,7 @@ def test_no_colour_depends_on_the_background(topic: str) -> None:
     """A background of one's own boxes words on a terminal of the other kind."""
     buffer = io.StringIO()
     console = Console(file=buffer, width=100, color_system="standard", force_terminal=True)
-    console.print(layout_guide(guide_text(topic)))
+    console.print(layout_guide(read_guide_text(topic)))
     codes = re.findall(r"\x1b\[([\d;]*)m", buffer.getvalue())
     numbers = {int(each) for code in codes for each in code.split(";") if each}
     assert numbers
@@ -70,9 +70,9 @@ def test_links_become_what_one_types() -> None:
 def test_the_list_has_a_line_for_each_guide() -> None:
     shown = attn("guide").out.splitlines()[1:]
     assert [line.split()[0] for line in shown] == list(find_guides())
-    for line, title in zip(shown, guide_titles().values(), strict=True):
+    for line, title in zip(shown, read_guide_titles().values(), strict=True):
         assert line.endswith(title)
-    assert max(map(len, format_listing(guide_titles(), 80))) <= 80
+    assert max(map(len, format_guide_list(read_guide_titles(), 80))) <= 80
 
 
 def test_a_misspelt_topic_is_refused_with_the_nearest() -> None:

@@ -51,7 +51,7 @@ def after(reads: int, harm: Callable[[], object], monkeypatch: pytest.MonkeyPatc
             harm()
         real(path, *place)
 
-    real = safetensors_arrays.read_bytes
+    real = safetensors_arrays.read_byte_ranges
     for module in READERS:
         monkeypatch.setattr(module, "read_bytes", reading)
 

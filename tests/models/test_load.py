@@ -494,7 +494,7 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
     monkeypatch.setattr("attncli.resource_limits.available_memory", lambda: 1000)
     load_model(str(tmp_path))
     monkeypatch.setattr(checkpoints, "assign_tensors", lambda *_: pytest.fail("loaded"))
-    monkeypatch.setattr(weight_files, "read_bytes", lambda *_: pytest.fail("read"))
+    monkeypatch.setattr(weight_files, "read_byte_ranges", lambda *_: pytest.fail("read"))
     with pytest.raises(LimitError, match="`dtype`"):
         load_model(str(tmp_path), LoadOptions(dtype="float64"))
 

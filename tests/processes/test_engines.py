@@ -21,7 +21,7 @@ import attncli
 from attncli.errors import InputError, UsageError
 from attncli.processes.engines import ENGINES, open_engine, parse_engine_options, submitit
 from attncli.processes.jobs import Job, run_job
-from attncli.processes.spawn import free_port
+from attncli.processes.spawn import find_free_port
 
 LIBRARIES = {"local:2": "json", "submitit:local": "submitit", "dask": "distributed", "ray": "ray"}
 """Engines, and what each of them needs."""
@@ -264,7 +264,7 @@ def one_of(pid: int, name: str) -> int:
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs distributed")
 def test_a_scheduler_of_dask_that_is_killed_is_one_sentence(nets: Path) -> None:
-    port = free_port()
+    port = find_free_port()
     env = environment(HOLD="1")
     env["PYTHONPATH"] = f"{nets / 'site'}{os.pathsep}{env['PYTHONPATH']}"
     python = (sys.executable, "-m")

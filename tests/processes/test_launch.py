@@ -12,10 +12,10 @@ from attncli.distributed_ranks import (
     ALONE,
     OWN,
     DistributedLaunch,
-    environment_without_launch,
     read_launch_environment,
+    remove_rank_variables,
 )
-from attncli.processes.work_sharing import indices_of_rank, share_work
+from attncli.processes.work_sharing import divide_work_between_ranks, list_item_indices_of_rank
 
 MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
@@ -46,15 +46,15 @@ def test_a_rank_is_one_where_all_is_said_that_it_needs(
 
 def test_a_process_started_by_a_rank_is_none() -> None:
     inherited = {**MEETING, "RANK": "1", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "a", "HOME": "/"}
-    assert environment_without_launch(inherited) == {"HOME": "/"}
+    assert remove_rank_variables(inherited) == {"HOME": "/"}
 
 
 def test_shares_are_every_nth_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(indices_of_rank("abcde")) == [0, 1, 2, 3, 4]
-    assert share_work([1, 2], lambda item: 2 * item, str) == [2, 4]
+    assert list(list_item_indices_of_rank("abcde")) == [0, 1, 2, 3, 4]
+    assert divide_work_between_ranks([1, 2], lambda item: 2 * item, str) == [2, 4]
     for name, value in {**MEETING, "RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    assert list(indices_of_rank("abcde")) == [1, 3]
+    assert list(list_item_indices_of_rank("abcde")) == [1, 3]
 
 
 @pytest.mark.parametrize(

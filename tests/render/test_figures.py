@@ -19,13 +19,13 @@ from attncli.render.plots.chart import (
     collect_charts,
     is_geometric_sequence,
     is_log_axis_suitable,
-    needs_symlog,
+    needs_symmetric_log_axis,
 )
 from attncli.render.plots.curves import draw_curve_figure
 from attncli.render.plots.figure import save_figure
 from attncli.render.plots.fitted_curves import find_best_law
 from attncli.render.plots.labels import format_caption, format_label
-from attncli.render.plots.line_styles import assign_styles
+from attncli.render.plots.line_styles import assign_line_styles
 
 SVG = "{http://www.w3.org/2000/svg}text"
 pytest.importorskip("matplotlib")
@@ -80,7 +80,7 @@ def test_every_metric_has_a_panel_of_its_own(tmp_path: Path) -> None:
 def test_of_many_lines_no_two_look_alike() -> None:
     """In colour, and in black and white; a random twin is its own variant dashed."""
     names = [f"v{index}" for index in range(60)]
-    found = assign_styles([*names, "v3@random"])
+    found = assign_line_styles([*names, "v3@random"])
     seen = [(look.colour, look.marker, str(look.dash)) for name, look in found.items() if "@" not in name]  # fmt: skip
     grey = [(look.marker, str(look.dash)) for name, look in found.items() if "@" not in name]
     assert len(set(seen)) == 60
@@ -174,7 +174,7 @@ def test_magnitudes_have_a_log_axis_and_collapse_a_squeezed_one() -> None:
     (far,) = collect_charts(report_of(*curve("a", [1.0, 50.0, 2000.0])))
     (deep,) = collect_charts(report_of(*curve("a", [0.5, -50.0, -2000.0])))
     (near,) = collect_charts(report_of(*curve("a", [100.0, 150.0, 200.0])))
-    assert [(is_log_axis_suitable(one), needs_symlog(one)) for one in (far, deep, near)] == [(True, False), (False, True), (False, False)]  # fmt: skip
+    assert [(is_log_axis_suitable(one), needs_symmetric_log_axis(one)) for one in (far, deep, near)] == [(True, False), (False, True), (False, False)]  # fmt: skip
 
 
 def test_letters_stay_letters_and_fonts_are_embedded(tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ from reports import HAND_MADE, renamed, texts_in
 from rich.console import Console
 
 from attncli.cli.main import print_error
-from attncli.cli.writer import render_report, write_notes
+from attncli.cli.writer import print_warnings_and_failed_gates, render_report
 from attncli.options.shared import OutputOptions
 from attncli.records import ROW_COLUMNS, Report, Row
 from attncli.render import FORMATS
-from attncli.reports.reading import from_json
+from attncli.reports.reading import parse_json_report
 from attncli.sanitize import escape_invisible_characters, sanitize_value
 
 HOSTILE = (
@@ -115,7 +115,9 @@ def said(report: Report) -> str:
     """What a person is told beside the file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stderr", stream := io.StringIO())
-        write_notes(report, OutputOptions(output=None, format="csv"), written=False)
+        print_warnings_and_failed_gates(
+            report, OutputOptions(output=None, format="csv"), written=False
+        )
         print_error(report.headline, 3)
         return stream.getvalue()
 
@@ -263,7 +265,7 @@ def test_json_is_read_back_as_it_was(text: str) -> None:
     row = dataclasses.replace(report.rows[0], keys={})
     report = dataclasses.replace(report, rows=(row,))
     out = shown("json", report)
-    assert from_json(out) == report
+    assert parse_json_report(out) == report
     assert json.loads(shown("jsonl", report)) == row.flat()
 
 

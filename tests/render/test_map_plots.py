@@ -9,7 +9,7 @@ from rich.console import Console
 
 from attncli.records import MapPicture, Report
 from attncli.render.plots.figure import save_figure
-from attncli.render.plots.maps import max_pool
+from attncli.render.plots.maps import max_pool_attention_map
 from attncli.render.plots.terminal import plot_in_terminal
 
 EYE = tuple(tuple(float(i == j) for j in range(8)) for i in range(8))
@@ -49,7 +49,7 @@ def test_maps_fit_the_terminal(width: int) -> None:
 
 def test_no_weight_is_lost_by_pooling() -> None:
     for rows, columns in ((1, 1), (3, 5), (8, 8)):
-        small = max_pool(LOST, rows, columns)
+        small = max_pool_attention_map(LOST, rows, columns)
         assert max(map(max, small)) == 0.25
         assert (len(small), len(small[0])) == (rows, columns)
 

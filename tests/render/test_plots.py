@@ -10,7 +10,12 @@ import pytest
 from rich.console import Console
 
 from attncli.records import Report, Row, View
-from attncli.render.plots.chart import collect_charts, collect_first_chart, inverse_symlog, symlog
+from attncli.render.plots.chart import (
+    collect_charts,
+    collect_first_chart,
+    inverse_symmetric_log,
+    symmetric_log,
+)
 from attncli.render.plots.figure import save_figure
 from attncli.render.plots.terminal import plot_in_terminal
 
@@ -117,7 +122,7 @@ def test_views_of_the_same_curves_elsewhere_are_drawn_each_by_itself(tmp_path: P
 
 @pytest.mark.parametrize("value", [0.0, -0.3, 2.5, -171507.0, 1e200])
 def test_squeezing_can_be_undone(value: float) -> None:
-    assert inverse_symlog(symlog(value)) == pytest.approx(value, rel=1e-9, abs=1e-12)
+    assert inverse_symmetric_log(symmetric_log(value)) == pytest.approx(value, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.slow

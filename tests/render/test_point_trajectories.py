@@ -14,7 +14,7 @@ from attncli.records import PointTrack, Report
 from attncli.render.json import build_document, json
 from attncli.render.plots.figure import draw_report, save_figure
 from attncli.render.plots.point_trajectories import draw_point_track
-from attncli.reports.reading import from_json
+from attncli.reports.reading import parse_json_report
 
 ARC = (((1.0, 0.0), (0.0, 1.0)), ((-1.0, 0.0), (0.0, -1.0)))
 WALK = (((1.0, 0.0), (0.5, 0.5), (0.2, 0.1)), ((-1.0, 0.0), (-0.5, -0.5), (0.2, 0.1)))
@@ -50,7 +50,7 @@ def test_a_panel_for_every_width_and_variant(tmp_path: Path) -> None:
 
 def test_saved_reports_have_none() -> None:
     assert "tracks" not in build_document(REPORT)
-    assert from_json(json(REPORT)).tracks == ()
+    assert parse_json_report(json(REPORT)).tracks == ()
 
 
 def test_the_circle_takes_its_first_seeds_ways_along(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from reports import reports
 from attncli.records import Definition, Report, Row
 from attncli.render import FORMATS
 from attncli.reports.differences import compare_reports
-from attncli.reports.reading import from_json
+from attncli.reports.reading import parse_json_report
 
 NAMES = ("a.json", "b.json")
 
@@ -76,7 +76,7 @@ def test_a_null_on_one_side_is_a_loss_and_on_both_is_none() -> None:
 
 def test_a_change_beyond_the_largest_number_is_a_null_that_says_so() -> None:
     found = compare_reports(made(sink(0, -1e308)), made(sink(0, 1e308)), NAMES, 9)
-    assert from_json(FORMATS["json"](found)) == found
+    assert parse_json_report(FORMATS["json"](found)) == found
     notes = {row.metric: (row.value, row.note) for row in found.rows}
     assert (
         notes["change"]
@@ -105,7 +105,7 @@ def test_other_inputs_and_meanings_are_warned_of() -> None:
 @given(old=reports, new=reports)
 def test_any_two_reports_compare_and_the_result_is_a_report(old: Report, new: Report) -> None:
     found = compare_reports(old, new, NAMES, 5)
-    assert from_json(FORMATS["json"](found)) == found
+    assert parse_json_report(FORMATS["json"](found)) == found
     assert len(found.rows) // 4 >= max(len(old.rows), len(new.rows))
     assert not [row for row in compare_reports(old, old, NAMES, 5).rows if row.metric == "change" and row.value]  # fmt: skip
 

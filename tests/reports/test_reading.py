@@ -19,7 +19,7 @@ from attncli.errors import InputError
 from attncli.records import SCHEMA_VERSION, Report
 from attncli.render import FORMATS
 from attncli.reports import json_records, reading
-from attncli.reports.reading import from_json, read_report
+from attncli.reports.reading import parse_json_report, read_report
 
 VERSION_1 = Path(__file__).with_name("schema_version_1.json")
 """Never to be made again: files like it lie in other people's pipelines."""
@@ -31,7 +31,7 @@ def kept(report: Report) -> Report:
 
 
 def there_and_back(report: Report) -> Report:
-    return from_json(FORMATS["json"](report))
+    return parse_json_report(FORMATS["json"](report))
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ TILE = {"head": "0.0", "rows": 1, "columns": 1, "weights": "", "full": 1.0}
 )  # fmt: skip
 def test_what_is_wrong_is_named(path: str, value: Any, said: str) -> None:
     with pytest.raises(InputError) as caught:
-        from_json(edited(path, value))
+        parse_json_report(edited(path, value))
     assert said in str(caught.value)
 
 
@@ -151,17 +151,17 @@ def test_what_is_wrong_is_named(path: str, value: Any, said: str) -> None:
 )  # fmt: skip
 def test_what_is_no_report_is_one_sentence(text: str | bytes) -> None:
     with pytest.raises(InputError, match=r"(JSON|report).*report\.json\.$") as caught:
-        from_json(text)
+        parse_json_report(text)
     assert "\n" not in str(caught.value)
 
 
 def test_a_whole_number_beyond_float_range_is_refused_not_rounded() -> None:
     with pytest.raises(InputError, match="must be a number"):
-        from_json(VERSION_1.read_text().replace('"value": ', '"value": 1e999, "was": ', 1))
+        parse_json_report(VERSION_1.read_text().replace('"value": ', '"value": 1e999, "was": ', 1))
 
 
 def test_what_a_later_version_may_add_is_left_out() -> None:
-    assert from_json(edited("extra", {"a": 1})) == read_report(str(VERSION_1))
+    assert parse_json_report(edited("extra", {"a": 1})) == read_report(str(VERSION_1))
 
 
 def test_types_are_examined_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def test_the_garbage_collector_is_left_as_it_was(text: str, running: bool) -> No
     before = gc.isenabled()
     (gc.enable if running else gc.disable)()
     with contextlib.suppress(InputError):
-        from_json(text)
+        parse_json_report(text)
     found = gc.isenabled()
     (gc.enable if before else gc.disable)()
     assert found is running

@@ -77,7 +77,7 @@ from attncli.models.inputs.synthetic_texts import (
 )
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.processes.work_sharing import indices_of_rank
+from attncli.processes.work_sharing import list_item_indices_of_rank
 from attncli.progress import Progress, ignore_progress
 from attncli.records import RANDOM, SHUFFLED, Facts, Finding, JsonObject, Report, Row, Scalar
 
@@ -224,7 +224,9 @@ def observe_with_controls(
 ) -> ModelAndControls:
     """Run every forward pass that is needed, of the model and its controls."""
     mixed = [moved for text in texts if plan.shuffle and (moved := shuffle_tokens(text, plan.seed))]
-    passes = len(indices_of_rank(texts)) * (2 if control else 1) + len(indices_of_rank(mixed))
+    passes = len(list_item_indices_of_rank(texts)) * (2 if control else 1) + len(
+        list_item_indices_of_rank(mixed)
+    )
     attentions = len(subject.shapes) + len(select_linear_heads(subject, plan).layers)
     meter = ProgressMeter(progress, passes * attentions)
     null = UniformAttentionControl()

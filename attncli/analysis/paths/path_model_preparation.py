@@ -10,7 +10,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from attncli.analysis.model_preparation import NOT_HALF, Requirement, load_in_dtype, prepare_model
 from attncli.analysis.paths.decomposed_model import DecomposableModel
-from attncli.declare.dry_run import stop_here_in_dry_run
+from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import InputError, make_unknown_name_error
 from attncli.models.inputs.model_input import WORDS, ModelInput
 from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
@@ -33,7 +33,7 @@ def prepare_paths(
     """Return the model with its chosen stack, and its inputs."""
     options = model.build_load_options(seed)
     requested = inputs.build_requested_input(tokens, seed)
-    stop_here_in_dry_run()
+    stop_dry_run_before_model_load()
     checkpoint = load_in_dtype(
         source, options, NOT_HALF, make_config_and_tokenizer_check(requested)
     )

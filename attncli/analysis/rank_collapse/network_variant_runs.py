@@ -17,7 +17,7 @@ from attncli.networks.ablation_variants import AblationSwitches, is_bound_applic
 from attncli.networks.block_forward import run_block
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import Layer, Network
-from attncli.resource_limits import refuse_computation_of_days, require_memory
+from attncli.resource_limits import refuse_too_many_token_pairs, require_memory
 
 
 def refuse_work_of_many_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> None:
@@ -27,7 +27,7 @@ def refuse_work_of_many_days(specs: Sequence[NetworkSpec], seeds: int, variants:
     advice = (
         f"{sizes}, `seeds` or the number of `variants`" if variants > 1 else f"{sizes} or `seeds`"
     )
-    refuse_computation_of_days(pairs, "This run", advice)
+    refuse_too_many_token_pairs(pairs, "This run", advice)
 
 
 def run_network_in_all_variants(

@@ -15,7 +15,7 @@ from attncli.errors import UsageError
 
 
 @cache
-def list_option_effects() -> Mapping[str, str]:
+def list_effects_of_command_line_only_options() -> Mapping[str, str]:
     """Effect of each such option, by all its spellings: `--output`, `-o`."""
     return {
         flag: rule.why
@@ -41,9 +41,9 @@ def refuse_command_line_only_options(
     """Refuse such options among the words of a command line that the user has not typed."""
     for word in words:
         for flag in split_combined_flags(word):
-            if flag in list_option_effects():
+            if flag in list_effects_of_command_line_only_options():
                 raise UsageError(
-                    f"{where}: {flag} {list_option_effects()[flag]}, so it counts on the command line alone: {advice}."
+                    f"{where}: {flag} {list_effects_of_command_line_only_options()[flag]}, so it counts on the command line alone: {advice}."
                 )
         refuse_command_line_only_options(
             parse_command_line(word.partition("=")[2] if is_long_flag(word) else word),

@@ -56,7 +56,7 @@ def parse_config_file(path: Path) -> ConfigFile:
         values = values.get(key, {})
         if not isinstance(values, Mapping):
             raise UsageError(f"{path}: '{'.'.join(prefix[:depth])}' must be a table.")
-    return ConfigFile(path, values, dict(reversed(list(locate_keys(text)))), prefix)
+    return ConfigFile(path, values, dict(reversed(list(find_lines_of_config_keys(text)))), prefix)
 
 
 def format_parse_error(path: Path, message: str) -> str:
@@ -67,19 +67,19 @@ def format_parse_error(path: Path, message: str) -> str:
     return f"{path}, line {found[2]}: {found[1][:1].lower()}{found[1][1:]}."
 
 
-def locate_keys(text: str) -> Iterator[tuple[Keys, int]]:
+def find_lines_of_config_keys(text: str) -> Iterator[tuple[Keys, int]]:
     """Locate keys and tables by line; tomllib parses each key, so quotes and dots are read
     correctly."""
     table: Keys = ()
     for number, line in enumerate(text.splitlines(), start=1):
         if header := HEADER.fullmatch(line):
-            table = parse_keys(header[1])
+            table = parse_toml_key_path(header[1])
             yield table, number
         elif assignment := ASSIGNMENT.match(line):
-            yield (*table, *parse_keys(f"{assignment[1]} = 0")), number
+            yield (*table, *parse_toml_key_path(f"{assignment[1]} = 0")), number
 
 
-def parse_keys(text: str) -> Keys:
+def parse_toml_key_path(text: str) -> Keys:
     """Parse the names in `[a.b]` or `a.b = 0`; empty where a line of a multi-line string only
     resembles one."""
     try:

@@ -29,7 +29,7 @@ from attncli.cli.command_tree import (
 )
 from attncli.declare.options import OptionValues, is_option_set
 from attncli.declare.replaced_options import refuse_option_that_became_command
-from attncli.declare.settle import SetOption, Settled, settle
+from attncli.declare.settle import SetOption, Settled, refuse_or_drop_inapplicable_options
 from attncli.declare.source_kinds import find_run_source
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError, make_unknown_name_error
@@ -109,7 +109,7 @@ def build_default_map(settings: Settings) -> dict[str, Any]:
     errors name its source."""
     result: dict[str, Any] = {}
     for one in settings.values():
-        require_value(one)
+        require_valid_setting_value(one)
         place = result
         for name in one.command:
             place = place.setdefault(name, {})
@@ -117,10 +117,10 @@ def build_default_map(settings: Settings) -> dict[str, Any]:
     return result
 
 
-def require_value(setting: OptionSetting) -> None:
+def require_valid_setting_value(setting: OptionSetting) -> None:
     context = typer.Context(typer.core.TyperCommand(setting.command[-1]))
     try:
-        setting.option.process_value(context, format_argument(setting))
+        setting.option.process_value(context, format_setting_as_argument(setting))
     except typer.TyperException as error:
         message = getattr(error, "message", str(error)).rstrip(".")
         why = PARSER_WORDS.get(message, f"{message[:1].lower()}{message[1:]}")
@@ -128,7 +128,7 @@ def require_value(setting: OptionSetting) -> None:
         raise UsageError(f"{setting.where}: {sentence}") from None
 
 
-def format_argument(setting: OptionSetting) -> Any:
+def format_setting_as_argument(setting: OptionSetting) -> Any:
     """Format the value as on the command line: from text, the parser does not turn 2.7 into 2, or
     true into 1."""
     value = setting.value
@@ -139,17 +139,21 @@ def format_argument(setting: OptionSetting) -> Any:
 
 def read_model_settings(file: "ConfigFile", root: TyperGroup) -> Iterator[OptionSetting]:
     """Read the table [model]: each key is for every command that has it."""
-    table = require_table(file, file.values[MODEL], (MODEL,))
+    table = require_toml_table(file, file.values[MODEL], (MODEL,))
     takers = dict(iterate_model_options(root))
     known = {option_to_config_key(option) for options in takers.values() for option in options}
     for key, value in table.items():
         where = file.locate_key(MODEL, key)
         if key not in known:
-            raise locate_error(where, make_unknown_name_error("option of models", key, known))
+            raise add_location_to_error(
+                where, make_unknown_name_error("option of models", key, known)
+            )
         for path, options in takers.items():
             for option in options:
                 if option_to_config_key(option) == key:
-                    yield OptionSetting(path, option, wrap_single_value(option, value), where, True)
+                    yield OptionSetting(
+                        path, option, wrap_single_option_value(option, value), where, True
+                    )
 
 
 def iterate_model_options(root: TyperGroup) -> Iterator[tuple[CommandPath, list[Any]]]:
@@ -166,7 +170,7 @@ def iterate_model_options(root: TyperGroup) -> Iterator[tuple[CommandPath, list[
             yield path, fed
 
 
-def require_table(file: "ConfigFile", table: object, path: CommandPath) -> Facts:
+def require_toml_table(file: "ConfigFile", table: object, path: CommandPath) -> Facts:
     if not isinstance(table, Mapping):
         raise UsageError(
             f"{file.locate_key(*path)}: '{'.'.join(path)}' must be a table of options."
@@ -179,12 +183,12 @@ def read_file_settings(
 ) -> Iterator[OptionSetting]:
     """Read the tables of a file, one per command; unknown tables are refused with their line."""
     members = getattr(command, "commands", None)
-    for key, value in require_table(file, table, path).items():
+    for key, value in require_toml_table(file, table, path).items():
         if not path and key in (CHECKS, MODEL):
             continue
         if members is not None:
             if key not in members:
-                raise locate_error(
+                raise add_location_to_error(
                     file.locate_key(*path, key),
                     make_unknown_name_error("command", key, [*members, CHECKS, MODEL]),
                 )
@@ -192,18 +196,18 @@ def read_file_settings(
         else:
             where = file.locate_key(*path, key)
             refuse_option_that_became_command(" ".join(path), key, where)
-            option = find_option(command, key, where)
-            yield OptionSetting(path, option, wrap_single_value(option, value), where)
+            option = find_option_by_config_key(command, key, where)
+            yield OptionSetting(path, option, wrap_single_option_value(option, value), where)
 
 
-def find_option(command: Any, key: str, where: str) -> Any:
+def find_option_by_config_key(command: Any, key: str, where: str) -> Any:
     options = {
         option_to_config_key(option): option
         for option in command.params
         if option.param_type_name == "option" and option.name != "help"
     }
     if key not in options:
-        raise locate_error(where, make_unknown_name_error("option", key, options))
+        raise add_location_to_error(where, make_unknown_name_error("option", key, options))
     return options[key]
 
 
@@ -213,11 +217,11 @@ def option_to_config_key(option: Any) -> str:
     return name
 
 
-def locate_error(where: str, error: UsageError) -> UsageError:
+def add_location_to_error(where: str, error: UsageError) -> UsageError:
     return UsageError(f"{where}: {error}")
 
 
-def wrap_single_value(option: TyperOption, value: object) -> Any:
+def wrap_single_option_value(option: TyperOption, value: object) -> Any:
     """Wrap a single value in a list where the option takes several."""
     return [value] if option.multiple and not isinstance(value, list) else value
 
@@ -233,7 +237,7 @@ def read_environment_settings(
                 command = find_command_at_path(root, path)
                 key = variable.removeprefix(stem).lower().replace("_", "-")
                 refuse_option_that_became_command(" ".join(path), key, variable)
-                option = find_option(command, key, variable)
+                option = find_option_by_config_key(command, key, variable)
                 text = environment[variable]
                 value = text.splitlines() if option.multiple else text
                 yield OptionSetting(path, option, value, variable)
@@ -249,7 +253,7 @@ def resolve_settings(context: Any) -> Settled:
     ):  # what SOURCE names does not matter then
         return Settled({}, {})
     subject = find_run_source(" ".join(command_path(context)), context.params)
-    return settle(context.command.callback.rules, options_set, subject)
+    return refuse_or_drop_inapplicable_options(context.command.callback.rules, options_set, subject)
 
 
 def list_set_options(context: Any) -> Iterator[SetOption]:
@@ -265,7 +269,7 @@ def list_set_options(context: Any) -> Iterator[SetOption]:
             continue
         if by.name == "COMMANDLINE":
             yield SetOption(name, values[name])
-        elif (one := find_setting(context, name)) is not None:
+        elif (one := find_setting_of_option(context, name)) is not None:
             yield SetOption(name, values[name], one.where, one.of_any_model)
     if values.get("tensor_parallel") and read_launch_environment().is_distributed:
         yield SetOption("torchrun", True)
@@ -278,7 +282,7 @@ def list_set_options(context: Any) -> Iterator[SetOption]:
         yield SetOption("format", format_endings().get(ending.lower(), "table"))
 
 
-def find_setting(context: Context, name: str) -> OptionSetting | None:
+def find_setting_of_option(context: Context, name: str) -> OptionSetting | None:
     """The setting that an option's value comes from, if any."""
     source = context.get_parameter_source(name)
     if source is None or source.name != "DEFAULT_MAP":
@@ -287,7 +291,7 @@ def find_setting(context: Context, name: str) -> OptionSetting | None:
     return found
 
 
-def unset_option(context: Any, name: str) -> None:
+def reset_option_to_default(context: Any, name: str) -> None:
     """Reset the option as if it were not set."""
     parameter = next(one for one in context.command.params if one.name == name)
     context.default_map = {

@@ -16,7 +16,7 @@ from attncli.errors import UsageError
 from attncli.fits import MOST_WIDTH, FitRequest
 from attncli.fits._method_registry import is_width_one_method, list_fixed_width_methods
 from attncli.options.patterns import RandomDrawOptions, WidthSearchOptions
-from attncli.options.size_ranges import parse_range, parse_sweep
+from attncli.options.size_ranges import parse_size_range, parse_size_sweep
 from attncli.patterns import build_pattern
 from attncli.progress import Progress
 from attncli.records import Report
@@ -36,7 +36,7 @@ def run_sweep(
     if frontier and len(patterns.names_or_default) > 1:
         raise UsageError("`frontier` takes one `pattern`.", about=["frontier", "pattern"])
     seeds, first = run.all_seeds(), patterns.names_or_default[0]
-    lengths = [int(n) for n in parse_sweep(sweep, {"length": int})[1]] if sweep else []
+    lengths = [int(n) for n in parse_size_sweep(sweep, {"length": int})[1]] if sweep else []
     widths = parse_widths(frontier) if frontier else []
     own = [name for name in list_fixed_width_methods() if not is_width_one_method(name)]
     methods = search.methods if search.method or not widths else own
@@ -67,7 +67,7 @@ def run_sweep(
 
 
 def parse_widths(text: str) -> list[int]:
-    widths = [int(d) for d in parse_range(f"`frontier={text!r}`", "d", text, int)]
+    widths = [int(d) for d in parse_size_range(f"`frontier={text!r}`", "d", text, int)]
     if not 1 <= min(widths) <= max(widths) <= MOST_WIDTH:
         raise UsageError(f"`frontier={text!r}`: widths must be from 1 to {MOST_WIDTH:,}.")
     return widths

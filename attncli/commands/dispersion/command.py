@@ -4,7 +4,7 @@ from attncli.declare.options import REQUIRED, declare_option
 from attncli.options.completion import complete_names, list_head_metrics
 from attncli.options.heads import HeadChoice
 from attncli.options.model import MODEL_ARGUMENT, ModelOptions, TextsByLengthOptions
-from attncli.options.shared import split_names
+from attncli.options.shared import split_comma_separated_names
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -52,7 +52,7 @@ def dispersion(
     check_options_before_loading(subject, model, inputs, None, seed)
     from attncli.commands.dispersion.run import prepare_dispersion
 
-    names = split_names(metric or [])
+    names = split_comma_separated_names(metric or [])
     study = prepare_dispersion(
         subject, lengths, names, heads, how.conditions, model=model, inputs=inputs, seed=seed
     )

@@ -14,7 +14,7 @@ from attncli.analysis.heads.softmax_head_preparation import (
 )
 from attncli.capture import STRIP_MEMORY
 from attncli.commands.dispersion.report import DEFAULT, measure_dispersion, metric_definitions
-from attncli.declare.dry_run import stop_here_in_dry_run
+from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import UsageError, format_count
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.models.inputs.input_options import RequestedInput
@@ -26,7 +26,7 @@ from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.options.heads import HeadChoice
 from attncli.options.model import ModelOptions, TextsByLengthOptions
-from attncli.options.size_ranges import parse_range
+from attncli.options.size_ranges import parse_size_range
 from attncli.sources import Source
 
 FEWEST = 2
@@ -48,7 +48,7 @@ def prepare_dispersion(
     metrics = choose_head_metrics(names)
     refuse_gates_on_unmeasured_metrics(conditions, metric_definitions(metrics))
     options, requested = model.build_load_options(seed), inputs.build_requested_input(None, seed)
-    stop_here_in_dry_run()
+    stop_dry_run_before_model_load()
     checkpoint = load_model(source, options)
     most = max_positions(checkpoint.model)
     if most is not None and points[-1] > most:
@@ -66,7 +66,7 @@ def prepare_dispersion(
 
 def parse_lengths(text: str) -> list[int]:
     """At least two lengths, the shortest first."""
-    found = sorted({int(n) for n in parse_range(f"`lengths={text!r}`", "tokens", text, int)})
+    found = sorted({int(n) for n in parse_size_range(f"`lengths={text!r}`", "tokens", text, int)})
     if len(found) < FEWEST or found[0] < FEWEST:
         raise UsageError(f"`lengths={text!r}`: it needs at least two lengths, from 2 tokens on.")
     return found

@@ -32,8 +32,8 @@ from attncli.errors import (
     AttnError,
     InputError,
     UsageError,
-    choose_pronoun,
-    join_parameters_with_verb,
+    choose_it_or_them,
+    format_parameters_with_verb,
 )
 from attncli.fits import FitRequest
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
@@ -149,7 +149,7 @@ def refuse_options_of_runs(texts: InputOptions, files: CheckpointOptions, real: 
     idle = [] if real else files.list_set_options_for_runs()
     if idle:
         raise UsageError(
-            f"{join_parameters_with_verb(idle, 'is', 'are')} for models that are run, and none is: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave {choose_pronoun(idle)} out.",
+            f"{format_parameters_with_verb(idle, 'is', 'are')} for models that are run, and none is: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave {choose_it_or_them(idle)} out.",
             about=idle,
         )
 

@@ -5,7 +5,7 @@ from typing import Any
 from attncli.declare.options import declare_argument, declare_option
 from attncli.options.completion import complete_names, complete_source, list_head_metrics
 from attncli.options.heads import GROUPS, HeadOptions
-from attncli.options.shared import split_names
+from attncli.options.shared import split_comma_separated_names
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -58,7 +58,7 @@ def inspect_maps(
     """
     from attncli.commands.inspect_maps.run import build_head_plan, prepare_maps
 
-    names = split_names(metric or [])
+    names = split_comma_separated_names(metric or [])
     plan = build_head_plan(maps, names, pairs, heads, how.conditions)
     study = prepare_maps(maps, plan, labels, batch, how, draws=bool(heads.heads))
     return how.measure(study)

@@ -27,7 +27,7 @@ from attncli.commands.inspect_maps.report import (
 )
 from attncli.errors import UsageError
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
-from attncli.io.token_label_files import read_labels
+from attncli.io.token_label_files import read_token_labels
 from attncli.models.loading.isolate_global_state import isolate_in_process
 from attncli.options.heads import HeadOptions
 from attncli.progress import Progress
@@ -105,7 +105,7 @@ def resolve_token_labels(labels: Sequence[str] | None) -> Sequence[str] | None:
     if labels is None or len(labels) != 1:
         return labels
     path = Path(labels[0])
-    return read_labels(path) if path.suffix or path.exists() else labels
+    return read_token_labels(path) if path.suffix or path.exists() else labels
 
 
 def collect_chosen_maps(file: MapFile, plan: HeadPlan) -> CollectedMaps:

@@ -8,7 +8,7 @@ from attncli.declare.options import WRITES, declare_option
 from attncli.errors import UsageError
 from attncli.options.completion import complete_names, list_head_metrics
 from attncli.options.heads import GROUPS, HeadOptions
-from attncli.options.shared import split_names
+from attncli.options.shared import split_comma_separated_names
 
 if TYPE_CHECKING:
     from attncli.analysis.heads.model_inspection import HeadPlan
@@ -60,7 +60,7 @@ class InspectionOptions:
 
     @property
     def metric_names(self) -> list[str]:
-        return split_names(self.metric or [])
+        return split_comma_separated_names(self.metric or [])
 
     def plan(self, heads: HeadOptions) -> "HeadPlan":
         from attncli.analysis.heads.head_selection import select_ranking

@@ -31,7 +31,7 @@ from attncli.analysis.model_preparation import HEADS, PreparedModel, Requirement
 from attncli.capture.linear_attention.measured_linear_heads import LinearAttentionLayer
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.commands.inspect_model.options import InspectionOptions
-from attncli.declare.dry_run import stop_here_in_dry_run
+from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
@@ -63,7 +63,7 @@ def prepare_inspection(
     plan = options.plan(heads)
     loading = model.build_load_options(options.seed)
     requested = inputs.build_requested_input(options.tokens, options.seed)
-    stop_here_in_dry_run()
+    stop_dry_run_before_model_load()
     checkpoint = load_model(source, loading, make_layer_and_text_check(plan, requested))
     texts = make_inputs(checkpoint, requested)
     subject = prepare_heads(checkpoint.body, texts[0])

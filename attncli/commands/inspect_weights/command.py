@@ -4,7 +4,7 @@ from attncli.declare.options import declare_argument, declare_option
 from attncli.options.completion import complete_names, complete_source, list_weight_metrics
 from attncli.options.heads import LayerHeadOptions
 from attncli.options.model import WeightFileOptions
-from attncli.options.shared import split_names
+from attncli.options.shared import split_comma_separated_names
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -46,5 +46,5 @@ def inspect_weights(
     from attncli.commands.inspect_weights.run import prepare_weights
 
     subject = resolve_source(source, "inspect_weights", how.output)
-    study = prepare_weights(subject, split_names(metric or []), heads, files, seed)
+    study = prepare_weights(subject, split_comma_separated_names(metric or []), heads, files, seed)
     return how.measure(study)

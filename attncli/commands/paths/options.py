@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, Applies
-from attncli.declare.options import declare_option, number_rows_to_texts
+from attncli.declare.options import declare_option, number_lists_to_texts
 from attncli.errors import UsageError, make_unknown_name_error, require_known_names
 from attncli.options.completion import complete_metric
 from attncli.options.model import OF_MODELS, STACK_OPTION
-from attncli.options.shared import split_names
+from attncli.options.shared import split_comma_separated_names
 
 HEAD, STEPS = "head", "steps"
 WAYS = (HEAD, STEPS)
@@ -44,7 +44,7 @@ class PathOptions:
     path: list[str] | None = declare_option(
         metavar="N,N,…",
         help="Measure one path: for each layer a head, counted from 1, or 0 for the skip. Repeatable.",
-        in_words=number_rows_to_texts,
+        in_words=number_lists_to_texts,
     )
     sample: int | None = declare_option(
         metavar="N",
@@ -87,7 +87,7 @@ class PathOptions:
         return bool(self.path) or self.sample is not None or self.by is not None
 
     def step_kinds(self) -> tuple[str, ...]:
-        names = tuple(dict.fromkeys(split_names(self.steps or [KINDS_OF_STEP[0]])))
+        names = tuple(dict.fromkeys(split_comma_separated_names(self.steps or [KINDS_OF_STEP[0]])))
         require_known_names("kind of step", names, KINDS_OF_STEP)
         return names
 

@@ -16,7 +16,7 @@ from attncli.gates import Condition
 from attncli.metrics import METRICS
 from attncli.networks.network_weights import GeneratedNetwork, Network
 from attncli.options.network import NetworkOptions
-from attncli.options.shared import RunOptions, split_names
+from attncli.options.shared import RunOptions, split_comma_separated_names
 from attncli.sources import Source
 
 MODEL_METRICS = ("loss", "full_loss")
@@ -58,7 +58,7 @@ def collect_metrics(
     """The requested columns and those that gates need; unknown names are refused before the work."""
     known = METRICS.names()
     own = [*OWN_METRICS, *(MODEL_METRICS if of_model else ())]
-    names = split_names(names_provided)
+    names = split_comma_separated_names(names_provided)
     gated = [one.metric for one in conditions if one.metric not in own]
     require_known_names("metric", names, known)
     require_known_names("metric in the gate", gated, [*known, *own])

@@ -16,7 +16,7 @@ from attncli.options.network import (
     VariantOptions,
     VariantSwitchOptions,
 )
-from attncli.options.shared import RunOptions, split_names
+from attncli.options.shared import RunOptions, split_comma_separated_names
 from attncli.progress import Progress
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
@@ -130,7 +130,11 @@ def collect_metrics(requested_names: Sequence[str], conditions: Sequence[Conditi
     from attncli.metrics.steps import STEPS
 
     known = [*METRICS.names(), *STEPS.names(), *GROUPS]
-    names = [each for name in split_names(requested_names) for each in GROUPS.get(name, (name,))]
+    names = [
+        each
+        for name in split_comma_separated_names(requested_names)
+        for each in GROUPS.get(name, (name,))
+    ]
     require_known_names("metric", names, known)
     return list(dict.fromkeys([*names, *collect_gated_metrics(conditions, known)]))
 
@@ -213,9 +217,9 @@ def prepare_sweep(
         sweep_sizes,
     )
     from attncli.gates import refuse_gates_that_match_no_row
-    from attncli.options.size_ranges import parse_sweep
+    from attncli.options.size_ranges import parse_size_sweep
 
-    parameter, points = parse_sweep(text, SWEPT)
+    parameter, points = parse_size_sweep(text, SWEPT)
     spec = network.build_spec()
     specs = {point: network_spec_at_swept_size(spec, parameter, point) for point in points}
     refuse_gates_that_match_no_row(conditions, {"variant": list(choose()), parameter: points})

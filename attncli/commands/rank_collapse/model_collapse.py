@@ -44,7 +44,7 @@ from attncli.maths.curve_fits.decay_laws import FEWEST_POINTS
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.networks.ablation_variants import AblationSwitches
-from attncli.processes.work_sharing import indices_of_rank
+from attncli.processes.work_sharing import list_item_indices_of_rank
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import (
     ARITHMETIC,
@@ -130,7 +130,7 @@ def run_variants_on_texts(
     progress: Progress,
 ) -> dict[StateLocation, Ensemble]:
     """Run all variants on all texts: for each state location and variant, one trajectory per text."""
-    total = len(subjects) * len(indices_of_rank(texts)) * len(variants)
+    total = len(subjects) * len(list_item_indices_of_rank(texts)) * len(variants)
     count_pass = make_progress_counter(progress, total, "forward passes")
     found: dict[StateLocation, dict[str, list[Trajectory]]] = {}
     for suffix, subject in subjects.items():

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.analysis.model_argument_checks import check_options_before_loading
-from attncli.declare.dry_run import stop_here_in_dry_run
+from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.networks.ablation_variants import AblationSwitches
@@ -41,7 +41,7 @@ def prepare_collapse(
     """Load, verify and examine the model before the first curve is measured."""
     check_options_before_loading(source, model, inputs, tokens, seed)
     requested = inputs.build_requested_input(tokens, seed)
-    stop_here_in_dry_run()
+    stop_dry_run_before_model_load()
     from attncli.analysis import model_preparation
     from attncli.analysis.rank_collapse.headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.model_collapse import measure_model_collapse

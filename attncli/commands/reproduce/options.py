@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from attncli.declare.option_applicability import Applies
 from attncli.declare.options import WRITES, declare_option
-from attncli.errors import UsageError, quote_parameter
-from attncli.options.shared import split_names
+from attncli.errors import UsageError, quote_parameter_name
+from attncli.options.shared import split_comma_separated_names
 from attncli.resource_limits import parse_whole_number
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ def validate_number(name: str, number: int | None, default: int, least: int, mos
     if number is None:
         return default
     if not least <= number <= most:
-        raise UsageError(f"{quote_parameter(name)} must be from {least} to {most:,}, not {number}.")
+        raise UsageError(
+            f"{quote_parameter_name(name)} must be from {least} to {most:,}, not {number}."
+        )
     return number
 
 
@@ -68,7 +70,7 @@ def parse_whole_numbers(
 ) -> list[int]:
     """Parse whole numbers from 1 on, smallest first; `wrong` gives the error message for another
     text."""
-    texts = split_names(arguments)
+    texts = split_comma_separated_names(arguments)
     for text in texts:
         if not 1 <= (parse_whole_number(text) or 0) <= most:
             raise UsageError(wrong(text))
@@ -81,9 +83,9 @@ def open_training_folder(
     """One file for each training in the folder, which is created if missing."""
     if folder is None:
         return lambda name: None
-    from attncli.io.atomic_files import require_folder, require_writable, write_atomically
+    from attncli.io.atomic_files import create_folder_if_missing, require_writable, write_atomically
 
-    require_folder(folder)
+    create_folder_if_missing(folder)
     require_writable(folder / f"{prefix}.safetensors")
 
     def open_saved_training(name: str) -> "SavedTraining":

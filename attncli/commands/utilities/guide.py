@@ -2,7 +2,7 @@
 
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.options import declare_argument
-from attncli.guides import find_guides, format_listing, guide_text, guide_titles
+from attncli.guides import find_guides, format_guide_list, read_guide_text, read_guide_titles
 from attncli.options.completion import complete_names
 
 EXAMPLES = """
@@ -31,17 +31,19 @@ def guide(
     if topic is None:
         write_stdout(format_all_guides(at_a_terminal))
     elif at_a_terminal:
-        show_guide(guide_text(topic))
+        show_guide(read_guide_text(topic))
     else:
-        write_stdout(guide_text(topic))
+        write_stdout(read_guide_text(topic))
     return 0
 
 
 def format_all_guides(at_a_terminal: bool) -> str:
     """Topics and titles."""
-    from attncli.cli.help import text_width
+    from attncli.cli.help import compute_help_text_width
 
-    lines = format_listing(guide_titles(), text_width() if at_a_terminal else PIPE_WIDTH)
+    lines = format_guide_list(
+        read_guide_titles(), compute_help_text_width() if at_a_terminal else PIPE_WIDTH
+    )
     return "\n".join(["Guides: attn guide TOPIC", *lines]) + "\n"
 
 

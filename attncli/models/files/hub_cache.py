@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from attncli.errors import InputError, LimitError, first_line_of_error
+from attncli.errors import InputError, LimitError, shorten_error_message
 from attncli.models.files.weight_files import has_safetensors
-from attncli.sources import Source, nearest_folder
+from attncli.sources import Source, find_similarly_named_folder
 
 SMALL = (
     "config.json",
@@ -85,15 +85,15 @@ def download_snapshot(
     except LocalEntryNotFoundError:
         raise make_not_in_cache_error(name, local, offline) from None
     except HFValidationError as error:
-        raise InputError(f"{name} cannot be a hub id: {first_line_of_error(error)}.") from None
+        raise InputError(f"{name} cannot be a hub id: {shorten_error_message(error)}.") from None
     except HfHubHTTPError as error:
-        raise InputError(f"{name}: the hub answers {first_line_of_error(error)}.") from None
+        raise InputError(f"{name}: the hub answers {shorten_error_message(error)}.") from None
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise LimitError(
                 f"the disk is full while {name} is downloaded: free some space."
             ) from None
-        raise InputError(f"{name} cannot be fetched: {first_line_of_error(error)}.") from None
+        raise InputError(f"{name} cannot be fetched: {shorten_error_message(error)}.") from None
 
 
 def is_missing_in_hub_cache(name: str) -> bool:
@@ -130,7 +130,7 @@ def suggest_local_path(source: Source) -> str:
     """Suggest a folder or file of this name, or of almost this name."""
     if source.warnings:
         return f", or ./{source.name} for what lies on this machine"
-    near = nearest_folder(Path(source.name))
+    near = find_similarly_named_folder(Path(source.name))
     return f", or {near}, which lies on this machine" if near else ""
 
 

@@ -17,7 +17,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from attncli.errors import InputError
-from attncli.io.safetensors_arrays import read_bytes
+from attncli.io.safetensors_arrays import read_byte_ranges
 from attncli.io.safetensors_headers import TensorOffset
 from attncli.models.files.state_hashing import STORED_AS
 from attncli.resource_limits import is_within_memory
@@ -37,7 +37,7 @@ class LazyTensor:
 
     def __getitem__(self, index: Any) -> torch.Tensor:
         raw = torch.empty(self.place.size, dtype=torch.uint8)
-        read_bytes(self.place.path, [self.place.offset], raw.numpy()[None])
+        read_byte_ranges(self.place.path, [self.place.offset], raw.numpy()[None])
         return raw.view(TYPES[self.place.dtype]).reshape(self.place.shape)[index]
 
     def get_shape(self) -> list[int]:

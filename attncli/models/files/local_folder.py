@@ -5,7 +5,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import InputError, UsageError
-from attncli.sources import SAVED_MODELS, Source, nearest_folder, parse_source, require_source_kind
+from attncli.sources import (
+    SAVED_MODELS,
+    Source,
+    find_similarly_named_folder,
+    parse_source,
+    require_source_kind,
+)
 
 
 class LocalModel(NamedTuple):
@@ -50,7 +56,7 @@ def find_local_folder(
     require_source_kind(source, SAVED_MODELS, "reading weights")
     if source.kind == "folder":
         if not source.path.is_dir():
-            near = nearest_folder(source.path)
+            near = find_similarly_named_folder(source.path)
             hint = f"did you mean {near}?" if near else "give the folder of a saved model."
             raise InputError(f"there is no folder {source.name}: {hint}")
         return LocalModel(source.path, source)

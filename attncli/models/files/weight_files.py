@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attncli.errors import InputError, list_first_names
 from attncli.io.json_files import read_json
-from attncli.io.safetensors_arrays import read_bytes
+from attncli.io.safetensors_arrays import read_byte_ranges
 from attncli.io.safetensors_headers import TensorOffset, read_tensor_offsets
 from attncli.models.files.weight_hashing import CHUNK, WeightBytes
 
@@ -157,5 +157,5 @@ def read_tensor_in_chunks(place: TensorOffset) -> Iterator[NDArray[np.uint8]]:
     room = np.empty(min(CHUNK, place.size), np.uint8)
     for start in range(0, place.size, CHUNK):
         chunk = room[: place.size - start]
-        read_bytes(place.path, [place.offset + start], chunk[None])
+        read_byte_ranges(place.path, [place.offset + start], chunk[None])
         yield chunk

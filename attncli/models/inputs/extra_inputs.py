@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from attncli.capture.model_structure.probe_forward import probe_forward
 from attncli.capture.reruns.float64 import run_in_native_precision
 from attncli.capture.verification import list_output_tensors
-from attncli.errors import InputError, UsageError, join_parameters
+from attncli.errors import InputError, UsageError, format_parameter_list
 from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.input_options import TEXT_OPTIONS
@@ -59,7 +59,7 @@ def find_extra_inputs(body: PreTrainedModel) -> ExtraInputs:
     if not names and any_name:  # a class of its own, whose signature does not show what it reads
         return ExtraInputs(decoder)
     if WORDS not in names:
-        refuse_text_options(body, join_parameters(names, " and ") or "nothing that is known")
+        refuse_text_options(body, format_parameter_list(names, " and ") or "nothing that is known")
     short = make_example_inputs(body, SHORT)
     if not has_one_id_per_token(short):
         refuse_text_options(
@@ -98,7 +98,7 @@ def refuse_ids_not_read(body: PreTrainedModel, short: Inputs) -> None:
         one, other = (list_output_tensors(body(**each)) for each in (short, moved))
     if all(map(torch.equal, one, other)):
         others = [name for name in short if name not in OF_WORDS]
-        refuse_text_options(body, join_parameters(others, " and "))
+        refuse_text_options(body, format_parameter_list(others, " and "))
 
 
 def refuse_text_options(body: PreTrainedModel, read: str) -> None:

@@ -13,7 +13,7 @@ from attncli.capture.input_token_counts import count_positions
 from attncli.capture.model_errors import run_model_or_refuse
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.undetected_attention import explain_uncaptured_attention
-from attncli.errors import InputError, UsageError, add_article, quote_parameter
+from attncli.errors import InputError, UsageError, add_article, quote_parameter_name
 from attncli.forward_types import Args, Inputs
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.model_input import WORDS, ModelInput, Shapes, cast_inputs, input_shapes
@@ -87,20 +87,20 @@ def bind_arguments(module: nn.Module, text: Any, called: str = "inputs") -> Inpu
     wrong = next((each for each in (*args, *named.values()) if not isinstance(each, PLAIN)), None)
     if wrong is not None or not any(isinstance(each, Tensor) for each in (*args, *named.values())):
         raise UsageError(
-            f"{quote_parameter(called)} holds {add_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}."
+            f"{quote_parameter_name(called)} holds {add_article(type(text if wrong is None else wrong).__name__)}: give {WRITE}."
         )
     try:
         bound = find_signature(module, args).bind(*args, **named)
     except TypeError as error:
         raise UsageError(
-            f"{quote_parameter(called)} does not fit the forward of {type(module).__name__}: {error}."
+            f"{quote_parameter_name(called)} does not fit the forward of {type(module).__name__}: {error}."
         ) from None
     found: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
             raise UsageError(
-                f"{type(module).__name__} takes any number of arguments: give {quote_parameter(called)} by name."
+                f"{type(module).__name__} takes any number of arguments: give {quote_parameter_name(called)} by name."
             )
         found |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
     return found

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attncli.capture.reruns.float64 import run_in_native_precision
-from attncli.errors import UsageError, quote_parameter
+from attncli.errors import UsageError, quote_parameter_name
 from attncli.models.files.state_hashing import STORED_AS
 from attncli.models.files.weight_hashing import FLOATS
 from attncli.models.quiet_libraries import silence_libraries
@@ -83,7 +83,7 @@ def parse_device(text: str) -> torch.device:
 
 def require_accelerate(option: str) -> None:
     if importlib.util.find_spec("accelerate") is None:
-        raise UsageError(f"{quote_parameter(option)} needs accelerate: pip install 'attncli[big]'.")
+        raise UsageError(f"{quote_parameter_name(option)} needs accelerate: pip install 'attncli[big]'.")
 
 
 @contextmanager

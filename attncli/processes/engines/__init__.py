@@ -83,5 +83,5 @@ def refuse_options(engine: str, options: EngineOptions, known: Sequence[str]) ->
             raise UsageError(f"{name} of `engine_options`: the engine '{engine}' {takes}.")
 
 
-def no_library_error(engine: str, library: str, extra: str) -> UsageError:
+def make_missing_library_error(engine: str, library: str, extra: str) -> UsageError:
     return UsageError(f"`engine={engine!r}` needs {library}: pip install 'attncli[{extra}]'.")

@@ -10,7 +10,7 @@ from attncli.processes.command_runs import ProcessRun
 SILENT = logging.CRITICAL + 1
 
 
-def outcome_of_lost_job(error: BaseException | None) -> ProcessRun:
+def make_outcome_of_lost_job(error: BaseException | None) -> ProcessRun:
     """The outcome of a job whose worker was killed, or which its scheduler has given up."""
     first = (str(error).strip().splitlines() or [""])[0]
     why = f"{type(error).__name__}: {first}" if error is not None else "no reason was given"

@@ -17,43 +17,45 @@ from typing import Any
 
 import ray
 
-from attncli.errors import first_line_of_error
+from attncli.errors import shorten_error_message
 from attncli.processes.command_runs import ProcessRun
-from attncli.processes.engines._futures import outcome_of_lost_job
+from attncli.processes.engines._futures import make_outcome_of_lost_job
 from attncli.processes.engines.ray import REFUSED
 from attncli.processes.jobs import Job, run_job
 
 
-def serve_jobs() -> None:
+def run_jobs_from_stdin_on_ray() -> None:
     """Serve jobs. Other output to stdout does not reach the engine, and Ctrl-C is left to the
     engine."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers, open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         where, options = json.loads(sys.stdin.readline())
-        for answer in run_jobs(where, options):
+        for answer in run_jobs_as_ray_tasks(where, options):
             print(json.dumps(answer), file=answers, flush=True)
         ray.shutdown()
 
 
-def run_jobs(where: str, options: dict[str, Any]) -> Iterator[tuple[int, ProcessRun | str]]:
+def run_jobs_as_ray_tasks(
+    where: str, options: dict[str, Any]
+) -> Iterator[tuple[int, ProcessRun | str]]:
     """Run every job as a task without retries."""
     try:
         connect_cluster(where)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        yield REFUSED, first_line_of_error(error)
+        yield REFUSED, shorten_error_message(error)
         return
     task = ray.remote(**{"num_cpus": 1, **options, "max_retries": 0})(run_job)
-    places = {task.remote(job): job.place for job in read_jobs()}
+    places = {task.remote(job): job.place for job in read_jobs_from_stdin()}
     waiting = list(places)
     threading.Thread(target=exit_when_stdin_closes, args=(waiting,), daemon=True).start()
     while waiting:
         (done, *_), _ = ray.wait(waiting, num_returns=1)
         waiting.remove(done)
-        yield places[done], read_result(done)
+        yield places[done], read_ray_result(done)
 
 
-def read_jobs() -> Iterator[Job]:
+def read_jobs_from_stdin() -> Iterator[Job]:
     for line in iter(sys.stdin.readline, "\n"):
         place, words, *rest = json.loads(line)
         yield Job(place, tuple(words), *rest)
@@ -68,11 +70,11 @@ def exit_when_stdin_closes(waiting: list[Any]) -> None:
     os._exit(0)
 
 
-def read_result(done: Any) -> ProcessRun:
+def read_ray_result(done: Any) -> ProcessRun:
     try:
         found: ProcessRun = ray.get(done)
     except ray.exceptions.RayError as error:
-        return outcome_of_lost_job(error)
+        return make_outcome_of_lost_job(error)
     return found
 
 
@@ -89,4 +91,4 @@ def connect_cluster(where: str) -> None:
 
 
 if __name__ == "__main__":
-    serve_jobs()
+    run_jobs_from_stdin_on_ray()

@@ -11,7 +11,7 @@ import sys
 from attncli.processes.jobs import Job, run_job
 
 
-def serve_jobs() -> None:
+def run_jobs_from_stdin() -> None:
     """Serve jobs. Other output to stdout does not reach the driver, and Ctrl-C is left to the
     driver."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -28,4 +28,4 @@ def run_job_line(line: str) -> str:
 
 
 if __name__ == "__main__":
-    serve_jobs()
+    run_jobs_from_stdin()

@@ -10,12 +10,12 @@ from attncli.processes.engines import (
     Engine,
     EngineOptions,
     Outcomes,
-    no_library_error,
+    make_missing_library_error,
     refuse_options,
 )
 from attncli.processes.engines._futures import (
+    make_outcome_of_lost_job,
     make_scheduler_lost_error,
-    outcome_of_lost_job,
     silence_loggers,
 )
 from attncli.processes.jobs import Job, run_job
@@ -29,7 +29,7 @@ def dask(where: str, options: EngineOptions) -> Engine:
     try:
         import distributed
     except ImportError:
-        raise no_library_error("dask", "dask", "dask") from None
+        raise make_missing_library_error("dask", "dask", "dask") from None
     if where:
         for name in OWN:
             if name in options:
@@ -40,10 +40,10 @@ def dask(where: str, options: EngineOptions) -> Engine:
     for name, value in resources.items():
         if isinstance(value, str):
             refuse_options("dask", {name: value}, (*OWN, "and resources with numbers"))
-    return partial(run_jobs, distributed, where, options, resources)
+    return partial(run_jobs_on_dask, distributed, where, options, resources)
 
 
-def run_jobs(
+def run_jobs_on_dask(
     distributed: Any,
     where: str,
     options: EngineOptions,
@@ -65,19 +65,19 @@ def run_jobs(
         }
         try:
             for future in distributed.as_completed(list(places)):
-                yield places[future], read_outcome(future)
+                yield places[future], read_dask_outcome(future)
         finally:
             with suppress(OSError):
                 client.cancel(list(places), force=True)
 
 
-def read_outcome(future: Any) -> ProcessRun:
+def read_dask_outcome(future: Any) -> ProcessRun:
     """Of a task that is over; a client without its scheduler calls all that is left cancelled, or closes."""
     from concurrent.futures import CancelledError
 
     try:
         error = future.exception() if future.status != "finished" else None
-        found: ProcessRun = future.result() if error is None else outcome_of_lost_job(error)
+        found: ProcessRun = future.result() if error is None else make_outcome_of_lost_job(error)
     except (CancelledError, OSError):
         raise make_scheduler_lost_error("the scheduler of dask") from None
     return found

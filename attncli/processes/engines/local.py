@@ -8,7 +8,7 @@ from functools import partial
 from selectors import EVENT_READ, DefaultSelector
 from typing import IO
 
-from attncli.distributed_ranks import environment_without_launch
+from attncli.distributed_ranks import remove_rank_variables
 from attncli.errors import UsageError
 from attncli.processes.command_runs import ProcessRun, describe_exit
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
@@ -26,10 +26,10 @@ def local(where: str, options: EngineOptions) -> Engine:
     count = parse_whole_number(where or "1")
     if not count:
         raise UsageError(f"`engine={f'local:{where}'!r}`: write how many workers, as in local:4.")
-    return partial(run_jobs, count)
+    return partial(run_jobs_on_local_workers, count)
 
 
-def run_jobs(count: int, jobs: Iterable[Job], total: int) -> Outcomes:
+def run_jobs_on_local_workers(count: int, jobs: Iterable[Job], total: int) -> Outcomes:
     """Each job to the worker that is free first."""
     workers = LocalWorkerPool(min(count, total))
     try:
@@ -135,7 +135,7 @@ class LocalWorkerPool:
 
 def divide_cores_and_memory(count: int) -> dict[str, str]:
     """The environment of each worker: its part of the cores, and of the memory that is free now."""
-    environment = environment_without_launch(os.environ)
+    environment = remove_rank_variables(os.environ)
     if count > 1:
         threads = max(1, (os.cpu_count() or 1) // count)
         environment.setdefault("OMP_NUM_THREADS", str(threads))

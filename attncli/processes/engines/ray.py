@@ -11,7 +11,7 @@ from attncli.processes.engines import (
     Engine,
     EngineOptions,
     Outcomes,
-    no_library_error,
+    make_missing_library_error,
     refuse_options,
 )
 from attncli.processes.engines._futures import make_scheduler_lost_error
@@ -31,15 +31,17 @@ def ray(where: str, options: EngineOptions) -> Engine:
     try:
         import ray as _library  # noqa: F401
     except ImportError:
-        raise no_library_error("ray", "ray", "ray") from None
+        raise make_missing_library_error("ray", "ray", "ray") from None
     refuse_options("ray", options, KNOWN)
     for name, value in options.items():
         if isinstance(value, str):
             raise UsageError(f"{name}={value} of `engine_options`: it must be a number.")
-    return partial(run_jobs, where, options)
+    return partial(run_jobs_on_ray, where, options)
 
 
-def run_jobs(where: str, options: EngineOptions, jobs: Iterable[Job], total: int) -> Outcomes:
+def run_jobs_on_ray(
+    where: str, options: EngineOptions, jobs: Iterable[Job], total: int
+) -> Outcomes:
     """Run the jobs through a driver process, which ends if its cluster is lost."""
     with subprocess.Popen(
         [sys.executable, "-P", "-m", DRIVER],
@@ -50,12 +52,14 @@ def run_jobs(where: str, options: EngineOptions, jobs: Iterable[Job], total: int
         encoding="utf-8",
     ) as driver:
         try:
-            yield from read_outcomes(driver, [(where, options), *jobs])
+            yield from read_outcomes_of_ray_driver(driver, [(where, options), *jobs])
         finally:
-            stop_driver(driver)
+            stop_ray_driver(driver)
 
 
-def read_outcomes(driver: subprocess.Popen[str], references: Sequence[object]) -> Outcomes:
+def read_outcomes_of_ray_driver(
+    driver: subprocess.Popen[str], references: Sequence[object]
+) -> Outcomes:
     """Yield outcomes as they come; a driver that ends before its last job has lost its cluster."""
     assert driver.stdin is not None
     assert driver.stdout is not None
@@ -72,7 +76,7 @@ def read_outcomes(driver: subprocess.Popen[str], references: Sequence[object]) -
         yield place, ProcessRun(*found)
 
 
-def stop_driver(driver: subprocess.Popen[str]) -> None:
+def stop_ray_driver(driver: subprocess.Popen[str]) -> None:
     """Stop the driver by closing its stdin; it ends its tasks."""
     assert driver.stdin is not None
     with suppress(BrokenPipeError):

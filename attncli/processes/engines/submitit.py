@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attncli.errors import UsageError, first_line_of_error
+from attncli.errors import UsageError, shorten_error_message
 from attncli.processes.command_runs import ProcessRun
-from attncli.processes.engines import Engine, EngineOptions, Outcomes, no_library_error
-from attncli.processes.engines._futures import outcome_of_lost_job, silence_loggers
+from attncli.processes.engines import Engine, EngineOptions, Outcomes, make_missing_library_error
+from attncli.processes.engines._futures import make_outcome_of_lost_job, silence_loggers
 from attncli.processes.jobs import Job, run_job
 
 POLLED = 0.2
@@ -42,7 +42,7 @@ def submitit(where: str, options: EngineOptions) -> Engine:
     try:
         import submitit as library
     except ImportError:
-        raise no_library_error("submitit", "submitit", "slurm") from None
+        raise make_missing_library_error("submitit", "submitit", "slurm") from None
     if where not in CLUSTERS:
         raise UsageError(
             f"`engine={f'submitit:{where}'!r}`: write submitit, submitit:slurm or submitit:local."
@@ -52,16 +52,16 @@ def submitit(where: str, options: EngineOptions) -> Engine:
         executor.update_parameters(
             **{
                 "name": "attn-sweep",
-                "timeout_min": default_timeout(executor),
+                "timeout_min": choose_default_job_timeout(executor),
                 **convert_to_slurm_options(options),
             }
         )
     except (NameError, ValueError, TypeError, AssertionError, RuntimeError) as error:
-        raise UsageError(f"`engine='submitit'`: {first_line_of_error(error)}.") from None
-    return partial(run_jobs, executor)
+        raise UsageError(f"`engine='submitit'`: {shorten_error_message(error)}.") from None
+    return partial(run_jobs_on_slurm, executor)
 
 
-def default_timeout(executor: Any) -> int:
+def choose_default_job_timeout(executor: Any) -> int:
     """An item's default time limit; the library's own five minutes would end most of them."""
     return A_WEEK if executor.cluster == "local" else A_DAY
 
@@ -120,7 +120,7 @@ def list_queued_jobs() -> frozenset[str] | None:
     return frozenset(found.stdout.split())
 
 
-def run_jobs(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
+def run_jobs_on_slurm(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
     with silence_loggers("submitit"):
         yield from submit_arrays(executor, jobs, total)
 
@@ -156,14 +156,14 @@ def wait_for_results(
 ) -> Iterator[tuple[int, ProcessRun]]:
     """Yield the jobs that have a result, and those that will have none."""
     for submitted in list(running):
-        found = read_outcome(submitted, queue)
+        found = read_submitit_outcome(submitted, queue)
         if found is not None:
             yield running.pop(submitted).place, found
 
 
-def read_outcome(job: Any, queue: SlurmQueue | None) -> ProcessRun | None:
+def read_submitit_outcome(job: Any, queue: SlurmQueue | None) -> ProcessRun | None:
     """The outcome of a job; None while it may still come."""
-    there = job.done() if queue is None else has_result(job)
+    there = job.done() if queue is None else is_result_file_written(job)
     if not there:
         return (
             describe_lost_job(job) if queue is not None and queue.has_lost_job(job.job_id) else None
@@ -171,11 +171,11 @@ def read_outcome(job: Any, queue: SlurmQueue | None) -> ProcessRun | None:
     try:
         found: ProcessRun = job.result()
     except Exception as error:
-        return outcome_of_lost_job(error)
+        return make_outcome_of_lost_job(error)
     return found
 
 
-def has_result(job: Any) -> bool:
+def is_result_file_written(job: Any) -> bool:
     """Whether the result exists, without calling sacct as submitit's `done` does; chmod refreshes a
     network folder."""
     folder = job.paths.folder
@@ -188,6 +188,6 @@ def describe_lost_job(job: Any) -> ProcessRun:
     """Describe a lost job by the last line of its log, which names causes such as memory."""
     log = (job.stderr() or "").strip().splitlines()[-1:]
     last = f": {log[0]}" if log else ""
-    return outcome_of_lost_job(
+    return make_outcome_of_lost_job(
         LookupError(f"Slurm no longer knows job {job.job_id}, and it left no result{last}")
     )

@@ -15,10 +15,10 @@ def torchrun(where: str, options: EngineOptions) -> Engine:
         raise UsageError(
             "`engine='torchrun'` takes the processes that there are: torchrun --nproc-per-node N -m attncli sweep …"
         )
-    return run_jobs
+    return run_jobs_on_torchrun_rank
 
 
-def run_jobs(jobs: Iterable[Job], total: int) -> Outcomes:
+def run_jobs_on_torchrun_rank(jobs: Iterable[Job], total: int) -> Outcomes:
     """Run this process's jobs one after the other."""
     for job in jobs:
         yield job.place, run_command_to_report_file(job.words, Path(job.report))

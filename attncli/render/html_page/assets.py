@@ -37,15 +37,15 @@ class Asset(NamedTuple):
 
 @functools.cache
 def load_script() -> Asset:
-    return join_files("scripts", SCRIPTS, "js")
+    return join_script_or_style_files("scripts", SCRIPTS, "js")
 
 
 @functools.cache
 def load_style() -> Asset:
-    return join_files("styles", STYLES, "css")
+    return join_script_or_style_files("styles", STYLES, "css")
 
 
-def join_files(folder: str, names: tuple[str, ...], ending: str) -> Asset:
+def join_script_or_style_files(folder: str, names: tuple[str, ...], ending: str) -> Asset:
     room = files(__package__) / folder
     text = "\n" + "\n".join(
         (room / f"{name}.{ending}").read_text(encoding="utf-8") for name in names

@@ -21,7 +21,7 @@ def build_comparisons(report: Report) -> Iterator[JsonObject]:
     curves."""
     found: dict[tuple[str, str], dict[str, Curve]] = {}
     for row in report.rows:
-        place = find_axis_of_number(row)
+        place = find_single_numeric_axis(row)
         if place is None or row.metric not in (OLD, NEW) or row.value is None:
             continue
         axis, x = place
@@ -33,7 +33,7 @@ def build_comparisons(report: Report) -> Iterator[JsonObject]:
             yield {"metric": metric, "axis": axis, **sides}
 
 
-def find_axis_of_number(row: Row) -> tuple[str, float] | None:
+def find_single_numeric_axis(row: Row) -> tuple[str, float] | None:
     """The single axis of the number besides its variant; None where it has none, or several."""
     if "measured" not in row.keys or row.head is not None:
         return None
@@ -45,7 +45,7 @@ def find_axis_of_number(row: Row) -> tuple[str, float] | None:
     return (axis, x) if isinstance(x, int | float) else None
 
 
-def name_curves(curves: Curve, suffix: str = "") -> list[JsonObject]:
+def label_curves_of_reports(curves: Curve, suffix: str = "") -> list[JsonObject]:
     return [
         {"of": name, "kind": OLD, "name": name + suffix, "points": sorted(points)}
         for name, points in curves.items()
@@ -54,7 +54,10 @@ def name_curves(curves: Curve, suffix: str = "") -> list[JsonObject]:
 
 def build_grid(comparison: JsonObject) -> TableGrid:
     """The numbers of one metric as a table."""
-    lines = [*name_curves(comparison[NEW], ", new"), *name_curves(comparison[OLD], ", old")]
+    lines = [
+        *label_curves_of_reports(comparison[NEW], ", new"),
+        *label_curves_of_reports(comparison[OLD], ", old"),
+    ]
     at = [dict(line["points"]) for line in lines]
     cells = [
         (str(x), *(format_number(points[x]) if x in points else NOTHING for points in at))

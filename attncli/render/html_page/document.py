@@ -14,7 +14,7 @@ from attncli.render.html_page import pictures, prose
 from attncli.render.html_page.assets import load_script, load_style
 from attncli.render.html_page.byte_store import ColumnStore
 from attncli.render.html_page.comparison import BOTH, build_comparisons, build_grid
-from attncli.render.html_page.head_map_thumbnails import count_omitted_maps, pack_maps
+from attncli.render.html_page.head_map_thumbnails import count_omitted_maps, pack_attention_maps
 from attncli.render.html_page.packed_columns import pack_columns
 from attncli.render.html_page.tables import escape_text, format_table, html_tag
 
@@ -68,13 +68,13 @@ def build_body(report: Report) -> Iterator[str]:
     yield "<section id=all hidden></section>\n"
     yield prose.format_provenance(report)
     yield "</main>\n<div id=tip role=tooltip hidden></div>\n"
-    yield f"<script type=application/gzip id=numbers>{pack_data(report)}</script>\n"
+    yield f"<script type=application/gzip id=numbers>{pack_report_for_script(report)}</script>\n"
     yield f"<script type=module>{load_script().text}</script>\n"
 
 
 def build_sections(report: Report) -> Iterator[str]:
     """Numbers and tables of the views that are not in the sentences already."""
-    for index, view in enumerate(pictures.list_views(report)):
+    for index, view in enumerate(pictures.list_report_and_layer_views(report)):
         if view is BOTH:
             yield build_section(index, format_table(build_grid(next(build_comparisons(report)))))
             continue
@@ -98,7 +98,7 @@ def build_section(index: int, table: str) -> str:
     )
 
 
-def pack_data(report: Report) -> str:
+def pack_report_for_script(report: Report) -> str:
     """Pack the data of the script."""
     store = ColumnStore()
     header = {
@@ -111,8 +111,10 @@ def pack_data(report: Report) -> str:
         "findings": [
             {"metric": finding.metric, "heads": finding.heads} for finding in report.findings
         ],
-        "views": [describe_view(report, view) for view in pictures.list_views(report)],
-        "maps": pack_maps(report, store),
+        "views": [
+            describe_view(report, view) for view in pictures.list_report_and_layer_views(report)
+        ],
+        "maps": pack_attention_maps(report, store),
         "left_out": count_omitted_maps(report),
     }
     return store.text(header)

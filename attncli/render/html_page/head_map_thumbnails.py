@@ -13,9 +13,9 @@ MOST_PICTURES = 24
 """Most plots of a study of many patterns; the page says how many are left out."""
 
 
-def pack_maps(report: Report, store: ColumnStore) -> list[JsonObject]:
+def pack_attention_maps(report: Report, store: ColumnStore) -> list[JsonObject]:
     """Pack maps: pictures of several side by side, then the maps of heads."""
-    pictures = (pack_picture(each, store) for each in report.pictures[:MOST_PICTURES])
+    pictures = (pack_side_by_side_maps(each, store) for each in report.pictures[:MOST_PICTURES])
     return [*pictures, *(pack_map_of_head(each, store) for each in report.tiles)]
 
 
@@ -23,24 +23,26 @@ def count_omitted_maps(report: Report) -> int:
     return max(0, len(report.pictures) - MOST_PICTURES)
 
 
-def pack_picture(picture: MapPicture, store: ColumnStore) -> JsonObject:
+def pack_side_by_side_maps(picture: MapPicture, store: ColumnStore) -> JsonObject:
     return {
         "head": None,
         "title": picture.title,
         "queries": picture.labels,
         "keys": picture.labels,
         "step": 1,
-        "panels": list(pack_panels(picture, store)),
+        "panels": list(pack_map_panels(picture, store)),
     }
 
 
-def pack_panels(picture: MapPicture, store: ColumnStore) -> Iterator[JsonObject]:
+def pack_map_panels(picture: MapPicture, store: ColumnStore) -> Iterator[JsonObject]:
     scales = colour_scale_of_panels(picture)
     for name, cells in picture.panels.items():
         full = scales[name]
         scale = STEPS / full if full > 0.0 else 0.0
         steps = (min(STEPS, max(0, round(cell * scale))) for row in cells for cell in row)
-        yield pack_panel(name, len(cells), len(cells[0]), full, array("B", steps).tobytes(), store)
+        yield pack_map_panel(
+            name, len(cells), len(cells[0]), full, array("B", steps).tobytes(), store
+        )
 
 
 def pack_map_of_head(tile: MapThumbnail, store: ColumnStore) -> JsonObject:
@@ -50,11 +52,13 @@ def pack_map_of_head(tile: MapThumbnail, store: ColumnStore) -> JsonObject:
         "queries": tile.queries,
         "keys": tile.keys,
         "step": tile.step,
-        "panels": [pack_panel(tile.head, tile.rows, tile.columns, tile.full, tile.weights, store)],
+        "panels": [
+            pack_map_panel(tile.head, tile.rows, tile.columns, tile.full, tile.weights, store)
+        ],
     }
 
 
-def pack_panel(
+def pack_map_panel(
     name: str, rows: int, columns: int, full: float, data: bytes, store: ColumnStore
 ) -> JsonObject:
     described = {"name": name, "rows": rows, "columns": columns, "full": full}

@@ -41,7 +41,10 @@ def pack_column(name: str, cells: Sequence[Cell], numbers: bool = False) -> Iter
     if all(cell is None for cell in cells):
         return
     if numbers or is_numeric(cells):
-        yield pack_numbers(name, [math.nan if cell is None else to_float(cell) for cell in cells])
+        yield pack_numbers(
+            name,
+            [math.nan if cell is None else convert_to_float_or_infinity(cell) for cell in cells],
+        )
     else:
         yield pack_category_codes(name, cells)
 
@@ -51,7 +54,7 @@ def is_numeric(cells: Sequence[Cell]) -> bool:
     return len(distinct) > FEWEST_NUMBERS and all(isinstance(cell, float) for cell in distinct)
 
 
-def to_float(cell: Scalar) -> float:
+def convert_to_float_or_infinity(cell: Scalar) -> float:
     """Convert a cell to float; a whole number may be larger than any float."""
     try:
         return float(cell)

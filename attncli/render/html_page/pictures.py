@@ -6,7 +6,13 @@ from typing import Any
 
 from attncli.records import UNCERTAINTY, JsonObject, Report, Row, Scalar, View
 from attncli.render._cells import is_row_in_view
-from attncli.render.html_page.comparison import BOTH, NEW, OLD, build_comparisons, name_curves
+from attncli.render.html_page.comparison import (
+    BOTH,
+    NEW,
+    OLD,
+    build_comparisons,
+    label_curves_of_reports,
+)
 from attncli.render.html_page.fitted_curves import build_fitted_curves
 from attncli.render.plots.boxes import ACROSS, collect_boxes
 
@@ -41,14 +47,14 @@ class Panel:
     """Fitted laws, or the curves of an older report, each with the name of its series."""
 
 
-def list_views(report: Report) -> list[View]:
+def list_report_and_layer_views(report: Report) -> list[View]:
     """The report's own views, and views of numbers that no other shows: of whole layers, of a
     comparison's two sides."""
     both = [BOTH] if next(build_comparisons(report), None) else []
-    return [*report.views, *both, *layer_views(report)]
+    return [*report.views, *both, *build_views_over_layers(report)]
 
 
-def layer_views(report: Report) -> Iterator[View]:
+def build_views_over_layers(report: Report) -> Iterator[View]:
     metrics = {name for view in report.views if view.down == "layer" for name in view.metrics}
     names = {row.metric for row in report.rows if set(row.coordinates) == {"layer"}}
     if untold := [name for name in report.metrics if name in names - metrics]:
@@ -103,7 +109,7 @@ def metrics_with_same_axes(report: Report, view: View) -> list[str]:
 
 def build_panel(report: Report, view: View, metric: str) -> Panel:
     own = replace(view, metrics=(metric,))
-    rows = highest_layer_rows(select_rows(report, own), view)
+    rows = select_rows_of_highest_layer(select_rows_in_view(report, own), view)
     several = len({row.variant for row in rows}) > 1
     series: dict[str, list[list[Any]]] = {}
     gaps: dict[float, str] = {}
@@ -137,11 +143,20 @@ def build_panel(report: Report, view: View, metric: str) -> Panel:
 def build_comparison_panel(report: Report, comparison: JsonObject) -> Panel:
     metric, axis = comparison["metric"], comparison["axis"]
     unit = next((row.unit for row in report.rows if row.keys.get("measured") == metric), "")
-    old = name_curves(comparison[OLD], ", old")
-    return Panel(metric, unit, axis, metric, name_curves(comparison[NEW]), [], [], extra_series=old)
+    old = label_curves_of_reports(comparison[OLD], ", old")
+    return Panel(
+        metric,
+        unit,
+        axis,
+        metric,
+        label_curves_of_reports(comparison[NEW]),
+        [],
+        [],
+        extra_series=old,
+    )
 
 
-def select_rows(report: Report, view: View) -> list[Row]:
+def select_rows_in_view(report: Report, view: View) -> list[Row]:
     return [row for row in report.rows if is_row_in_view(row, view)]
 
 
@@ -159,7 +174,7 @@ def build_curve_point(x: Scalar, row: Row) -> list[Any]:
     return found
 
 
-def highest_layer_rows(rows: Sequence[Row], view: View) -> list[Row]:
+def select_rows_of_highest_layer(rows: Sequence[Row], view: View) -> list[Row]:
     """With `last_layer_only`, the rows of the highest layer, and those without a layer."""
     if not view.last_layer_only:
         return list(rows)

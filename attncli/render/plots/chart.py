@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from attncli.records import UNCERTAINTY, Report, Row, View
-from attncli.render._cells import has_coordinate
+from attncli.render._cells import is_row_at_coordinate
 from attncli.render.plots.boxes import ACROSS
 from attncli.render.plots.fitted_curves import FittedCurve, find_best_law
 from attncli.render.plots.labels import format_label
@@ -98,8 +98,8 @@ def build_chart(report: Report, view: View) -> Chart | None:
         series,
         levels,
         gaps=find_positions_without_numbers(report, view, series),
-        bounds=collect_bounds(report, view) if view.metrics[0] in BOUNDS else {},
-        laws=collect_laws(report, view, series),
+        bounds=collect_bound_curves(report, view) if view.metrics[0] in BOUNDS else {},
+        laws=collect_fitted_curves(report, view, series),
         lost_from=find_series_ends(report, view, series),
         unit_words=format_label(named, report.metrics),
         x_words=format_label(view.down, report.metrics),
@@ -117,7 +117,7 @@ def is_value_uncertain(row: Row) -> bool:
     return row.note is not None or (isinstance(by, float) and by > NOT_SMALL)
 
 
-def collect_bounds(report: Report, view: View) -> dict[str, list[ChartPoint]]:
+def collect_bound_curves(report: Report, view: View) -> dict[str, list[ChartPoint]]:
     found: dict[str, list[ChartPoint]] = {}
     bound = BOUNDS[view.metrics[0]]
     for row in report.rows:
@@ -128,7 +128,9 @@ def collect_bounds(report: Report, view: View) -> dict[str, list[ChartPoint]]:
     return found
 
 
-def collect_laws(report: Report, view: View, series: Iterable[str]) -> dict[str, FittedCurve]:
+def collect_fitted_curves(
+    report: Report, view: View, series: Iterable[str]
+) -> dict[str, FittedCurve]:
     """Collect the laws in the view that shows the fitted numbers."""
     if view.metrics[0] not in FITTED or view.across is None:
         return {}
@@ -174,24 +176,24 @@ def is_row_plotted(view: View, row: Row) -> bool:
     lowest = -math.inf if view.lowest_drawn is None else view.lowest_drawn
     deep = row.value is not None and row.value < lowest
     here = view.across is None or all(
-        has_coordinate(row, axis, place) for axis, place in view.where.items()
+        is_row_at_coordinate(row, axis, place) for axis, place in view.where.items()
     )
     return row.metric in metrics and here and not deep
 
 
-def symlog(value: float) -> float:
+def symmetric_log(value: float) -> float:
     """sign(v) log10(1 + |v|): near 0 linear, far out logarithmic, so that -0.3 and -170000 share an axis."""
     return math.copysign(math.log10(1.0 + abs(value)), value)
 
 
-def inverse_symlog(value: float) -> float:
+def inverse_symmetric_log(value: float) -> float:
     try:
         return math.copysign(10.0 ** abs(value) - 1.0, value)
     except OverflowError:  # the logarithm of the largest rounds up
         return math.copysign(sys.float_info.max, value)
 
 
-def needs_symlog(chart: Chart) -> bool:
+def needs_symmetric_log_axis(chart: Chart) -> bool:
     """Whether curves span more than two decades and are not all positive."""
     values = [point.y for point in chart.points]
     return min(values) <= 0.0 and max(map(abs, values)) > 100.0

@@ -12,10 +12,10 @@ from attncli.render.plots.chart import (
     collect_charts,
     is_geometric_sequence,
     is_log_axis_suitable,
-    needs_symlog,
+    needs_symmetric_log_axis,
 )
 from attncli.render.plots.labels import format_label
-from attncli.render.plots.line_styles import LineStyle, assign_styles, format_series
+from attncli.render.plots.line_styles import LineStyle, assign_line_styles, format_series
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -45,11 +45,11 @@ def draw_curve_figure(report: Report) -> "Figure":
     more = legend_width(names) if at_side and len(drawn) % across == 0 else 0.0
     canvas = Figure(figsize=(width * across + more, height * lines), layout="constrained")
     grid = canvas.subplots(lines, across, squeeze=False)
-    styles = assign_styles(names)
+    styles = assign_line_styles(names)
     panels = [axes for line in grid for axes in line]
     for index, (axes, one) in enumerate(zip(panels, drawn, strict=False)):
         draw_panel(axes, one, styles)
-        axes.set_title(panel_title(one, index, len(drawn)), loc="left")
+        axes.set_title(format_panel_title(one, index, len(drawn)), loc="left")
     free = panels[max(1, len(drawn)) :]
     for axes in free:
         axes.axis("off")
@@ -62,7 +62,7 @@ def legend_width(names: Sequence[str]) -> float:
     return 0.7 + 0.062 * min(40, max(map(len, names), default=0))
 
 
-def panel_title(one: Chart, index: int, count: int) -> str:
+def format_panel_title(one: Chart, index: int, count: int) -> str:
     """A letter where there are several panels, and what the axes do not show already."""
     letter = f"({chr(ord('a') + index)})  " if count > 1 else ""
     words = (
@@ -86,7 +86,7 @@ def draw_panel(axes: "Axes", drawn: Chart, styles: Mapping[str, LineStyle]) -> N
         dash = LEVEL_DASHES[index % len(LEVEL_DASHES)]
         axes.axhline(level, color="0.35", linewidth=1.1, linestyle=dash, label=name, zorder=1)
     for name, points in drawn.series.items():
-        draw_line(axes, points, styles[name], legend_label(drawn, name))
+        draw_line(axes, points, styles[name], format_legend_label(drawn, name))
     limits = axes.get_ylim()
     for name, points in drawn.bounds.items():
         draw_bound(axes, drawn, points, styles.get(name), name, limits)
@@ -121,7 +121,7 @@ def draw_panel(axes: "Axes", drawn: Chart, styles: Mapping[str, LineStyle]) -> N
     axes.grid(alpha=0.25, linewidth=0.5)
 
 
-def legend_label(drawn: Chart, name: str) -> str:
+def format_legend_label(drawn: Chart, name: str) -> str:
     """A line's name, and where its numbers end; empty for a single line without a name."""
     since = drawn.lost_from.get(name)
     unknown = "" if since is None else f", not known from {drawn.x_label} {since:g} on"
@@ -190,7 +190,7 @@ def set_scales(axes: "Axes", drawn: Chart) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
     elif all(point.x.is_integer() for point in drawn.points):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if needs_symlog(drawn):
+    if needs_symmetric_log_axis(drawn):
         axes.set_yscale("symlog", linthresh=1.0)
         axes.yaxis.set_major_formatter(
             FuncFormatter(

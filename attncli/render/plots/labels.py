@@ -40,7 +40,7 @@ def format_caption(report: Report) -> str:
         filter(
             None,
             [
-                *describe_subject(report.source),
+                *describe_measured_model_or_networks(report.source),
                 *describe_input(report),
                 *describe_deviation(report),
             ],
@@ -59,7 +59,7 @@ def describe_deviation(report: Report) -> Iterator[str]:
         yield f"±\u00a0standard deviation{over}"
 
 
-def describe_subject(source: Facts) -> Iterator[str]:
+def describe_measured_model_or_networks(source: Facts) -> Iterator[str]:
     """Describe the measured model or networks."""
     name = source.get("name") or source.get("path") or source.get("class")
     revision, digest = source.get("revision"), source.get("weight_sha256") or source.get("sha256")

@@ -30,7 +30,7 @@ def format_series(series: str) -> str:
     return series.replace(TWIN, TWIN_WORDS)
 
 
-def assign_styles(names: Iterable[str]) -> dict[str, LineStyle]:
+def assign_line_styles(names: Iterable[str]) -> dict[str, LineStyle]:
     """Assign styles: colours repeat with another dash; markers cycle separately, so that no two
     lines are alike."""
     found: dict[str, LineStyle] = {}

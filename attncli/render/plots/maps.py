@@ -20,7 +20,7 @@ NAMED = 24
 Cells = tuple[tuple[float, ...], ...]
 
 
-def shade_map(picture: MapPicture, width: int, height: int = TALLEST) -> Iterator[Text]:
+def draw_shaded_map(picture: MapPicture, width: int, height: int = TALLEST) -> Iterator[Text]:
     """Title, names and panels, as large as the screen allows; a single map has its tokens on both sides."""
     yield Text(f"\n{picture.title}", style="italic")
     cells = next(iter(picture.panels.values()))
@@ -39,7 +39,7 @@ def shade_map(picture: MapPicture, width: int, height: int = TALLEST) -> Iterato
     drawn = [
         [
             format_map_row(row, scales[name]).ljust(column)
-            for row in max_pool(cells, max(1, side // 2), side)
+            for row in max_pool_attention_map(cells, max(1, side // 2), side)
         ]
         for name, cells in picture.panels.items()
     ]
@@ -65,7 +65,7 @@ def add_token_names(
     for place in range(max(map(len, heads))):
         letters = (head[place : place + 1].ljust(wide) for head in heads)
         yield Text(f"{pad}{''.join(letters)}".rstrip(), style="dim")
-    for (start, stop), row in zip(rows, max_pool(cells, lines, columns), strict=True):
+    for (start, stop), row in zip(rows, max_pool_attention_map(cells, lines, columns), strict=True):
         shades = "".join(SHADES[shade_index(value / full if full else 0.0)] * wide for value in row)
         yield Text.assemble(
             (f"{truncate_text(name_tokens(words, start, stop), gutter):>{gutter}} │", "dim"), shades
@@ -94,7 +94,7 @@ def find_largest_cell(cells: Cells) -> float:
     return max(map(max, cells))
 
 
-def max_pool(cells: Cells, rows: int, columns: int) -> list[list[float]]:
+def max_pool_attention_map(cells: Cells, rows: int, columns: int) -> list[list[float]]:
     """Pool cells: fewer, coarser ones, each the largest of those it covers."""
     bands = [cells[start:stop] for start, stop in split_into_ranges(len(cells), rows)]
     return [

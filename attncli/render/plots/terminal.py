@@ -9,8 +9,14 @@ from rich.text import Text
 from attncli.maths.number_format import format_number
 from attncli.records import MapPicture, Report
 from attncli.render.plots.boxes import BoxPlot, collect_box_plots, draw_box_lines
-from attncli.render.plots.chart import Chart, collect_charts, inverse_symlog, needs_symlog, symlog
-from attncli.render.plots.maps import shade_map
+from attncli.render.plots.chart import (
+    Chart,
+    collect_charts,
+    inverse_symmetric_log,
+    needs_symmetric_log_axis,
+    symmetric_log,
+)
+from attncli.render.plots.maps import draw_shaded_map
 from attncli.sanitize import sanitize_value
 
 MARKS = "●■▲◆○□△◇"
@@ -45,7 +51,7 @@ class TerminalPlot:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for picture in self.pictures:
-            yield from shade_map(
+            yield from draw_shaded_map(
                 picture, min(options.max_width, WIDEST_MAP), options.size.height - LEFT
             )
         for boxes in self.boxes:
@@ -60,7 +66,7 @@ class TerminalPlot:
 
 def draw_chart(drawn: Chart, width: int) -> list[Text]:
     """The lines of the plot: canvas with a scale on the left, the x axis, the legend."""
-    scale = symlog if needs_symlog(drawn) else float
+    scale = symmetric_log if needs_symmetric_log_axis(drawn) else float
     heights = [scale(point.y) for point in drawn.points]
     heights += [scale(level) for level in drawn.levels.values()]
     low, high = min(heights), max(heights)
@@ -76,7 +82,7 @@ def draw_chart(drawn: Chart, width: int) -> list[Text]:
         ]
         for points in drawn.series.values()
     ]
-    inverse = inverse_symlog if needs_symlog(drawn) else float
+    inverse = inverse_symmetric_log if needs_symmetric_log_axis(drawn) else float
     labels = {
         line: format_number(inverse(high - line / (HEIGHT - 1) * span))
         for line in (0, 5, 10, HEIGHT - 1)

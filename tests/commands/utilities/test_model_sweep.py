@@ -14,21 +14,21 @@ from rich.console import Console
 from attncli.commands.utilities.sweep.report import SweepItem, SweepMetric, build_sweep_report
 from attncli.gates import (
     AGGREGATES,
-    decide_conditions,
+    decide_report_gates,
     parse_condition,
     parse_selection_and_aggregate,
-    select_rows,
+    select_gated_rows,
 )
 from attncli.records import Definition, Report, Row, Verdict
 from attncli.render import FORMATS
 from attncli.render.plots.figure import save_figure
 from attncli.render.plots.terminal import plot_in_terminal
-from attncli.reports.reading import from_json
+from attncli.reports.reading import parse_json_report
 
 
 def shown(text: str) -> SweepMetric:
     selection, aggregate = parse_selection_and_aggregate(text)
-    choose: Callable[[Report], Sequence[Row]] = lambda report: select_rows(report, selection)  # noqa: E731
+    choose: Callable[[Report], Sequence[Row]] = lambda report: select_gated_rows(report, selection)  # noqa: E731
     return SweepMetric(text, selection.metric, choose, aggregate, AGGREGATES[aggregate])
 
 
@@ -86,7 +86,7 @@ def test_a_failed_item_is_told_and_fails_every_gate() -> None:
     assert [(row.value, row.note) for row in report.rows] == [(2.0, None), (None, "exit 3: broken.")]  # fmt: skip
     assert report.headline.endswith("(1 of 2 items; 1 failed).")
     assert report.verdicts == (Verdict("checkpoint-2", True, "exit 3: broken.", stopped=True),)
-    assert decide_conditions(report, [parse_condition("order < -100")])[0].failed
+    assert decide_report_gates(report, [parse_condition("order < -100")])[0].failed
     (lost,) = swept(SweepItem("a", 0, None, "exit 3: broken.")).rows
     assert lost.is_missing
 
@@ -103,7 +103,7 @@ def test_the_same_weights_are_flagged_once_each() -> None:
 def test_any_sweep_is_a_report(values: list[float | None]) -> None:
     report = swept(*(item(step, value) for step, value in enumerate(values)))
     assert [row.value for row in report.rows] == values
-    assert from_json(FORMATS["json"](report)) == report
+    assert parse_json_report(FORMATS["json"](report)) == report
     FORMATS["markdown"](report)
 
 

@@ -16,7 +16,7 @@ def item(step: int, *warnings: str) -> SweepItem:
 def test_a_warning_of_many_items_is_told_once() -> None:
     selection, aggregate = gates.parse_selection_and_aggregate("sink")
     shown = SweepMetric(
-        "sink", "sink", partial(gates.select_rows, selection=selection), aggregate, fmean
+        "sink", "sink", partial(gates.select_gated_rows, selection=selection), aggregate, fmean
     )
     items = [item(1, "weights are random"), item(2, "weights are random", "cut"), SweepItem("net-3", 3, None, "gone")]  # fmt: skip
     found = build_sweep_report(items, shown)

@@ -22,7 +22,7 @@ from attncli.render.html_page.pictures import (
     TABLE,
     WORDS,
     choose_plot_kind,
-    list_views,
+    list_report_and_layer_views,
 )
 from attncli.reports.reading import read_report
 
@@ -127,7 +127,7 @@ def test_every_view_of_every_study_is_in_its_page(
     for finding in report.findings:
         assert finding.text.casefold() in page.text.casefold()
     shown = [dict(given).get("data-view") for tag, given in page.tags if tag == "section"]
-    for index, view in enumerate(list_views(report)):
+    for index, view in enumerate(list_report_and_layer_views(report)):
         kind = choose_plot_kind(report, view)
         assert kind in (HEADS, CURVES, BOXES, WORDS, TABLE, SAID)
         own = build_grids(replace(report, views=(view,)))

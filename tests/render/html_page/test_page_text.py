@@ -15,7 +15,7 @@ from reports import HAND_MADE, renamed, reports, texts_in
 from attncli.records import Report, Row
 from attncli.render.html import html
 from attncli.render.json import json as as_json
-from attncli.reports.reading import from_json
+from attncli.reports.reading import parse_json_report
 from attncli.sanitize import escape_invisible_characters
 
 EVERY = {"heads": of_heads(), "curves": of_curves(), "words": of_words(), "gates": of_gates(), "maps": of_maps(), "tiles": of_tiles(), "hand": HAND_MADE}  # fmt: skip
@@ -36,7 +36,7 @@ def test_the_same_report_gives_the_same_bytes(
 def test_a_saved_report_gives_the_same_page(report: Report) -> None:
     """But for maps, which no other format keeps."""
     report = replace(report, pictures=(), tiles=())
-    assert html(from_json(as_json(report))) == html(report)
+    assert html(parse_json_report(as_json(report))) == html(report)
 
 
 @each_page

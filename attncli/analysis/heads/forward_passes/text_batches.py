@@ -29,7 +29,7 @@ from attncli.metrics.attention._metric_accumulator import (
 )
 from attncli.models.inputs.model_input import ModelInput, Shapes, input_shapes
 from attncli.models.loading.memory_estimate import estimate_run_memory
-from attncli.processes.work_sharing import indices_of_rank
+from attncli.processes.work_sharing import list_item_indices_of_rank
 from attncli.tolerances import BATCHED_TEXT
 
 BATCH_MEMORY = 2**27
@@ -107,7 +107,7 @@ class TextBatches:
         self.most = BATCH_MEMORY // estimate_run_memory(subject.body, 1, 0)
         """Tokens of a batch."""
         self.keys = {
-            place: find_shapes_shared_by_batch(texts[place]) for place in indices_of_rank(texts)
+            place: find_shapes_shared_by_batch(texts[place]) for place in list_item_indices_of_rank(texts)
         }
         self.ahead: dict[int, PassResult] = {}
         """Results of texts whose turn has not come."""

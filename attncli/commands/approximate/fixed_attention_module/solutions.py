@@ -18,7 +18,7 @@ from attncli.fits._width_search import (
     try_fit_at_width,
 )
 from attncli.progress import Progress, ignore_progress
-from attncli.resource_limits import refuse_computation_of_days
+from attncli.resource_limits import refuse_too_many_token_pairs
 
 VERIFICATIONS = 100
 """Verifications per fit, each over all pairs of tokens: for the steps of a width search and for
@@ -92,7 +92,7 @@ def solve_pattern(
 def refuse_work_of_days(lengths: Sequence[int], fits: int, what: str, advice: str) -> None:
     """Refuse fits that would take more than days at these lengths."""
     pairs = fits * sum(length**2 for length in lengths) * VERIFICATIONS
-    refuse_computation_of_days(pairs, what, advice)
+    refuse_too_many_token_pairs(pairs, what, advice)
 
 
 def attempt_fit(

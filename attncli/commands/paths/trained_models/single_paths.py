@@ -25,7 +25,7 @@ from attncli.commands.paths.trained_models.attention_map_products import Attenti
 from attncli.errors import InputError, InsufficientPrecision
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.processes.work_sharing import indices_of_rank
+from attncli.processes.work_sharing import list_item_indices_of_rank
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import Definition, Report
 from attncli.tensor_subclasses.path_streams.path_forward import run_single_paths
@@ -106,7 +106,7 @@ def measure_paths_on_texts(
 ) -> tuple[list[list[PathMeasurements]], dict[str, Any]]:
     """Follow the paths of every text, by its index; also return the report's description of the
     model."""
-    numbers = 2 * sum(len(paths_of(place)) for place in indices_of_rank(texts))
+    numbers = 2 * sum(len(paths_of(place)) for place in list_item_indices_of_rank(texts))
     count_numbers = make_progress_counter(progress, numbers, "numbers of paths")
 
     def follow_text(place: int, text: ModelInput) -> tuple[Followed, bool]:

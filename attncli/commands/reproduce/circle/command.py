@@ -4,7 +4,11 @@ from attncli.commands.reproduce.circle.options import CircleOptions
 from attncli.commands.reproduce.options import TrainingOptions
 from attncli.declare.options import declare_option
 from attncli.options.completion import complete_metric
-from attncli.options.network import VariantNames, VariantSwitchOptions, resolve_variants
+from attncli.options.network import (
+    VariantNames,
+    VariantSwitchOptions,
+    choose_variants_by_name_or_switch,
+)
 from attncli.options.shared import RunOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
@@ -43,7 +47,7 @@ def circle(
 
     metrics = collect_metrics(metric, how.conditions)
     study = prepare_circle(
-        options, training, list(resolve_variants(variants, switches)), metrics, run
+        options, training, list(choose_variants_by_name_or_switch(variants, switches)), metrics, run
     )
     from attncli.models.loading.isolate_global_state import isolate_in_process
 

@@ -13,7 +13,7 @@ from attncli.commands.reproduce.options import (
     validate_number,
 )
 from attncli.errors import require_known_names
-from attncli.options.shared import RunOptions, split_names
+from attncli.options.shared import RunOptions, split_comma_separated_names
 
 if TYPE_CHECKING:
     from attncli.commands.reproduce.circle.network_design import NetworkDesign
@@ -31,7 +31,7 @@ def collect_metrics(
     from attncli.commands.reproduce.circle.report import OWN_METRICS
     from attncli.metrics import METRICS
 
-    names, known = split_names(requested_names or [DEFAULT_METRIC]), METRICS.names()
+    names, known = split_comma_separated_names(requested_names or [DEFAULT_METRIC]), METRICS.names()
     require_known_names("metric", names, known)
     gated = [condition.metric for condition in conditions]
     require_known_names("metric in the gate", gated, [*known, *OWN_METRICS])
@@ -79,11 +79,11 @@ def prepare_circle(
 
 def parse_widths(width: int | None, sweep: str | None) -> list[int]:
     from attncli.commands.reproduce.circle.experiment import WIDTHS
-    from attncli.options.size_ranges import parse_sweep
+    from attncli.options.size_ranges import parse_size_sweep
 
     if sweep is None:
         return list(WIDTHS) if width is None else [width]
-    _, points = parse_sweep(sweep, SWEPT)
+    _, points = parse_size_sweep(sweep, SWEPT)
     return [int(point) for point in points]
 
 

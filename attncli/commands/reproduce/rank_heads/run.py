@@ -12,7 +12,7 @@ from attncli.commands.reproduce.options import (
     validate_number,
 )
 from attncli.commands.reproduce.rank_heads.options import HeadRankOptions
-from attncli.errors import UsageError, quote_parameter
+from attncli.errors import UsageError, quote_parameter_name
 from attncli.options.patterns import RandomDrawOptions
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def parse_positive_numbers(name: str, texts: Sequence[str], most: int) -> list[i
         texts,
         most,
         lambda text: (
-            f"{quote_parameter(name)} must be whole numbers from 1 to {most:,} with commas between, not {text!r}."
+            f"{quote_parameter_name(name)} must be whole numbers from 1 to {most:,} with commas between, not {text!r}."
         ),
     )
 

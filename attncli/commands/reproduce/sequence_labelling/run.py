@@ -15,7 +15,7 @@ from attncli.commands.reproduce.options import (
 from attncli.commands.reproduce.sequence_labelling.options import LabellingOptions, MemoriseOptions
 from attncli.errors import UsageError, require_known_names
 from attncli.networks.network_spec import NetworkSpec
-from attncli.options.shared import RunOptions, split_names
+from attncli.options.shared import RunOptions, split_comma_separated_names
 from attncli.python.questions import RunContext
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def build_memorise_task(options: MemoriseOptions) -> "Task":
 def parse_evaluation_names(texts: Sequence[str]) -> list[str]:
     from attncli.commands.reproduce.sequence_labelling.report import EVALUATIONS
 
-    names = list(dict.fromkeys(split_names(texts or EVALUATIONS)))
+    names = list(dict.fromkeys(split_comma_separated_names(texts or EVALUATIONS)))
     require_known_names("evaluation", names, EVALUATIONS)
     return names
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attncli.commands.utilities.ci.check_runs import CheckResult
 from attncli.errors import UsageError, format_count
 from attncli.io.atomic_files import (
-    require_folder,
+    create_folder_if_missing,
     require_writable_file_or_address,
     write_file_or_address,
 )
@@ -36,7 +36,7 @@ def require_baselines_to_accept(checks: "Sequence[Check]", named: Sequence[str])
     for check in chosen:
         place = str(check.baseline)
         if not is_remote_url(place):
-            require_folder(Path(place).parent)
+            create_folder_if_missing(Path(place).parent)
         require_writable_file_or_address(place)
     return chosen
 

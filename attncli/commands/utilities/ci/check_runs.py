@@ -48,13 +48,13 @@ def evaluate_check(check: "Check", scratch: Path, accepting: bool) -> CheckResul
     """Gates and the baseline are read before the work, so that a misprint costs no run; a baseline may be missing."""
     from attncli import gates
     from attncli.python.baselines import BaselineOptions
-    from attncli.reports.reading import read_report, report_exists
+    from attncli.reports.reading import read_report, is_existing_report
 
     refuse_ci_inside_ci(check)
     conditions = [gates.parse_condition(text) for text in check.fail_if]
     against = BaselineOptions(check.baseline, check.fail_on, check.family_wise)
     changes = against.parse_changes()
-    old = against.read() if check.baseline and report_exists(check.baseline) else None
+    old = against.read() if check.baseline and is_existing_report(check.baseline) else None
     report = (
         run_or_read_check_report(check, scratch)
         if check.command
@@ -92,14 +92,14 @@ def compare_verdicts(
 ) -> list[Verdict]:
     """Return verdicts on the changes since the baseline; without a baseline, one that names the
     command to accept it."""
-    from attncli.gates.baseline_changes import decide_changes
+    from attncli.gates.baseline_changes import decide_baseline_gates
 
     if old is None:
         raise NoBaseline(
             f"there is no baseline {check.baseline}: `{build_accept_command(check.name)}` makes one of this run's report."
         )
     try:
-        return decide_changes(report, old, changes, str(check.baseline), check.family_wise)
+        return decide_baseline_gates(report, old, changes, str(check.baseline), check.family_wise)
     except NoBaseline as error:
         sentence = str(error).partition(": ")[0]
         raise NoBaseline(

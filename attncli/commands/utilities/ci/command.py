@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.options import WRITES, declare_argument, declare_option
 from attncli.errors import AttnError, UsageError, capitalize_first_letter, require_known_names
-from attncli.io.atomic_files import require_folder, resolve_links
+from attncli.io.atomic_files import create_folder_if_missing, resolve_symbolic_links
 from attncli.io.remote_files import is_remote_url, join_path_or_url
 from attncli.options.completion import complete_names
 from attncli.options.shared import OutputOptions
@@ -91,7 +91,7 @@ def ci(
 
         checks = require_baselines_to_accept(checks, names or [])
     if keep is not None and not is_remote_url(keep):
-        require_folder(Path(keep))
+        create_folder_if_missing(Path(keep))
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
         results = {check.name: run_check(check, Path(scratch), accept) for check in checks}
     if keep is not None:
@@ -99,7 +99,9 @@ def ci(
             results, keep, {canonical_path(one.baseline) for one in every if one.baseline}
         )
     report = add_provenance(build_report(checks, results, accept))
-    report = report.with_verdicts([*report.verdicts, *gates.decide_conditions(report, conditions)])
+    report = report.with_verdicts(
+        [*report.verdicts, *gates.decide_report_gates(report, conditions)]
+    )
     code = gates.worst_exit_code(
         [write_report(report, output), *(one.code for one in results.values())]
     )
@@ -135,7 +137,7 @@ def save_check_reports(results: "dict[str, CheckResult]", folder: str, baselines
 
 def canonical_path(place: str) -> str:
     """However a file is spelled; an address has one spelling."""
-    return place if is_remote_url(place) else str(resolve_links(Path(place)))
+    return place if is_remote_url(place) else str(resolve_symbolic_links(Path(place)))
 
 
 def select_checks(checks: "list[Check]", names: list[str]) -> "list[Check]":

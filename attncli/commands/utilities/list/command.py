@@ -86,10 +86,12 @@ def list_registered_names(
 
 def wrap_entries(text: str) -> str:
     """Wrap long summaries under their own column, so that the terminal does not break words."""
-    from attncli.cli.help import text_width
+    from attncli.cli.help import compute_help_text_width
 
     return "".join(
-        f"{part}\n" for line in text.splitlines() for part in wrap_entry(line, text_width())
+        f"{part}\n"
+        for line in text.splitlines()
+        for part in wrap_entry(line, compute_help_text_width())
     )
 
 

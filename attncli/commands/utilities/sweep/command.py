@@ -21,28 +21,32 @@ from attncli.commands.utilities.sweep.swept_models import (
 )
 from attncli.declare.commands import MODEL_COMMANDS, import_function
 from attncli.declare.option_value_conversion import (
-    convert_value,
+    convert_to_option_value,
     declare_python_keyword,
-    list_other_names,
+    map_alternative_keyword_names,
     split_annotation,
 )
 from attncli.declare.options import (
     OptionValues,
-    flatten_parameters,
-    list_flags,
     list_group_parameters,
+    list_option_flags,
+    list_parameters_without_groups,
 )
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError, add_article, require_known_names
 from attncli.gates import Condition
-from attncli.io.atomic_files import require_folder
+from attncli.io.atomic_files import create_folder_if_missing
 from attncli.io.remote_files import is_remote_url, open_file_system
 from attncli.options.shared import OutputOptions
 from attncli.processes.engines import Engine, open_engine
 from attncli.progress import Progress
 from attncli.python.keyword_help import add_keyword_help
 from attncli.python.keyword_signatures import OF_PYTHON, SOURCE
-from attncli.python.public_functions import NO_CONFIGURATION, format_call, open_progress
+from attncli.python.public_functions import (
+    NO_CONFIGURATION,
+    format_python_call,
+    open_progress_display,
+)
 from attncli.python.report_answer import Answer, report_to_answer
 from attncli.records import Report
 from attncli.reports.provenance import add_provenance
@@ -97,15 +101,17 @@ def sweep(
         "evict": evict,
         "progress": progress,
     }
-    taken = {name: convert_value(KEYWORDS[name], value) for name, value in settings.items()}
+    taken = {
+        name: convert_to_option_value(KEYWORDS[name], value) for name, value in settings.items()
+    }
     named, watcher = taken.pop("command"), taken.pop("progress")
     run = EngineOptions(*(taken.pop(name) for name in ("engine", "engine_options", "evict")))
     items = ItemOptions(**taken)
     words, values = split_keywords(named, options) if named is not None else ((), {})
     question = SweepRequest(named, words, lambda name: values, items, run, NO_CONFIGURATION)
-    with open_progress(watcher) as watch:
+    with open_progress_display(watcher) as watch:
         found = run_sweep(question, (), watch)
-    command_line = format_call("sweep", {"model": items.model, **options}, (named,))
+    command_line = format_python_call("sweep", {"model": items.model, **options}, (named,))
     return report_to_answer(add_provenance(found.report, command_line))
 
 
@@ -157,11 +163,13 @@ def split_keywords(command: str, keywords: OptionValues) -> tuple[tuple[str, ...
     """The command's options as words for those who run it, and all of their values."""
     require_command(command)
     function = import_function(command)
-    known = {each.name: each for each in flatten_parameters(function) if each.name != SOURCE}
-    usual = list_other_names(known)
+    known = {
+        each.name: each for each in list_parameters_without_groups(function) if each.name != SOURCE
+    }
+    usual = map_alternative_keyword_names(known)
     keywords = {usual.get(name, name): value for name, value in keywords.items()}
     require_known_names(f"keyword of {command}", keywords, known)
-    own = {name: convert_value(known[name], value) for name, value in keywords.items()}
+    own = {name: convert_to_option_value(known[name], value) for name, value in keywords.items()}
     words = [word for name, value in own.items() for word in format_option(known[name], value)]
     rest = {
         each.name: each.default for each in (*known.values(), *list_group_parameters(OutputOptions))
@@ -172,7 +180,7 @@ def split_keywords(command: str, keywords: OptionValues) -> tuple[tuple[str, ...
 def format_option(parameter: Any, value: object) -> list[str]:
     """An option as the command line spells it."""
     kind, (option, *_) = split_annotation(parameter)
-    names = list_flags(option, parameter.name, kind)[0].split("/")
+    names = list_option_flags(option, parameter.name, kind)[0].split("/")
     if isinstance(value, bool):
         return [names[0]] if value else names[1:2]
     if value is None:
@@ -241,7 +249,7 @@ def prepare_engine_and_folder(run: EngineOptions, into: str) -> Engine:
     if is_remote_url(into):
         open_file_system(into)
     else:
-        require_folder(Path(into))
+        create_folder_if_missing(Path(into))
     return engine
 
 
@@ -329,7 +337,7 @@ def parse_sweep_metric(text: str) -> SweepMetric:
     selection, aggregate = gates.parse_selection_and_aggregate(text)
     if aggregate not in gates.AGGREGATES:
         raise UsageError(f"`show={text!r}`: a table needs one number: min(), max() or mean().")
-    choose = partial(gates.select_rows, selection=selection)
+    choose = partial(gates.select_gated_rows, selection=selection)
     combine = gates.AGGREGATES[aggregate]
     return SweepMetric(selection.text, selection.metric, choose, aggregate, combine)
 

@@ -21,7 +21,7 @@ from attncli.io.remote_files import join_path_or_url
 from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import Engine
 from attncli.processes.jobs import Job
-from attncli.processes.work_sharing import indices_of_rank, share_work
+from attncli.processes.work_sharing import divide_work_between_ranks, list_item_indices_of_rank
 from attncli.progress import Progress, ignore_progress
 
 CHANGED = "its files changed while it was measured: run the same command again"
@@ -63,14 +63,14 @@ def run_sweep_items(
     runs = SweepRuns(plan, engine, seen)
     if not read_launch_environment().is_distributed:
         return runs.run_items(range(len(plan.names)), progress)
-    share = indices_of_rank(plan.names)
+    share = list_item_indices_of_rank(plan.names)
 
     def run_item(place: int) -> FinishedItem:
         progress(share.index(place), len(share), "models")
         return runs.run_items([place], ignore_progress)[0]
 
     names = [plan.report_path_of(name) for name in plan.names]
-    return share_work(range(len(plan.names)), run_item, names.__getitem__)
+    return divide_work_between_ranks(range(len(plan.names)), run_item, names.__getitem__)
 
 
 class SweepRuns:

@@ -76,9 +76,9 @@ def sweep(
     from attncli.cli.config.settings import resolve_options
     from attncli.cli.writer import validate_output_options, write_report
     from attncli.commands.utilities.sweep.command import SweepRequest, plan_sweep, run_sweep
-    from attncli.io.atomic_files import require_folder
+    from attncli.io.atomic_files import create_folder_if_missing
     from attncli.io.standard_streams import write_stdout
-    from attncli.processes.jobs import option_settings
+    from attncli.processes.jobs import select_option_environment_variables
     from attncli.progress import progress_bar
     from attncli.reports.provenance import add_provenance
 
@@ -89,12 +89,12 @@ def sweep(
         lambda name: resolve_options([command or "", name, *rest]),
         items,
         run,
-        option_settings(os.environ),
+        select_option_environment_variables(os.environ),
     )
     if list_items:
         plan = plan_sweep(question)
         printed = list(format_command_lines(plan, output))
-        require_folder(Path(plan.into))
+        create_folder_if_missing(Path(plan.into))
         write_stdout("".join(f"{line}\n" for line in printed))
         return 0
     conditions = validate_output_options(output)

@@ -145,7 +145,7 @@ LONGEST_REASON = 300
 """The most letters of a library's message that are shown."""
 
 
-def shorten_error_message(error: BaseException) -> str:
+def shorten_error_text(error: BaseException) -> str:
     """The beginning of a library's message, short enough for one of our sentences."""
     lines = (line.strip() for line in str(error).splitlines())
     return next(filter(None, lines), type(error).__name__)[:LONGEST_REASON].rstrip(".:, ")
@@ -172,15 +172,15 @@ def translate_system_error(error: BaseException) -> AttnError | None:
     if is_memory_error(error):
         return LimitError("out of memory: choose smaller sizes.")
     if NO_FILES in str(error).lower() and not isinstance(error, OSError):
-        return InputError(f"{shorten_error_message(error)}.")
+        return InputError(f"{shorten_error_text(error)}.")
     if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
         return None
-    why = (error.strerror or shorten_error_message(error)).lower()
+    why = (error.strerror or shorten_error_text(error)).lower()
     if error.filename is not None:
         kind = LimitError if error.errno in FULL else InputError
         return kind(f"{str(error.filename)[:LONGEST_NAME]} cannot be used: {why}.")
     if error.errno is None:  # a library's own, which names the file in its words
-        return InputError(f"{shorten_error_message(error)}.")
+        return InputError(f"{shorten_error_text(error)}.")
     kind = LimitError if error.errno in SCARCE else InputError
     return kind(f"the system refuses what this run needs: {why}.")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from attncli.errors import InputError, UsageError
-from attncli.io.file_kinds import FileKind, detect_file_kind
+from attncli.io.file_kind_detection import FileKind, detect_file_kind
 
 Kind = Literal["synthetic", "hub", "folder", "random", "live"] | FileKind
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from warm import Warm, environment
 
-from attncli.processes.spawn import find_free_port
+from attncli.processes.rank_process_launch import find_free_port
 
 Process = subprocess.Popen[str]
 

@@ -30,7 +30,7 @@ from trained_models import trained
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.render import FORMATS
 from attncli.render.html_page.assets import load_script, load_style
-from attncli.reports.reading import read_report
+from attncli.reports.json_report_reading import read_report
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

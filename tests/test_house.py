@@ -236,7 +236,7 @@ HEAVY = "import sys; sys.exit(', '.join(sorted({'torch', 'transformers', 'scipy'
 )
 def test_help_and_synthetic_work_import_nothing_heavy(arguments: list[str]) -> None:
     """Neither torch nor transformers, nor scipy, which only the fits need."""
-    code = f"from attncli.cli.main import run; run({arguments!r}); {HEAVY}"
+    code = f"from attncli.cli.main import run_command_line; run_command_line({arguments!r}); {HEAVY}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     loaded = done.stderr.strip()
     assert "torch" not in loaded
@@ -246,7 +246,7 @@ def test_help_and_synthetic_work_import_nothing_heavy(arguments: list[str]) -> N
 
 
 def test_help_does_not_even_import_numpy() -> None:
-    code = "from attncli.cli.main import run; run(['--help']); import sys; sys.exit('numpy' in sys.modules)"
+    code = "from attncli.cli.main import run_command_line; run_command_line(['--help']); import sys; sys.exit('numpy' in sys.modules)"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
         == 0
@@ -662,7 +662,7 @@ SHORT_FILES = {
     "commands/reproduce/rank_heads/rank_head_metrics": "by gates, before torch is imported",
     "declare/dry_run": "one switch, which all processes of a command share",
     "io/json_files": "by readers of every format",
-    "io/tensor_file_endings": "without numpy, for options",
+    "io/tensor_file_extensions": "without numpy, for options",
     "maths/head_capacity/low_rank_head": "a derivation of its own",
     "maths/curve_fits/evaluate_growth_law": "without numpy, for pages",
     "models/loading/random_init": "by every command with that control",

@@ -12,7 +12,7 @@ from torch import Tensor
 from training_runs import PROBE, llama
 
 import attncli as attn
-from attncli.processes.collectives import exit_process
+from attncli.processes.rank_communication import exit_process
 from attncli.training import AttnCallback
 
 STEPS, EVERY, ITEMS = 6, 2, 4

@@ -2,7 +2,7 @@
 
 from attncli.declare.dry_run import STAGE
 from attncli.models.files.local_folder import FetchSettings, find_local_folder
-from attncli.options.model import CheckpointOptions, TextOptions
+from attncli.options.model_and_input import CheckpointOptions, TextOptions
 from attncli.sources import Source
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attncli.declare.commands import COMMANDS
 from attncli.errors import UsageError
 from attncli.io.atomic_files import resolve_symbolic_links
-from attncli.io.file_kinds import detect_file_kind
+from attncli.io.file_kind_detection import detect_file_kind
 from attncli.sources import MODELS, SAVED_MODELS, Kind, Source, parse_source, require_source_kind
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def describe_network_source(source: Source) -> dict[str, str]:
 def read_report_source(text: str, asker: str) -> "Report":
     """Resolve a saved report: always a file (`-` is stdin), whatever its name; other kinds are
     refused by name."""
-    from attncli.reports.reading import read_report
+    from attncli.reports.json_report_reading import read_report
 
     refuse_files_of_wrong_kind(text, asker)
     return read_report(text)

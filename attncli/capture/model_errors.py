@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attncli.capture.reruns.float64 import run_in_native_precision
-from attncli.errors import AttnError, InputError, is_memory_error, shorten_error_message
+from attncli.errors import AttnError, InputError, is_memory_error, shorten_error_text
 from attncli.forward_types import Inputs, Output
 
 FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
@@ -30,7 +30,7 @@ def run_model_or_refuse(
         if is_memory_error(error):
             raise
         raise InputError(
-            f"{type(model).__name__} does not run {wrong} ({type(error).__name__}: {shorten_error_message(error)}){advice}."
+            f"{type(model).__name__} does not run {wrong} ({type(error).__name__}: {shorten_error_text(error)}){advice}."
         ) from error
 
 

@@ -12,7 +12,7 @@ app                the typer app: its classes of commands, built from the table
 distributed        one command in several processes
 main               the entry, and the one place where errors become a sentence and an exit code
 
-    >>> from attncli.cli.main import run
-    >>> run(["count-paths", "--layers", "no number"])
+    >>> from attncli.cli.main import run_command_line
+    >>> run_command_line(["count-paths", "--layers", "no number"])
     2
 """

@@ -10,7 +10,7 @@ from typing import Any
 from attncli.cli.typer_options import set_function_signature
 from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
 from attncli.declare.option_applicability import ANY_MODEL, Applies
-from attncli.declare.options import (
+from attncli.declare.option_declarations import (
     OptionValues,
     Question,
     declare_option,
@@ -22,8 +22,8 @@ from attncli.distributed_ranks import is_first_rank, is_started_by_attn, read_la
 from attncli.errors import FAILED_GATE, UsageError
 from attncli.io.atomic_files import is_device_or_pipe
 from attncli.io.standard_streams import print_to_stderr as print_line
-from attncli.io.tensor_file_endings import TENSORS
-from attncli.options.shared import OutputOptions
+from attncli.io.tensor_file_extensions import TENSORS
+from attncli.options.run_and_output import OutputOptions
 from attncli.processes.resume_cache import PARTS
 from attncli.progress import Say, ignore_message, make_status_callback, progress_bar
 from attncli.python.keyword_signatures import OF_PYTHON, SOURCE
@@ -130,7 +130,7 @@ def run_in_several_processes(
         refuse_useless_process_count(output.processes)
         if output.processes > 1:
             dry_run_command(function, options, output)
-            from attncli.processes.spawn import run_command_in_rank_processes
+            from attncli.processes.rank_process_launch import run_command_in_rank_processes
 
             return run_command_in_rank_processes(output.processes, sys.argv[1:], PARTS.folder)
     return run_command_and_write_report(function, options, output)

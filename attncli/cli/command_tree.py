@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attncli.declare.commands import COMMANDS
-from attncli.declare.options import OptionValues
+from attncli.declare.option_declarations import OptionValues
 
 if TYPE_CHECKING:
     from typer import Context

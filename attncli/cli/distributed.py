@@ -37,11 +37,14 @@ def run_distributed(
     if not can_divide_work(line):
         return run(arguments) if first else 0
     heard = None if first else buffer_and_silence_output()
-    from attncli.processes.signals import print_message_on_termination, print_signal_message
+    from attncli.processes.termination_signals import (
+        print_message_on_termination,
+        print_signal_message,
+    )
 
     print_message_on_termination(print_signal_message)
     code = run_command_on_rank(arguments, run, complain)
-    from attncli.processes.collectives import LINE, exchange_exit_codes, exit_process
+    from attncli.processes.rank_communication import LINE, exchange_exit_codes, exit_process
     from attncli.processes.resume_cache import PARTS
 
     if code == INTERRUPTED:  # the others are not asked: they are interrupted, too
@@ -84,7 +87,7 @@ def run_command_on_rank(
     """Run the command on this rank and return its exit code, whatever happens."""
     # What goes wrong between processes is said here in one sentence, not by torch in forty lines.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
-    from attncli.processes.collectives import synchronize_ranks
+    from attncli.processes.rank_communication import synchronize_ranks
 
     try:
         synchronize_ranks()

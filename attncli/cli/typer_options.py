@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from typer import Context
 
-from attncli.declare.options import (
+from attncli.declare.option_declarations import (
     Argument,
     Option,
     collect_option_rules,
@@ -94,7 +94,7 @@ def to_typer_option(annotations: Any, name: str, kind: Any) -> Any:
 
 def complete_option(option: Option, incomplete: str) -> list[str]:
     """By the option's own function, or the choices in its metavar, such as `cpu|cuda[:N]|mps`."""
-    from attncli.options.completion import complete_choices
+    from attncli.options.value_completion import complete_choices
 
     found = option.complete or complete_choices(option.metavar)
     return found(incomplete) if found is not None else []

@@ -19,8 +19,8 @@ from attncli.io.atomic_files import (
     write_file_or_address,
 )
 from attncli.io.standard_streams import print_to_stderr, write_stdout
-from attncli.io.tensor_file_endings import TENSORS, require_tensor_file
-from attncli.options.shared import OutputOptions
+from attncli.io.tensor_file_extensions import TENSORS, require_tensor_file
+from attncli.options.run_and_output import OutputOptions
 from attncli.records import Report
 from attncli.render import FORMATS, format_endings
 from attncli.resource_limits import parse_whole_number
@@ -82,7 +82,7 @@ def draw_plot(
     report: Report, target: Path, size: "tuple[float, float] | None"
 ) -> UsageError | None:
     """Or why there is no such figure."""
-    from attncli.render.plots.figure import NOTHING, has_figure, save_figure
+    from attncli.render.plots.matplotlib_figure import NOTHING, has_figure, save_figure
 
     if not has_figure(report):
         return UsageError(f"no --plot {target}: {NOTHING}.")
@@ -144,7 +144,7 @@ def render_report(report: Report, name: str, stream: Any, plot: bool) -> str:
         return result
     parts = [result]
     if plot:
-        from attncli.render.plots.terminal import plot_in_terminal
+        from attncli.render.plots.terminal_plot import plot_in_terminal
 
         parts.append(plot_in_terminal(report))
     buffer = io.StringIO()

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from attncli.declare.options import Question
+from attncli.declare.option_declarations import Question
 from attncli.sources import ARRAYS, MODELS, Kind
 
 NETWORKS_AND_MODELS: tuple[Kind, ...] = ("synthetic", "network", *MODELS)

@@ -10,7 +10,7 @@ names.
 from dataclasses import dataclass
 from typing import get_args
 
-from attncli.io.file_kinds import FileKind
+from attncli.io.file_kind_detection import FileKind
 from attncli.sources import MODELS
 
 WORDLESS = "wordless"

@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import Argument, Option, declare_option, option_field_to_parameter
+from attncli.declare.option_declarations import (
+    Argument,
+    Option,
+    declare_option,
+    option_field_to_parameter,
+)
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.records import Report
 

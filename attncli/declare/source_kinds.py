@@ -8,7 +8,7 @@ from typing import Any
 
 from attncli.declare.commands import COMMANDS
 from attncli.declare.option_applicability import WORDLESS
-from attncli.declare.options import OptionValues
+from attncli.declare.option_declarations import OptionValues
 from attncli.sources import MODELS, Source, parse_source
 
 SENSED = ("image_size", "num_channels", "num_mel_bins", "frame_length")

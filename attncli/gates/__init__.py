@@ -21,8 +21,8 @@ sink[head=3]:2s                                        fails where one text's ch
     >>> from attncli.records import Report, Row
     >>> sink = Row("sink", 0.7, "1", layer=0, head=1)
     >>> report = Report(study="inspect-model", headline="", rows=(sink,), metrics={}, source={})
-    >>> from attncli.gates import decide_conditions, parse_condition
-    >>> [verdict] = decide_conditions(report, [parse_condition("sink[layer=0] > 0.5")])
+    >>> from attncli.gates import decide_report_gates, parse_condition
+    >>> [verdict] = decide_report_gates(report, [parse_condition("sink[layer=0] > 0.5")])
     >>> verdict.failed
     True
 """

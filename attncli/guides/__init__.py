@@ -3,8 +3,8 @@
 A file's name is its topic, and its first heading its title. Its line "For `attn COMMAND`." says which commands' help names
 it. To add one, add a file; a test runs its console blocks.
 
-    >>> from attncli.guides import guide_titles
-    >>> guide_titles()["gates"]
+    >>> from attncli.guides import read_guide_titles
+    >>> read_guide_titles()["gates"]
     'Gates: conditions that fail a build, and exit codes'
 """
 

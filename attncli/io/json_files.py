@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from attncli.errors import InputError, shorten_error_message
+from attncli.errors import InputError, shorten_error_text
 from attncli.records import JsonObject
 
 BROKEN_JSON = (ValueError, RecursionError)
@@ -15,9 +15,7 @@ def read_json(path: Path) -> JsonObject:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, *BROKEN_JSON) as error:
-        raise InputError(
-            f"{path} cannot be read as JSON: {shorten_error_message(error)}."
-        ) from None
+        raise InputError(f"{path} cannot be read as JSON: {shorten_error_text(error)}.") from None
     if not isinstance(found, dict):
         raise InputError(f"{path} is no JSON object.")
     return found

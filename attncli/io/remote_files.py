@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from attncli.errors import InputError, UsageError, shorten_error_message
+from attncli.errors import InputError, UsageError, shorten_error_text
 
 MARK = "://"
 T = TypeVar("T")
@@ -52,7 +52,7 @@ def read_from_file_system(address: str, read: Callable[[Any, str], T]) -> T | No
     except FileNotFoundError:
         return None
     except Exception as error:  # every protocol has errors of its own
-        raise InputError(f"{address} cannot be read: {shorten_error_message(error)}.") from None
+        raise InputError(f"{address} cannot be read: {shorten_error_text(error)}.") from None
 
 
 def write_remote_file(address: str, content: bytes) -> None:
@@ -66,7 +66,7 @@ def write_remote_file(address: str, content: bytes) -> None:
         system.pipe_file(half, content)
         system.mv(half, path)
     except Exception as error:
-        raise InputError(f"{address} cannot be written: {shorten_error_message(error)}.") from None
+        raise InputError(f"{address} cannot be written: {shorten_error_text(error)}.") from None
 
 
 def remove_remote_file(address: str) -> None:
@@ -80,7 +80,7 @@ def glob_remote_files(pattern: str) -> list[str]:
     try:
         return [str(system.unstrip_protocol(found)) for found in system.glob(path)]
     except Exception as error:  # every protocol has errors of its own
-        raise InputError(f"{pattern} cannot be read: {shorten_error_message(error)}.") from None
+        raise InputError(f"{pattern} cannot be read: {shorten_error_text(error)}.") from None
 
 
 def list_remote_files(address: str, ending: str) -> Iterator[str]:

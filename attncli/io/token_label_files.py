@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from attncli.errors import InputError, shorten_error_message
+from attncli.errors import InputError, shorten_error_text
 from attncli.io.json_files import BROKEN_JSON
 
 
@@ -20,9 +20,7 @@ def read_token_labels(path: Path) -> list[str]:
     try:
         found = json.loads(text)
     except BROKEN_JSON as error:
-        raise InputError(
-            f"{path} cannot be read as JSON: {shorten_error_message(error)}."
-        ) from None
+        raise InputError(f"{path} cannot be read as JSON: {shorten_error_text(error)}.") from None
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise InputError(f'{path} is no JSON list of texts: write ["The", " dog", …].')
     return found

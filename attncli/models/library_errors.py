@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from attncli.errors import LONGEST_REASON, AttnError, InputError, shorten_error_message
+from attncli.errors import LONGEST_REASON, AttnError, InputError, shorten_error_text
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ def translate_library_errors(folder: Path | str, what: str, action: Callable[[],
         raise InputError(f"{folder}: {what}: {describe_division_by_config_size(error)}.") from error
     except BaseException as error:  # a panic of the tokenizer library (pyo3) is no Exception
         raise InputError(
-            f"{folder}: {what} ({type(error).__name__}: {shorten_error_message(error)})."
+            f"{folder}: {what} ({type(error).__name__}: {shorten_error_text(error)})."
         ) from error
 
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import partial
 
-from attncli.declare.options import declare_option
-from attncli.options.shared import split_comma_separated_names
+from attncli.declare.option_declarations import declare_option
+from attncli.options.run_and_output import split_comma_separated_names
 
 row_option = partial(declare_option, panel="Rows")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from attncli.errors import AttnError, InputError, UsageError, format_count, shorten_error_message
+from attncli.errors import AttnError, InputError, UsageError, format_count, shorten_error_text
 from attncli.io.safetensors_arrays import StoredArrays
 from attncli.patterns._array_files import parse_number, read_mtx, read_npy, read_npz
 from attncli.patterns._check_pattern import (
@@ -75,7 +75,7 @@ def load_matrix(path: Path, head: tuple[int, int] | None) -> csr_array:
     except (AttnError, MemoryError):
         raise
     except Exception as error:  # numpy, scipy and safetensors raise a dozen different types here
-        why = re.sub(r"<[^>]* at 0x[0-9a-f]+>", "…", shorten_error_message(error))
+        why = re.sub(r"<[^>]* at 0x[0-9a-f]+>", "…", shorten_error_text(error))
         raise InputError(f"{path} cannot be read as {path.suffix[1:]}: {why}.") from None
 
 

@@ -58,7 +58,7 @@ def divide_work_between_ranks(
     if not read_launch_environment().is_distributed:
         keep = keep if len(items) > 1 else compute_without_cache
         return [keep(name(item), partial(work, item)) for item in items]
-    from attncli.processes.collectives import gather_from_ranks
+    from attncli.processes.rank_communication import gather_from_ranks
 
     names = [name(item) for item in items]
     require_same_work_on_ranks(gather_from_ranks(names))

@@ -5,14 +5,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.declare.option_applicability import Applies
-from attncli.declare.option_value_conversion import convert_to_option_value
-from attncli.declare.options import (
+from attncli.declare.option_combination_rules import SetOption, refuse_or_drop_inapplicable_options
+from attncli.declare.option_declarations import (
     collect_option_rules,
     declare_option,
     is_option_set,
     list_group_parameters,
 )
-from attncli.declare.settle import SetOption, refuse_or_drop_inapplicable_options
+from attncli.declare.option_value_conversion import convert_to_option_value
 from attncli.errors import NoBaseline, UsageError
 from attncli.records import Report
 
@@ -88,7 +88,7 @@ class BaselineOptions:
 
     def read(self) -> "Report | None":
         """Read the baseline; a typo in the conditions is reported before a missing file."""
-        from attncli.reports.reading import is_existing_report, read_report
+        from attncli.reports.json_report_reading import is_existing_report, read_report
 
         if self.baseline is None:
             return None

@@ -4,8 +4,8 @@ import inspect
 import re
 from collections.abc import Iterable
 
+from attncli.declare.option_declarations import Argument, Option
 from attncli.declare.option_value_conversion import find_metavar_of_parameter, split_annotation
-from attncli.declare.options import Argument, Option
 from attncli.python.keyword_signatures import SOURCE
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, SupportsFloat, SupportsIndex, get_origin
 
 from attncli.declare.option_applicability import Applies
+from attncli.declare.option_declarations import Argument, Option
 from attncli.declare.option_value_conversion import (
     declare_python_keyword,
     find_metavar_of_parameter,
@@ -19,8 +20,7 @@ from attncli.declare.option_value_conversion import (
     list_union_members,
     split_annotation,
 )
-from attncli.declare.options import Argument, Option
-from attncli.options.model import KINDS_OF_INPUT
+from attncli.options.model_and_input import KINDS_OF_INPUT
 from attncli.progress import Progress
 from attncli.records import Report
 

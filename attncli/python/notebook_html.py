@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attncli.records import Report
-from attncli.render._cells import build_grids
-from attncli.render.html_page.tables import escape_text as plain_text
-from attncli.render.html_page.tables import format_table
+from attncli.render._table_cells import build_grids
+from attncli.render.html_page.html_tables import escape_text as plain_text
+from attncli.render.html_page.html_tables import format_table
 
 
 def render_html(report: Report) -> Iterator[str]:
@@ -27,7 +27,7 @@ def render_pictures(report: Report) -> Iterator[str]:
     """Render the figure of `plot` for the page; with very many heads as a bitmap, which is smaller."""
     from importlib.util import find_spec
 
-    from attncli.render.plots.figure import has_figure
+    from attncli.render.plots.matplotlib_figure import has_figure
 
     if find_spec("matplotlib") is None or not has_figure(report):
         return
@@ -56,7 +56,7 @@ FITTED = "max-width: 100%; height: auto"
 def figure_bytes(report: Report, ending: str, dots: int) -> bytes:
     import tempfile
 
-    from attncli.render.plots.figure import save_figure
+    from attncli.render.plots.matplotlib_figure import save_figure
 
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
         path = Path(scratch) / f"figure{ending}"

@@ -15,19 +15,19 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from attncli.declare.option_value_conversion import (
-    convert_to_option_value,
-    map_alternative_keyword_names,
-    require_known_keywords,
-)
-from attncli.declare.options import (
+from attncli.declare.option_combination_rules import SetOption, refuse_or_drop_inapplicable_options
+from attncli.declare.option_declarations import (
     collect_option_rules,
     fill_option_groups,
     is_option_set,
     list_parameters_without_groups,
 )
+from attncli.declare.option_value_conversion import (
+    convert_to_option_value,
+    map_alternative_keyword_names,
+    require_known_keywords,
+)
 from attncli.declare.replaced_options import refuse_keyword_that_became_function
-from attncli.declare.settle import SetOption, refuse_or_drop_inapplicable_options
 from attncli.declare.source_kinds import find_run_source
 from attncli.errors import UsageError, translate_system_error
 from attncli.progress import Progress, ignore_progress, make_status_callback, show_progress

@@ -17,7 +17,7 @@ from attncli.declare.option_value_conversion import (
 from attncli.errors import UsageError
 from attncli.io.atomic_files import require_writable, write_atomically
 from attncli.io.remote_files import is_remote_url
-from attncli.options.shared import LARGEST_FIGURE, SMALLEST_FIGURE
+from attncli.options.run_and_output import LARGEST_FIGURE, SMALLEST_FIGURE
 from attncli.records import JsonObject, Report
 from attncli.render import FORMATS, format_endings
 
@@ -106,7 +106,7 @@ class Answer(Report):
             raise UsageError(
                 "to_pandas() needs pandas: pip install pandas, or take to_dicts()."
             ) from None
-        from attncli.render._columns import list_columns
+        from attncli.render._table_columns import list_columns
 
         frame = pandas.DataFrame(self.to_dicts(), columns=list_columns(self))
         return frame.astype(
@@ -148,8 +148,13 @@ class Answer(Report):
 
         `size`: width and height in inches, else what its panels need.
         """
-        from attncli.render.plots.figure import NOTHING, build_figure, has_figure, save_figure
         from attncli.render.plots.figure_files import require_figure, require_matplotlib
+        from attncli.render.plots.matplotlib_figure import (
+            NOTHING,
+            build_figure,
+            has_figure,
+            save_figure,
+        )
 
         target = None if path is None else convert_to_path(path)
         if target is None:
@@ -255,7 +260,7 @@ def render_without_colours(renderable: "RenderableType", width: int) -> str:
 
 def read(path: str | PathLike[str]) -> Answer:
     """The report in a JSON file that `report.save` or `attn … -o FILE.json` has written."""
-    from attncli.reports.reading import STDIN, read_report
+    from attncli.reports.json_report_reading import STDIN, read_report
 
     name = path if isinstance(path, str) and is_remote_url(path) else fspath(convert_to_path(path))
     if name == STDIN:

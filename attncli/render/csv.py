@@ -3,7 +3,7 @@ import io
 
 from attncli.records import Report, Scalar
 from attncli.render import renderer
-from attncli.render._columns import list_columns
+from attncli.render._table_columns import list_columns
 from attncli.sanitize import sanitize_value
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")

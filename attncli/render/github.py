@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 from attncli.records import Report
 from attncli.render import renderer
-from attncli.render._cells import sanitize_sentences
+from attncli.render._table_cells import sanitize_sentences
 
 
 @renderer(tells_verdicts=True)

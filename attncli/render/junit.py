@@ -3,7 +3,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from attncli.records import Report, Verdict
 from attncli.render import renderer
-from attncli.render._cells import sanitize_sentences
+from attncli.render._table_cells import sanitize_sentences
 
 
 @renderer(endings=(".xml",), holds_rows=False)

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 from attncli.records import Report
 from attncli.render import renderer
-from attncli.render._cells import TableGrid, build_grids, sanitize_tables
+from attncli.render._table_cells import TableGrid, build_grids, sanitize_tables
 
 SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 """Characters with a meaning in Markdown or HTML; an underscore within a word has none."""

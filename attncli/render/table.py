@@ -8,7 +8,7 @@ from rich.text import Text
 
 from attncli.records import Report, Verdict
 from attncli.render import renderer
-from attncli.render._cells import TableGrid, build_grids, sanitize_tables
+from attncli.render._table_cells import TableGrid, build_grids, sanitize_tables
 
 
 @renderer(endings=(".txt",), tells_verdicts=True, warnings_apart=True)

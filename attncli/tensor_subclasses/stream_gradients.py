@@ -17,7 +17,7 @@ from attncli.capture.model_structure.residual_stream import (
     replace_argument,
 )
 from attncli.capture.reruns.float64 import move_to_float64_device
-from attncli.errors import InputError, shorten_error_message
+from attncli.errors import InputError, shorten_error_text
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tensor_subclasses.residual_split.split_forward import StopAfterLastBlock
 
@@ -69,7 +69,7 @@ def compute_gradient_norms(
         (found,) = torch.autograd.grad(state, start, direction, retain_graph=True)
     except RuntimeError as error:
         raise InputError(
-            f"stack {stack.name}: its output has no gradient in its input ({shorten_error_message(error)})."
+            f"stack {stack.name}: its output has no gradient in its input ({shorten_error_text(error)})."
         ) from error
     if not bool(torch.isfinite(found).all()):
         raise InputError(f"stack {stack.name}: its gradients are not finite.")

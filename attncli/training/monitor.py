@@ -23,7 +23,7 @@ from attncli.declare.option_value_conversion import (
 )
 from attncli.errors import AttnError, InputError, NonFiniteNumbers, UsageError, shorten_error_text
 from attncli.models.loading.in_memory.unwrap_models import unwrap_model
-from attncli.options.shared import split_comma_separated_names
+from attncli.options.run_and_output import split_comma_separated_names
 from attncli.records import JsonObject, Report
 from attncli.reports.provenance import describe_environment
 from attncli.training.batch_capture import (

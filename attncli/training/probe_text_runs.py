@@ -21,7 +21,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.model_preparation import HEADS, PreparedModel, Requirement, prepare_model
-from attncli.declare.options import is_whole_number
+from attncli.declare.option_declarations import is_whole_number
 from attncli.errors import UsageError, format_count
 from attncli.forward_types import Inputs, Kwargs
 from attncli.models.inputs.extra_inputs import find_extra_inputs

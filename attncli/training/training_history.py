@@ -11,7 +11,7 @@ from attncli.errors import AttnError, InputError, format_count
 from attncli.io.atomic_files import create_folder_if_missing, write_atomically
 from attncli.records import Report
 from attncli.render import FORMATS
-from attncli.reports.reading import read_report
+from attncli.reports.json_report_reading import read_report
 
 NAME = re.compile(r"step-(\d+)\.json")
 REPLACED = "replaced"

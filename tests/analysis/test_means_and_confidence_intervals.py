@@ -4,7 +4,7 @@ import pytest
 
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.maths.number_format import format_number
-from attncli.render.plots.chart import inverse_symmetric_log, symmetric_log
+from attncli.render.plots.chart_data import inverse_symmetric_log, symmetric_log
 
 
 def test_a_mean_whose_sum_no_float_holds() -> None:

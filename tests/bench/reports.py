@@ -24,7 +24,7 @@ from page_reports import of_heads, share
 from attncli.maths.significance_tests import mean, standard_deviation
 from attncli.records import Report, Row
 from attncli.render import FORMATS
-from attncli.reports.reading import MOST_BYTES
+from attncli.reports.json_report_reading import MOST_BYTES
 
 ROWS, LARGE, TEXTS, HEADS = 10_565, 200_000, 4, 12
 METRICS = [f"metric_{index}" for index in range(12)]

@@ -108,9 +108,9 @@ def test_stdin_is_a_report_too() -> None:
 @pytest.mark.slow
 def test_checking_imports_neither_torch_nor_numpy() -> None:
     code = (
-        "import sys; from attncli.cli.main import run\n"
+        "import sys; from attncli.cli.main import run_command_line\n"
         "for format in ('table', 'json', 'junit', 'github', 'markdown', 'csv'):\n"
-        f"    run(['check', {str(VERSION_1)!r}, '--baseline', {str(VERSION_1)!r},\n"
+        f"    run_command_line(['check', {str(VERSION_1)!r}, '--baseline', {str(VERSION_1)!r},\n"
         "         '--fail-on', 'stable_rank:2s', '--format', format])\n"
         "sys.exit(', '.join({'torch', 'transformers', 'numpy', 'scipy'} & set(sys.modules)) or 0)"
     )

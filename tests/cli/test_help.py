@@ -357,8 +357,8 @@ def test_bash_breaks_words_at_colons(words: list[str], found: list[str], tmp_pat
 def test_completion_imports_nothing_heavy() -> None:
     """A shell asks at every key."""
     code = (
-        "import sys; from attncli.options.completion import complete_order, complete_source, list_head_metrics; "
-        "assert complete_source('random:b') and complete_order('q') and list_head_metrics(); "
+        "import sys; from attncli.options.value_completion import complete_sort_order, complete_source, list_head_metrics; "
+        "assert complete_source('random:b') and complete_sort_order('q') and list_head_metrics(); "
         "sys.exit(', '.join({'torch', 'transformers', 'scipy'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

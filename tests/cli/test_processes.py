@@ -17,7 +17,7 @@ from small_checkpoints import model_of
 from warm import ATTN, Warm, environment
 
 from attncli.errors import LimitError
-from attncli.processes import spawn as started_processes
+from attncli.processes import rank_process_launch as started_processes
 
 MODEL = "random:gpt2?layers=1&width=16&heads=2"
 LINE = ("inspect-model", MODEL, "--random-tokens", "12", "--samples", "4", "--metric", "sink")
@@ -191,7 +191,7 @@ def test_one_process_keeps_its_parts_too(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_can_be_refused_is_refused_before_any_process(
     monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
-    monkeypatch.setattr("attncli.processes.spawn.run_command_in_rank_processes", None)
+    monkeypatch.setattr("attncli.processes.rank_process_launch.run_command_in_rank_processes", None)
     outcome = attn(*arguments)
     assert (outcome.code, outcome.out) == (code, "")
     assert said in outcome.err

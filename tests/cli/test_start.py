@@ -109,9 +109,9 @@ MISTAKES += [
 def test_mistakes_are_told_before_torch_is_imported() -> None:
     """A wrong word is answered at once, not after the seconds that torch and transformers take."""
     program = (
-        "import sys; from attncli.cli.main import run\n"
+        "import sys; from attncli.cli.main import run_command_line\n"
         "for line in sys.argv[1:]:\n"
-        "    print(run(line.split()), 'torch' in sys.modules, line)\n"
+        "    print(run_command_line(line.split()), 'torch' in sys.modules, line)\n"
     )
     words = [sys.executable, "-c", program, *MISTAKES]
     done = subprocess.run(words, env=PLAIN, capture_output=True, text=True, check=True)
@@ -123,8 +123,8 @@ def test_mistakes_are_told_before_torch_is_imported() -> None:
 def test_a_mistyped_name_costs_no_client_of_the_hub(offline: bool, tmp_path: Path) -> None:
     """Where the cache has nothing of this name, and the hub is not asked or has no address here."""
     code = (
-        "import sys; from attncli.cli.main import run; "
-        f"code = run(['inspect-model', 'no-such/model', *{['--offline'] * offline}]); "
+        "import sys; from attncli.cli.main import run_command_line; "
+        f"code = run_command_line(['inspect-model', 'no-such/model', *{['--offline'] * offline}]); "
         "print(code, *{'huggingface_hub.hf_api', 'torch', 'transformers'} & set(sys.modules))"
     )
     nowhere = {"HF_HOME": str(tmp_path), "HF_ENDPOINT": "https://no-such-host.invalid"}

@@ -19,7 +19,7 @@ from attncli.errors import UsageError
 from attncli.models.inputs.text_files import read_text
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
-from attncli.processes.signals import ENDED
+from attncli.processes.termination_signals import ENDED
 
 SIZES = {
     "hidden_size": 32,

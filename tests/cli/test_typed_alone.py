@@ -13,11 +13,11 @@ from test_defaults import sample
 
 from attncli.cli.app import build_app
 from attncli.cli.command_tree import iterate_commands
-from attncli.cli.config.command_line_only import (
+from attncli.cli.config.command_line_only_options import (
     list_effects_of_command_line_only_options,
     parse_command_line,
 )
-from attncli.declare.options import RUNS_CODE
+from attncli.declare.option_declarations import RUNS_CODE
 from attncli.models.loading.load_options import LoadOptions
 
 ROOT: Any = build_app()

@@ -58,8 +58,8 @@ def test_plain_values_do_not_reach_typer() -> None:
 @pytest.mark.parametrize("line", ["rank-collapse --layers 2 --seeds 1", "list formats"])
 def test_a_run_imports_no_pydantic(line: str) -> None:
     program = (
-        "import sys\nfrom attncli.cli.main import run\n"
-        f"code = run({line.split()})\n"
+        "import sys\nfrom attncli.cli.main import run_command_line\n"
+        f"code = run_command_line({line.split()})\n"
         "sys.exit(code or 'pydantic' in sys.modules)"
     )
     done = subprocess.run(

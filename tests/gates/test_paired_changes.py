@@ -14,7 +14,7 @@ from attncli.errors import UsageError
 from attncli.gates.baseline_changes import decide_baseline_gates, parse_change
 from attncli.records import Report, Row, Verdict
 from attncli.render import FORMATS
-from attncli.reports.differences import compare_reports
+from attncli.reports.report_comparison import compare_reports
 
 TEXTS = tuple("abcdefgh")
 

@@ -119,15 +119,15 @@ import torch, transformers
 import attncli
 from attncli.tensor_subclasses.residual_split import split_forward
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES
-from attncli.cli.main import run
+from attncli.cli.main import run_command_line
 
 print("a rule:", torch.positive in RULES)
 config = transformers.Data2VecTextConfig(**{BERT!r})
 transformers.Data2VecTextModel(config).save_pretrained("data2vec")
 print("a family:", len(attncli.inspect_weights("./data2vec").rows) > 0)
 model = ("random:bert?tiny", "--random-tokens", "6", "--format", "csv")
-print("a metric of heads:", run(["inspect-model", *model, "--metric", "last_key", "-o", "heads.csv"]))
-print("a switch:", run(["rank-collapse", *model, "--variants", "transformer-twice"]))
+print("a metric of heads:", run_command_line(["inspect-model", *model, "--metric", "last_key", "-o", "heads.csv"]))
+print("a switch:", run_command_line(["rank-collapse", *model, "--variants", "transformer-twice"]))
 """
 
 

@@ -53,7 +53,7 @@ def after(reads: int, harm: Callable[[], object], monkeypatch: pytest.MonkeyPatc
 
     real = safetensors_arrays.read_byte_ranges
     for module in READERS:
-        monkeypatch.setattr(module, "read_bytes", reading)
+        monkeypatch.setattr(module, "read_byte_ranges", reading)
 
 
 @pytest.mark.parametrize("reads", [0, 1, 20, 45, 60, 80])

@@ -24,7 +24,7 @@ from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.minimal_inputs import find_stream_truncation, make_short_inputs
 from attncli.networks.ablation_variants import parse_variants
-from attncli.options.model import InputOptions, ModelOptions
+from attncli.options.model_and_input import InputOptions, ModelOptions
 from attncli.records import Report
 from attncli.sources import parse_source
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES

@@ -19,9 +19,9 @@ from processes import Process, children, environment, outcomes, started
 
 import attncli
 from attncli.errors import InputError, UsageError
+from attncli.processes.command_jobs import Job, run_job
 from attncli.processes.engines import ENGINES, open_engine, parse_engine_options, submitit
-from attncli.processes.jobs import Job, run_job
-from attncli.processes.spawn import find_free_port
+from attncli.processes.rank_process_launch import find_free_port
 
 LIBRARIES = {"local:2": "json", "submitit:local": "submitit", "dask": "distributed", "ray": "ray"}
 """Engines, and what each of them needs."""

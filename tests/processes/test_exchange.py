@@ -8,9 +8,9 @@ from processes import outcomes, two_ranks
 SCRIPT = """
 import os, signal, sys
 from attncli.errors import InputError, LimitError
-from attncli.processes.collectives import OtherRankFailed, exit_process, exchange_exit_codes, synchronize_ranks
+from attncli.processes.rank_communication import OtherRankFailed, exit_process, exchange_exit_codes, synchronize_ranks
 from attncli.distributed_ranks import read_launch_environment
-from attncli.processes.work_sharing import WORK, share_work
+from attncli.processes.work_sharing import WORK, divide_work_between_ranks
 
 def told(action):
     try:
@@ -32,20 +32,20 @@ def killed(item):
 
 synchronize_ranks()
 rank = read_launch_environment().rank
-print(share_work(range(3), fails, str))
-print(told(lambda: share_work(range(6), fails, str)))
-print(told(lambda: share_work([0, 9], fails, str)))
-print(told(lambda: share_work(range(2), print, lambda item: f"{rank} {item}")))
+print(divide_work_between_ranks(range(3), fails, str))
+print(told(lambda: divide_work_between_ranks(range(6), fails, str)))
+print(told(lambda: divide_work_between_ranks([0, 9], fails, str)))
+print(told(lambda: divide_work_between_ranks(range(2), print, lambda item: f"{rank} {item}")))
 WORK.together = True
-print(share_work(range(2), lambda item: item, str))
-print(told(lambda: share_work(range(2), fails, lambda item: f"{rank} {item}"))[:40])
+print(divide_work_between_ranks(range(2), lambda item: item, str))
+print(told(lambda: divide_work_between_ranks(range(2), fails, lambda item: f"{rank} {item}"))[:40])
 WORK.together = False
 if sys.argv[1] == "killed":
-    print(told(lambda: share_work(range(2), killed, str)))
+    print(told(lambda: divide_work_between_ranks(range(2), killed, str)))
 elif rank == 1:
     print(exchange_exit_codes(3, "rank 1 has no such file"))
 else:
-    print(told(lambda: share_work(range(2), fails, str)))
+    print(told(lambda: divide_work_between_ranks(range(2), fails, str)))
 print(exchange_exit_codes(0, ""), flush=True)
 exit_process(7)
 """
@@ -84,15 +84,15 @@ def test_a_killed_rank_ends_the_others_at_once(tmp_path: Path) -> None:
 SHARES = """
 import os
 from attncli import resource_limits
-from attncli.processes import collectives
+from attncli.processes import rank_communication
 from attncli.distributed_ranks import read_launch_environment
 
 rank = read_launch_environment().rank
-collectives.free_memory = lambda: 10**9 * (2 + rank)
+rank_communication.free_memory = lambda: 10**9 * (2 + rank)
 resource_limits.process_memory = lambda: 0
-collectives.synchronize_ranks()
+rank_communication.synchronize_ranks()
 print(resource_limits.available_memory(), flush=True)
-collectives.exit_process(0)
+rank_communication.exit_process(0)
 """
 
 

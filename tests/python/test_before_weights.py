@@ -33,7 +33,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     words.save(str(tmp_path / "tokenizer.json"))
     for module in (weight_files, lazy_tensors):
-        monkeypatch.setattr(module, "read_bytes", lambda *_: pytest.fail("weights are read"))
+        monkeypatch.setattr(module, "read_byte_ranges", lambda *_: pytest.fail("weights are read"))
     return str(tmp_path)
 
 

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from attncli.records import Report, Row, View
-from attncli.render.plots.boxes import collect_box_plots
-from attncli.render.plots.figure import save_figure
-from attncli.render.plots.terminal import plot_in_terminal
+from attncli.render.plots.box_plots import collect_box_plots
+from attncli.render.plots.matplotlib_figure import save_figure
+from attncli.render.plots.terminal_plot import plot_in_terminal
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 

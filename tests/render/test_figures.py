@@ -15,17 +15,17 @@ from attncli.networks.ablation_variants import parse_variants
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork
 from attncli.records import Definition, Report, Row, View
-from attncli.render.plots.chart import (
+from attncli.render.plots.axis_labels_and_captions import format_caption, format_label
+from attncli.render.plots.chart_data import (
     collect_charts,
     is_geometric_sequence,
     is_log_axis_suitable,
     needs_symmetric_log_axis,
 )
-from attncli.render.plots.curves import draw_curve_figure
-from attncli.render.plots.figure import save_figure
+from attncli.render.plots.curve_figure import draw_curve_figure
 from attncli.render.plots.fitted_curves import find_best_law
-from attncli.render.plots.labels import format_caption, format_label
 from attncli.render.plots.line_styles import assign_line_styles
+from attncli.render.plots.matplotlib_figure import save_figure
 
 SVG = "{http://www.w3.org/2000/svg}text"
 pytest.importorskip("matplotlib")

@@ -22,10 +22,10 @@ from rich.console import Console
 
 from attncli.cli.main import print_error
 from attncli.cli.writer import print_warnings_and_failed_gates, render_report
-from attncli.options.shared import OutputOptions
+from attncli.options.run_and_output import OutputOptions
 from attncli.records import ROW_COLUMNS, Report, Row
 from attncli.render import FORMATS
-from attncli.reports.reading import parse_json_report
+from attncli.reports.json_report_reading import parse_json_report
 from attncli.sanitize import escape_invisible_characters, sanitize_value
 
 HOSTILE = (
@@ -103,7 +103,7 @@ def shown(format: str, report: Report) -> str:
 
 
 def plotted(report: Report) -> str:
-    from attncli.render.plots.terminal import plot_in_terminal
+    from attncli.render.plots.terminal_plot import plot_in_terminal
 
     console = Console(file=io.StringIO(), width=100, color_system=None)
     with console.capture() as capture:
@@ -273,7 +273,7 @@ def test_json_is_read_back_as_it_was(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_figure_is_drawn_whatever_its_words_are(text: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from attncli.render.plots.figure import save_figure
+    from attncli.render.plots.matplotlib_figure import save_figure
 
     report = dataclasses.replace(hostile_report("x"), headline=text, pictures=(), tracks=())
     view = dataclasses.replace(

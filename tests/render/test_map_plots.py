@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from attncli.records import MapPicture, Report
-from attncli.render.plots.figure import save_figure
-from attncli.render.plots.maps import max_pool_attention_map
-from attncli.render.plots.terminal import plot_in_terminal
+from attncli.render.plots.attention_map_shading import max_pool_attention_map
+from attncli.render.plots.matplotlib_figure import save_figure
+from attncli.render.plots.terminal_plot import plot_in_terminal
 
 EYE = tuple(tuple(float(i == j) for j in range(8)) for i in range(8))
 LOST = tuple(tuple(0.25 * (i == j == 5) for j in range(8)) for i in range(8))

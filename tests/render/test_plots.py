@@ -10,14 +10,14 @@ import pytest
 from rich.console import Console
 
 from attncli.records import Report, Row, View
-from attncli.render.plots.chart import (
+from attncli.render.plots.chart_data import (
     collect_charts,
     collect_first_chart,
     inverse_symmetric_log,
     symmetric_log,
 )
-from attncli.render.plots.figure import save_figure
-from attncli.render.plots.terminal import plot_in_terminal
+from attncli.render.plots.matplotlib_figure import save_figure
+from attncli.render.plots.terminal_plot import plot_in_terminal
 
 LINE = Report(
     "example",

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 import attncli
 from attncli.records import PointTrack, Report
 from attncli.render.json import build_document, json
-from attncli.render.plots.figure import draw_report, save_figure
+from attncli.render.plots.matplotlib_figure import draw_report, save_figure
 from attncli.render.plots.point_trajectories import draw_point_track
-from attncli.reports.reading import parse_json_report
+from attncli.reports.json_report_reading import parse_json_report
 
 ARC = (((1.0, 0.0), (0.0, 1.0)), ((-1.0, 0.0), (0.0, -1.0)))
 WALK = (((1.0, 0.0), (0.5, 0.5), (0.2, 0.1)), ((-1.0, 0.0), (-0.5, -0.5), (0.2, 0.1)))

@@ -10,8 +10,8 @@ from reports import reports
 
 from attncli.records import Definition, Report, Row
 from attncli.render import FORMATS
-from attncli.reports.differences import compare_reports
-from attncli.reports.reading import parse_json_report
+from attncli.reports.json_report_reading import parse_json_report
+from attncli.reports.report_comparison import compare_reports
 
 NAMES = ("a.json", "b.json")
 

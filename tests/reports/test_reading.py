@@ -18,8 +18,8 @@ from attncli import resource_limits
 from attncli.errors import InputError
 from attncli.records import SCHEMA_VERSION, Report
 from attncli.render import FORMATS
-from attncli.reports import json_records, reading
-from attncli.reports.reading import parse_json_report, read_report
+from attncli.reports import json_records, json_report_reading
+from attncli.reports.json_report_reading import parse_json_report, read_report
 
 VERSION_1 = Path(__file__).with_name("schema_version_1.json")
 """Never to be made again: files like it lie in other people's pipelines."""
@@ -203,9 +203,9 @@ def test_a_file_longer_than_any_report_is_refused_before_it_is_read(
 ) -> None:
     if scheme:
         pytest.importorskip("fsspec")
-    monkeypatch.setattr(reading, "MOST_BYTES", 1000)
-    monkeypatch.setattr(reading, "read_remote_file", None)
-    monkeypatch.setattr(reading, "open", lambda path, mode: Unread(path), raising=False)
+    monkeypatch.setattr(json_report_reading, "MOST_BYTES", 1000)
+    monkeypatch.setattr(json_report_reading, "read_remote_file", None)
+    monkeypatch.setattr(json_report_reading, "open", lambda path, mode: Unread(path), raising=False)
     path = tmp_path / "long.json"
     path.write_bytes(b" " * 1001)
     outcome = attn("check", f"{scheme}{path}")
@@ -226,6 +226,6 @@ def test_a_report_that_memory_cannot_hold_is_refused_before_it_is_read(
 
 
 def test_a_file_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MOST_BYTES", 1000)
+    monkeypatch.setattr(json_report_reading, "MOST_BYTES", 1000)
     with pytest.raises(InputError, match="/dev/zero: it is longer than any report"):
         read_report("/dev/zero")

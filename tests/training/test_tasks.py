@@ -14,7 +14,7 @@ from attncli.commands.reproduce.circle.monitored_network import (
 )
 from attncli.commands.reproduce.circle.network_design import NetworkDesign
 from attncli.networks.ablation_variants import VARIANTS
-from attncli.reports.reading import read_report
+from attncli.reports.json_report_reading import read_report
 
 CIRCLE = ("reproduce", "circle", "--width", "8", "--variants", "SAN", "--seeds", "2", "--train-steps", "6", "--recurrence", "2")  # fmt: skip
 SORT = ("reproduce", "sort", "--layers", "1", "--heads", "2", "--width", "8", "--seeds", "1", "--train-steps", "6", "--paths-per-sum", "2")  # fmt: skip

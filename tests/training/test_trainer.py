@@ -15,7 +15,7 @@ from training_runs import PROBE, assert_same, batch, llama, seeded
 
 import attncli as attn
 from attncli.errors import UsageError
-from attncli.reports.reading import read_report
+from attncli.reports.json_report_reading import read_report
 from attncli.training import AttnCallback
 
 

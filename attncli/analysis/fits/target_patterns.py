@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from attncli.errors import UsageError
-from attncli.options.model import CheckpointOptions, InputOptions
-from attncli.options.patterns import DEFAULT_LENGTH, PatternOptions
+from attncli.options.model_and_input import CheckpointOptions, InputOptions
+from attncli.options.pattern_approximation import DEFAULT_LENGTH, PatternOptions
 from attncli.records import Facts, JsonObject
 
 if TYPE_CHECKING:

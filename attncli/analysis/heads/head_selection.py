@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attncli.analysis.heads.classification.role_rules import PLACE
 from attncli.errors import UsageError, require_known_names
 from attncli.metrics.attention import ATTENTION
-from attncli.options.heads import HeadOptions
+from attncli.options.head_selection import HeadOptions
 from attncli.records import Row
 
 if TYPE_CHECKING:

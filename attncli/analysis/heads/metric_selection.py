@@ -14,7 +14,7 @@ from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.attention import ATTENTION, HEAD_GROUPS
 from attncli.metrics.weights import WEIGHTS
-from attncli.options.heads import GROUPS
+from attncli.options.head_selection import GROUPS
 from attncli.records import Definition
 
 DEFAULT_HEADS = (

@@ -17,7 +17,7 @@ from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, 
 from attncli.models.loading.device_placement import require_one_device
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel
-from attncli.options.model import InputOptions, WholeModelOptions
+from attncli.options.model_and_input import InputOptions, WholeModelOptions
 from attncli.sources import Source
 
 

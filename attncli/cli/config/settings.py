@@ -27,13 +27,17 @@ from attncli.cli.command_tree import (
     find_command_at_path,
     root_command,
 )
-from attncli.declare.options import OptionValues, is_option_set
+from attncli.declare.option_combination_rules import (
+    SetOption,
+    Settled,
+    refuse_or_drop_inapplicable_options,
+)
+from attncli.declare.option_declarations import OptionValues, is_option_set
 from attncli.declare.replaced_options import refuse_option_that_became_command
-from attncli.declare.settle import SetOption, Settled, refuse_or_drop_inapplicable_options
 from attncli.declare.source_kinds import find_run_source
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError, make_unknown_name_error
-from attncli.io.tensor_file_endings import TENSORS
+from attncli.io.tensor_file_extensions import TENSORS
 from attncli.records import Facts
 
 if TYPE_CHECKING:
@@ -98,7 +102,7 @@ def collect_settings(root: Any) -> Settings:
         found += read_file_settings(file, file.values, root, ())
     found += read_environment_settings(os.environ, root)
     for one in found:
-        from attncli.cli.config.command_line_only import refuse_command_line_only_setting
+        from attncli.cli.config.command_line_only_options import refuse_command_line_only_setting
 
         refuse_command_line_only_setting(one.option.opts[0], one.value, one.where)
     return {(one.command, one.option.name): one for one in found}

@@ -1,11 +1,11 @@
 """The question of `attn approximate`."""
 
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import declare_option
+from attncli.declare.option_declarations import declare_option
 from attncli.errors import require_known_names
-from attncli.io.tensor_file_endings import require_tensor_file
-from attncli.options.model import InputOptions, PatternModelOptions
-from attncli.options.patterns import (
+from attncli.io.tensor_file_extensions import require_tensor_file
+from attncli.options.model_and_input import InputOptions, PatternModelOptions
+from attncli.options.pattern_approximation import (
     PatternOptions,
     PrecisionOptions,
     RandomDrawOptions,

@@ -7,7 +7,11 @@ from attncli.commands.approximate.fixed_attention_module.pattern_fits import (
 from attncli.commands.approximate.fixed_attention_module.solutions import solve_pattern
 from attncli.errors import UsageError
 from attncli.fits import FitRequest
-from attncli.options.patterns import PatternOptions, RandomDrawOptions, WidthSearchOptions
+from attncli.options.pattern_approximation import (
+    PatternOptions,
+    RandomDrawOptions,
+    WidthSearchOptions,
+)
 from attncli.patterns._head_patterns import parse_model_head
 from attncli.patterns._user_matrices import UserMatrix
 from attncli.python.questions import RunContext

@@ -15,8 +15,8 @@ from attncli.commands.approximate.smallest_width_and_logits.width_logit_frontier
 from attncli.errors import UsageError
 from attncli.fits import MOST_WIDTH, FitRequest
 from attncli.fits._method_registry import is_width_one_method, list_fixed_width_methods
-from attncli.options.patterns import RandomDrawOptions, WidthSearchOptions
-from attncli.options.size_ranges import parse_size_range, parse_size_sweep
+from attncli.options.pattern_approximation import RandomDrawOptions, WidthSearchOptions
+from attncli.options.sweep_ranges import parse_size_range, parse_size_sweep
 from attncli.patterns import build_pattern
 from attncli.progress import Progress
 from attncli.records import Report

@@ -1,8 +1,8 @@
 """`attn attribute`"""
 
-from attncli.declare.options import REQUIRED, declare_option
+from attncli.declare.option_declarations import REQUIRED, declare_option
 from attncli.errors import UsageError
-from attncli.options.model import MODEL_ARGUMENT, InputOptions, WholeModelOptions
+from attncli.options.model_and_input import MODEL_ARGUMENT, InputOptions, WholeModelOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 

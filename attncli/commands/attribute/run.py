@@ -19,7 +19,7 @@ from attncli.errors import InputError, format_count
 from attncli.gates import refuse_gates_on_unmeasured_metrics
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.options.model import InputOptions, WholeModelOptions
+from attncli.options.model_and_input import InputOptions, WholeModelOptions
 from attncli.progress import Say
 from attncli.python.questions import RunContext
 from attncli.resource_limits import require_memory

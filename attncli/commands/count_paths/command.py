@@ -1,8 +1,8 @@
 """`attn count-paths`"""
 
 from attncli.declare.option_applicability import SYNTHETIC, Applies
-from attncli.declare.options import declare_option
-from attncli.options.model import SOURCE_ARGUMENT, FetchOptions
+from attncli.declare.option_declarations import declare_option
+from attncli.options.model_and_input import SOURCE_ARGUMENT, FetchOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 

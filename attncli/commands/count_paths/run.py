@@ -11,7 +11,7 @@ from attncli.errors import UsageError, require_known_names
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.models.layer_configs import text_config
 from attncli.networks.network_spec import NetworkSpec
-from attncli.options.model import FetchOptions
+from attncli.options.model_and_input import FetchOptions
 from attncli.sources import Source
 
 

@@ -1,10 +1,10 @@
 """`attn dispersion`"""
 
-from attncli.declare.options import REQUIRED, declare_option
-from attncli.options.completion import complete_names, list_head_metrics
-from attncli.options.heads import HeadChoice
-from attncli.options.model import MODEL_ARGUMENT, ModelOptions, TextsByLengthOptions
-from attncli.options.shared import split_comma_separated_names
+from attncli.declare.option_declarations import REQUIRED, declare_option
+from attncli.options.head_selection import HeadChoice
+from attncli.options.model_and_input import MODEL_ARGUMENT, ModelOptions, TextsByLengthOptions
+from attncli.options.run_and_output import split_comma_separated_names
+from attncli.options.value_completion import complete_names, list_head_metrics
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 

@@ -24,9 +24,9 @@ from attncli.models.inputs.vocabulary_and_positions import max_positions
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.memory_estimate import require_memory_to_run
-from attncli.options.heads import HeadChoice
-from attncli.options.model import ModelOptions, TextsByLengthOptions
-from attncli.options.size_ranges import parse_size_range
+from attncli.options.head_selection import HeadChoice
+from attncli.options.model_and_input import ModelOptions, TextsByLengthOptions
+from attncli.options.sweep_ranges import parse_size_range
 from attncli.sources import Source
 
 FEWEST = 2

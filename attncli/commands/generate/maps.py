@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from attncli.commands.generate.network import OUTPUT_OPTION, SEED_OPTION
-from attncli.declare.options import REQUIRED, declare_option
+from attncli.declare.option_declarations import REQUIRED, declare_option
 from attncli.errors import UsageError
-from attncli.options.completion import complete_map
-from attncli.options.shared import validate_seed
+from attncli.options.run_and_output import validate_seed
+from attncli.options.value_completion import complete_map
 from attncli.python.questions import RunContext, question
 
 EXAMPLES = """attn generate maps --map uniform:causal=true --map iid:sigma=2 --heads 4 -o maps.safetensors
@@ -32,7 +32,7 @@ def generate_maps(
     """Attention maps with known answers: one layer for every --map, [head, query, key] in float64."""
     import numpy as np
 
-    from attncli.io.tensor_file_endings import require_tensor_file
+    from attncli.io.tensor_file_extensions import require_tensor_file
     from attncli.io.tensor_files import save_safetensors_and_report
     from attncli.maps import MAPS
     from attncli.registry import call_entry_from_text

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from attncli.declare.options import REQUIRED, WRITES, declare_option
-from attncli.options.network import NetworkOptions, VariantSwitchOptions
-from attncli.options.shared import validate_seed
+from attncli.declare.option_declarations import REQUIRED, WRITES, declare_option
+from attncli.options.run_and_output import validate_seed
+from attncli.options.synthetic_network import NetworkOptions, VariantSwitchOptions
 from attncli.python.questions import RunContext, question
 
 EXAMPLES = """attn generate network -o net.safetensors
@@ -38,7 +38,7 @@ def generate_network(
     The file holds every part, so that all variants can be computed from it; switches such as --no-skip say which
     variant is meant, and `attn rank-collapse` then computes that one.
     """
-    from attncli.io.tensor_file_endings import require_tensor_file
+    from attncli.io.tensor_file_extensions import require_tensor_file
     from attncli.io.tensor_files import save_safetensors_and_report
     from attncli.networks.network_files import network_metadata, network_tensors
     from attncli.networks.network_weights import GeneratedNetwork

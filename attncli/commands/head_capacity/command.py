@@ -1,18 +1,18 @@
 """`attn head-capacity`"""
 
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import declare_argument, declare_option
+from attncli.declare.option_declarations import declare_argument, declare_option
 from attncli.errors import require_known_names
-from attncli.io.tensor_file_endings import require_tensor_file
-from attncli.options.completion import complete_names, complete_source
-from attncli.options.model import CheckpointOptions, InputOptions
-from attncli.options.patterns import (
+from attncli.io.tensor_file_extensions import require_tensor_file
+from attncli.options.model_and_input import CheckpointOptions, InputOptions
+from attncli.options.pattern_approximation import (
     MethodOptions,
     PatternOptions,
     PrecisionOptions,
     RandomDrawOptions,
     build_fit_request,
 )
+from attncli.options.value_completion import complete_names, complete_source
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 

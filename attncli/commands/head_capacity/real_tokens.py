@@ -11,7 +11,7 @@ from attncli.commands.head_capacity.one_head.token_queries_and_keys import requi
 from attncli.fits import FitRequest
 from attncli.head_weights.trained_head import Head
 from attncli.models.loading.load import load_model
-from attncli.options.model import CheckpointOptions
+from attncli.options.model_and_input import CheckpointOptions
 from attncli.progress import Progress
 from attncli.records import Report
 

@@ -50,8 +50,8 @@ from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, 
 from attncli.models.loading.loaded_model import LoadedModel, remove_model_head
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.loading.random_init import make_random_init_model
-from attncli.options.model import CheckpointOptions, InputOptions
-from attncli.options.patterns import MethodOptions, PatternOptions, RandomDrawOptions
+from attncli.options.model_and_input import CheckpointOptions, InputOptions
+from attncli.options.pattern_approximation import MethodOptions, PatternOptions, RandomDrawOptions
 from attncli.python.questions import RunContext
 from attncli.records import Report
 

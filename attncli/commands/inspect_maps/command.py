@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from attncli.declare.options import declare_argument, declare_option
-from attncli.options.completion import complete_names, complete_source, list_head_metrics
-from attncli.options.heads import GROUPS, HeadOptions
-from attncli.options.shared import split_comma_separated_names
+from attncli.declare.option_declarations import declare_argument, declare_option
+from attncli.options.head_selection import GROUPS, HeadOptions
+from attncli.options.run_and_output import split_comma_separated_names
+from attncli.options.value_completion import complete_names, complete_source, list_head_metrics
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 

@@ -29,7 +29,7 @@ from attncli.errors import UsageError
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.io.token_label_files import read_token_labels
 from attncli.models.loading.isolate_global_state import isolate_in_process
-from attncli.options.heads import HeadOptions
+from attncli.options.head_selection import HeadOptions
 from attncli.progress import Progress
 from attncli.python.questions import RunContext
 from attncli.records import Report

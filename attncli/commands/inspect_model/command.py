@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from attncli.commands.inspect_model.options import InspectionOptions
-from attncli.declare.options import declare_argument
+from attncli.declare.option_declarations import declare_argument
 from attncli.errors import UsageError
 from attncli.gates import Condition
-from attncli.io.tensor_file_endings import require_tensor_file
-from attncli.options.completion import complete_source
-from attncli.options.heads import HeadOptions
-from attncli.options.model import InputOptions, ModelOptions
+from attncli.io.tensor_file_extensions import require_tensor_file
+from attncli.options.head_selection import HeadOptions
+from attncli.options.model_and_input import InputOptions, ModelOptions
+from attncli.options.value_completion import complete_source
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 

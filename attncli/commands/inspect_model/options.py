@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.declare.options import WRITES, declare_option
+from attncli.declare.option_declarations import WRITES, declare_option
 from attncli.errors import UsageError
-from attncli.options.completion import complete_names, list_head_metrics
-from attncli.options.heads import GROUPS, HeadOptions
-from attncli.options.shared import split_comma_separated_names
+from attncli.options.head_selection import GROUPS, HeadOptions
+from attncli.options.run_and_output import split_comma_separated_names
+from attncli.options.value_completion import complete_names, list_head_metrics
 
 if TYPE_CHECKING:
     from attncli.analysis.heads.model_inspection import HeadPlan

@@ -39,8 +39,8 @@ from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import Ahead, LoadedModel, remove_model_head
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.random.dummy_inputs import make_example_inputs
-from attncli.options.heads import HeadOptions
-from attncli.options.model import InputOptions, ModelOptions
+from attncli.options.head_selection import HeadOptions
+from attncli.options.model_and_input import InputOptions, ModelOptions
 from attncli.progress import Say
 from attncli.python.questions import RunContext
 from attncli.sources import Source

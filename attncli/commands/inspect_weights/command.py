@@ -1,10 +1,10 @@
 """`attn inspect-weights`"""
 
-from attncli.declare.options import declare_argument, declare_option
-from attncli.options.completion import complete_names, complete_source, list_weight_metrics
-from attncli.options.heads import LayerHeadOptions
-from attncli.options.model import WeightFileOptions
-from attncli.options.shared import split_comma_separated_names
+from attncli.declare.option_declarations import declare_argument, declare_option
+from attncli.options.head_selection import LayerHeadOptions
+from attncli.options.model_and_input import WeightFileOptions
+from attncli.options.run_and_output import split_comma_separated_names
+from attncli.options.value_completion import complete_names, complete_source, list_weight_metrics
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 

@@ -5,9 +5,9 @@ from functools import partial
 
 from attncli.analysis import Study
 from attncli.errors import UsageError
-from attncli.options.heads import LayerHeadOptions, parse_numbers_and_ranges
-from attncli.options.model import WeightFileOptions
-from attncli.options.shared import validate_seed
+from attncli.options.head_selection import LayerHeadOptions, parse_numbers_and_ranges
+from attncli.options.model_and_input import WeightFileOptions
+from attncli.options.run_and_output import validate_seed
 from attncli.sources import Source
 
 GROUP = "weights"
@@ -38,7 +38,7 @@ def prepare_weights(
 def refuse_metrics_that_need_a_run(metric: Sequence[str]) -> None:
     """Refuse metrics of maps and states, which need a forward pass."""
     from attncli.analysis.heads.metric_selection import list_metrics_by_group
-    from attncli.options.heads import GROUPS
+    from attncli.options.head_selection import GROUPS
 
     of_runs = {*GROUPS, *(name for group in list_metrics_by_group().values() for name in group)} - {
         GROUP

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from attncli.analysis import Study
 from attncli.commands.paths.options import PathOptions
 from attncli.gates import Condition
-from attncli.options.model import SOURCE_ARGUMENT, InputOptions, WholeModelOptions
-from attncli.options.network import NetworkOptions
-from attncli.options.shared import RunOptions
+from attncli.options.model_and_input import SOURCE_ARGUMENT, InputOptions, WholeModelOptions
+from attncli.options.run_and_output import RunOptions
+from attncli.options.synthetic_network import NetworkOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 from attncli.sources import Source as Named

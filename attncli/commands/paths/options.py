@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, Applies
-from attncli.declare.options import declare_option, number_lists_to_texts
+from attncli.declare.option_declarations import declare_option, number_lists_to_texts
 from attncli.errors import UsageError, make_unknown_name_error, require_known_names
-from attncli.options.completion import complete_metric
-from attncli.options.model import OF_MODELS, STACK_OPTION
-from attncli.options.shared import split_comma_separated_names
+from attncli.options.model_and_input import OF_MODELS, STACK_OPTION
+from attncli.options.run_and_output import split_comma_separated_names
+from attncli.options.value_completion import complete_metric
 
 HEAD, STEPS = "head", "steps"
 WAYS = (HEAD, STEPS)

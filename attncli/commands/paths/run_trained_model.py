@@ -29,7 +29,7 @@ from attncli.commands.paths.trained_models.single_paths import (
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.layer_configs import text_config
 from attncli.models.loading.memory_estimate import estimate_run_memory
-from attncli.options.model import InputOptions, WholeModelOptions
+from attncli.options.model_and_input import InputOptions, WholeModelOptions
 from attncli.resource_limits import require_memory
 from attncli.sources import Source
 

@@ -9,14 +9,14 @@ from attncli.commands.rank_collapse.options import NOT_GATED, CollapseOptions
 from attncli.errors import UsageError, require_known_names
 from attncli.gates import Condition
 from attncli.networks.ablation_variants import AblationSwitches
-from attncli.options.model import SOURCE_ARGUMENT, InputOptions, ModelOptions
-from attncli.options.network import (
+from attncli.options.model_and_input import SOURCE_ARGUMENT, InputOptions, ModelOptions
+from attncli.options.synthetic_network import (
     NetworkOptions,
     NormSwitchOptions,
     VariantOptions,
     VariantSwitchOptions,
 )
-from attncli.options.shared import RunOptions, split_comma_separated_names
+from attncli.options.run_and_output import RunOptions, split_comma_separated_names
 from attncli.progress import Progress
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
@@ -217,7 +217,7 @@ def prepare_sweep(
         sweep_sizes,
     )
     from attncli.gates import refuse_gates_that_match_no_row
-    from attncli.options.size_ranges import parse_size_sweep
+    from attncli.options.sweep_ranges import parse_size_sweep
 
     parameter, points = parse_size_sweep(text, SWEPT)
     spec = network.build_spec()

@@ -10,7 +10,7 @@ from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.networks.ablation_variants import AblationSwitches
-from attncli.options.model import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
+from attncli.options.model_and_input import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
 from attncli.sources import Source
 
 if TYPE_CHECKING:

@@ -1,7 +1,12 @@
 """`attn sensitivity`"""
 
-from attncli.declare.options import declare_option
-from attncli.options.model import MODEL_ARGUMENT, STACK_OPTION, InputOptions, WholeModelOptions
+from attncli.declare.option_declarations import declare_option
+from attncli.options.model_and_input import (
+    MODEL_ARGUMENT,
+    STACK_OPTION,
+    InputOptions,
+    WholeModelOptions,
+)
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 

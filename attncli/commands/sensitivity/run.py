@@ -7,7 +7,7 @@ from attncli.analysis.paths.path_model_preparation import prepare_paths
 from attncli.commands.sensitivity.measure import measure_sensitivity, plan_sensitivity
 from attncli.errors import UsageError
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
-from attncli.options.model import InputOptions, WholeModelOptions
+from attncli.options.model_and_input import InputOptions, WholeModelOptions
 from attncli.progress import Say
 from attncli.resource_limits import format_gibibytes, require_memory
 from attncli.sources import Source

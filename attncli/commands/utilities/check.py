@@ -1,9 +1,9 @@
 """`attn check`"""
 
 from attncli.cli.typer_options import flatten_option_groups
-from attncli.declare.options import declare_argument
+from attncli.declare.option_declarations import declare_argument
 from attncli.options.report_rows import RowOptions
-from attncli.options.shared import OutputOptions
+from attncli.options.run_and_output import OutputOptions
 from attncli.python.baselines import BaselineOptions
 
 EXAMPLES = """

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from attncli.declare.commands import MODEL_COMMANDS
-from attncli.declare.options import declare_argument, declare_option
+from attncli.declare.option_declarations import declare_argument, declare_option
 from attncli.errors import UsageError, make_unknown_name_error
-from attncli.options.completion import complete_names
+from attncli.options.value_completion import complete_names
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -52,7 +52,7 @@ def compare(
     that only one report has, and says whether the weights are the same. Reports need no model.
     """
     from attncli.gates.baseline_changes import require_probability
-    from attncli.reports.differences import compare_reports as study
+    from attncli.reports.report_comparison import compare_reports as study
 
     require_probability(family_wise)
     if top < 0:
@@ -115,7 +115,7 @@ def run_command_for_report(words: list[str], settings: Mapping[str, str] | None)
     from pathlib import Path
 
     from attncli.processes.command_runs import RunStopped, run_command_to_report_file
-    from attncli.reports.reading import read_report
+    from attncli.reports.json_report_reading import read_report
 
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
         path = Path(scratch) / "report.json"

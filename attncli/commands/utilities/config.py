@@ -7,7 +7,7 @@ import typer
 
 from attncli.cli.command_tree import command_path, is_typed_on_command_line, make_command_context
 from attncli.cli.typer_options import flatten_option_groups
-from attncli.declare.options import declare_argument
+from attncli.declare.option_declarations import declare_argument
 
 if TYPE_CHECKING:
     from attncli.cli.config.settings import OptionSetting, Settings

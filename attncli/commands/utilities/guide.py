@@ -1,9 +1,9 @@
 """`attn guide`"""
 
 from attncli.cli.typer_options import flatten_option_groups
-from attncli.declare.options import declare_argument
+from attncli.declare.option_declarations import declare_argument
 from attncli.guides import find_guides, format_guide_list, read_guide_text, read_guide_titles
-from attncli.options.completion import complete_names
+from attncli.options.value_completion import complete_names
 
 EXAMPLES = """
 attn guide                        list the guides

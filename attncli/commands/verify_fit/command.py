@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from attncli.declare.options import declare_argument, declare_option
+from attncli.declare.option_declarations import declare_argument, declare_option
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from attncli.errors import InputError, LimitError, shorten_error_message
+from attncli.errors import InputError, LimitError, shorten_error_text
 from attncli.models.files.weight_files import has_safetensors
 from attncli.sources import Source, find_similarly_named_folder
 
@@ -85,15 +85,15 @@ def download_snapshot(
     except LocalEntryNotFoundError:
         raise make_not_in_cache_error(name, local, offline) from None
     except HFValidationError as error:
-        raise InputError(f"{name} cannot be a hub id: {shorten_error_message(error)}.") from None
+        raise InputError(f"{name} cannot be a hub id: {shorten_error_text(error)}.") from None
     except HfHubHTTPError as error:
-        raise InputError(f"{name}: the hub answers {shorten_error_message(error)}.") from None
+        raise InputError(f"{name}: the hub answers {shorten_error_text(error)}.") from None
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise LimitError(
                 f"the disk is full while {name} is downloaded: free some space."
             ) from None
-        raise InputError(f"{name} cannot be fetched: {shorten_error_message(error)}.") from None
+        raise InputError(f"{name} cannot be fetched: {shorten_error_text(error)}.") from None
 
 
 def is_missing_in_hub_cache(name: str) -> bool:

@@ -6,7 +6,7 @@ from typing import cast
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from attncli.errors import InputError, shorten_error_message
+from attncli.errors import InputError, shorten_error_text
 
 UNREACHABLE = cast("tuple[type[Exception], ...]", HfHubHTTPError.__bases__)
 """OSError and the base error of the HTTP library, which is another one in each version of huggingface_hub."""
@@ -18,11 +18,11 @@ def list_revisions(name: str, pattern: str) -> list[str]:
         refs = HfApi().list_repo_refs(name)
     except (HfHubHTTPError, HFValidationError) as error:
         raise InputError(
-            f"the hub lists no revisions of {name}: {shorten_error_message(error)}."
+            f"the hub lists no revisions of {name}: {shorten_error_text(error)}."
         ) from None
     except UNREACHABLE as error:
         raise InputError(
-            f"the hub cannot be asked for the revisions of {name}: {shorten_error_message(error)}; name them by `model='{name}@REVISION'`."
+            f"the hub cannot be asked for the revisions of {name}: {shorten_error_text(error)}; name them by `model='{name}@REVISION'`."
         ) from None
     names = [ref.name for ref in (*refs.branches, *refs.tags)]
     found = [one for one in names if fnmatchcase(one, pattern)]

@@ -16,7 +16,7 @@ from zipfile import is_zipfile
 import torch
 
 from attncli.errors import InputError
-from attncli.io.file_stamps import record_file_versions, refuse_changed_files
+from attncli.io.file_change_detection import record_file_versions, refuse_changed_files
 from attncli.io.in_memory_arrays import require_dense_tensor_in_memory
 from attncli.io.safetensors_headers import WIDTHS
 from attncli.models.files.lazy_tensors import (

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.io.file_stamps import record_file_versions, refuse_changed_files
+from attncli.io.file_change_detection import record_file_versions, refuse_changed_files
 from attncli.io.safetensors_arrays import FLOATS, StoredArrays
 from attncli.io.safetensors_headers import Header
 from attncli.models.files.weight_files import find_weight_files, iter_stored_weights, read_headers

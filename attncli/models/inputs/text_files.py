@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from attncli.distributed_ranks import read_launch_environment
-from attncli.errors import InputError, UsageError, shorten_error_message
+from attncli.errors import InputError, UsageError, shorten_error_text
 from attncli.io.json_files import BROKEN_JSON
 
 STDIN = "-"
@@ -88,7 +88,7 @@ def parse_json(content: str, where: str) -> Any:
     try:
         return json.loads(content)
     except BROKEN_JSON as error:
-        why = shorten_error_message(error)
+        why = shorten_error_text(error)
         raise InputError(
             f"{where} cannot be read as JSON: {why}; plain text goes into .txt."
         ) from None

@@ -13,7 +13,7 @@ from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError
 from attncli.forward_types import Kwargs
 from attncli.models.layer_configs import config_value, list_layer_configs, text_config
-from attncli.processes.collectives import LINE
+from attncli.processes.rank_communication import LINE
 from attncli.processes.work_sharing import WORK
 
 UNDERSTOOD = {

@@ -17,11 +17,11 @@ from typing import Any
 
 import ray
 
-from attncli.errors import shorten_error_message
+from attncli.errors import shorten_error_text
+from attncli.processes.command_jobs import Job, run_job
 from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines._futures import make_outcome_of_lost_job
 from attncli.processes.engines.ray import REFUSED
-from attncli.processes.jobs import Job, run_job
 
 
 def run_jobs_from_stdin_on_ray() -> None:
@@ -43,7 +43,7 @@ def run_jobs_as_ray_tasks(
     try:
         connect_cluster(where)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        yield REFUSED, shorten_error_message(error)
+        yield REFUSED, shorten_error_text(error)
         return
     task = ray.remote(**{"num_cpus": 1, **options, "max_retries": 0})(run_job)
     places = {task.remote(job): job.place for job in read_jobs_from_stdin()}

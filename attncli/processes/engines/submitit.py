@@ -9,11 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attncli.errors import UsageError, shorten_error_message
+from attncli.errors import UsageError, shorten_error_text
+from attncli.processes.command_jobs import Job, run_job
 from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, make_missing_library_error
 from attncli.processes.engines._futures import make_outcome_of_lost_job, silence_loggers
-from attncli.processes.jobs import Job, run_job
 
 POLLED = 0.2
 """Seconds between two polls of the jobs' results."""
@@ -57,7 +57,7 @@ def submitit(where: str, options: EngineOptions) -> Engine:
             }
         )
     except (NameError, ValueError, TypeError, AssertionError, RuntimeError) as error:
-        raise UsageError(f"`engine='submitit'`: {shorten_error_message(error)}.") from None
+        raise UsageError(f"`engine='submitit'`: {shorten_error_text(error)}.") from None
     return partial(run_jobs_on_slurm, executor)
 
 

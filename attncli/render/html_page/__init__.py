@@ -1,14 +1,14 @@
 """The HTML page: its sections, the plots of its script, and the embedded numbers.
 
 document             assemble the page, with a policy that keeps external text inert
-prose                the answer, findings, verdicts and provenance as HTML
-tables               the views of a report as HTML tables
-pictures             which plot each view gets, and the curves
-comparison           two reports as curves
+page_sentences       the answer, findings, verdicts and provenance as HTML
+html_tables          the views of a report as HTML tables
+view_plots           which plot each view gets, and the curves
+report_comparison    two reports as curves
 fitted_curves        fitted laws as curves
 head_map_thumbnails  maps in 8 bits
 packed_columns       rows as columns of bytes
-byte_store           columns and their descriptions, compressed into text
+embedded_data        columns and their descriptions, compressed into text
 assets               the script and the style, from `scripts/` and `styles/`
 
 The script only draws and sorts: the sentences and the tables of the views are complete without it.

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 from attncli import __version__
 from attncli.records import FOUND_KEYS, NULLS, JsonObject, Report, View
-from attncli.render._cells import build_grids
-from attncli.render.html_page import pictures, prose
+from attncli.render._table_cells import build_grids
+from attncli.render.html_page import page_sentences, view_plots
 from attncli.render.html_page.assets import load_script, load_style
-from attncli.render.html_page.byte_store import ColumnStore
-from attncli.render.html_page.comparison import BOTH, build_comparisons, build_grid
+from attncli.render.html_page.embedded_data import ColumnStore
 from attncli.render.html_page.head_map_thumbnails import count_omitted_maps, pack_attention_maps
+from attncli.render.html_page.html_tables import escape_text, format_table, html_tag
 from attncli.render.html_page.packed_columns import pack_columns
-from attncli.render.html_page.tables import escape_text, format_table, html_tag
+from attncli.render.html_page.report_comparison import BOTH, build_comparisons, build_grid
 
 WITHOUT_SCRIPT = (
     "Pictures and the table of all numbers need JavaScript with DecompressionStream, as every browser has it since 2023; "
@@ -48,25 +48,25 @@ def build_head(report: Report) -> str:
             '<meta name=viewport content="width=device-width, initial-scale=1">',
             '<meta name=color-scheme content="light dark">',
             f'<meta name=generator content="attn {escape_text(__version__)}">',
-            html_tag("title", escape_text(prose.format_title(report))),
+            html_tag("title", escape_text(page_sentences.format_title(report))),
             f"<style>{load_style().text}</style>",
         )
     )
 
 
 def build_body(report: Report) -> Iterator[str]:
-    yield prose.format_opening(report)
+    yield page_sentences.format_opening(report)
     yield "<main>\n"
     yield html_tag("noscript", html_tag("p", WITHOUT_SCRIPT))
     yield "<p id=unread class=unread hidden role=alert></p>"
-    yield prose.format_verdicts(report)
-    yield prose.format_findings(report)
-    yield prose.format_warnings(report)
+    yield page_sentences.format_verdicts(report)
+    yield page_sentences.format_findings(report)
+    yield page_sentences.format_warnings(report)
     yield "<section id=heads hidden></section>\n"
     yield "<section id=maps hidden></section>\n"
     yield from build_sections(report)
     yield "<section id=all hidden></section>\n"
-    yield prose.format_provenance(report)
+    yield page_sentences.format_provenance(report)
     yield "</main>\n<div id=tip role=tooltip hidden></div>\n"
     yield f"<script type=application/gzip id=numbers>{pack_report_for_script(report)}</script>\n"
     yield f"<script type=module>{load_script().text}</script>\n"
@@ -74,7 +74,7 @@ def build_body(report: Report) -> Iterator[str]:
 
 def build_sections(report: Report) -> Iterator[str]:
     """Numbers and tables of the views that are not in the sentences already."""
-    for index, view in enumerate(pictures.list_report_and_layer_views(report)):
+    for index, view in enumerate(view_plots.list_report_and_layer_views(report)):
         if view is BOTH:
             yield build_section(index, format_table(build_grid(next(build_comparisons(report)))))
             continue
@@ -112,7 +112,7 @@ def pack_report_for_script(report: Report) -> str:
             {"metric": finding.metric, "heads": finding.heads} for finding in report.findings
         ],
         "views": [
-            describe_view(report, view) for view in pictures.list_report_and_layer_views(report)
+            describe_view(report, view) for view in view_plots.list_report_and_layer_views(report)
         ],
         "maps": pack_attention_maps(report, store),
         "left_out": count_omitted_maps(report),
@@ -121,16 +121,16 @@ def pack_report_for_script(report: Report) -> str:
 
 
 def describe_view(report: Report, view: View) -> JsonObject:
-    kind = pictures.choose_plot_kind(report, view)
+    kind = view_plots.choose_plot_kind(report, view)
     found: JsonObject = {
         "kind": kind,
-        "title": prose.capitalize(view.title),
+        "title": page_sentences.capitalize(view.title),
         "down": view.down,
         "across": view.across or "",
         "metrics": view.metrics,
     }
-    if kind == pictures.CURVES:
-        found["panels"] = list(map(dataclasses.asdict, pictures.build_panels(report, view)))
-    if kind == pictures.BOXES:
-        found["boxes"] = pictures.build_box_plots(report, view)
+    if kind == view_plots.CURVES:
+        found["panels"] = list(map(dataclasses.asdict, view_plots.build_panels(report, view)))
+    if kind == view_plots.BOXES:
+        found["boxes"] = view_plots.build_box_plots(report, view)
     return found

@@ -4,9 +4,9 @@ from array import array
 from collections.abc import Iterator
 
 from attncli.records import JsonObject, MapPicture, MapThumbnail, Report
-from attncli.render.html_page.byte_store import ColumnStore
+from attncli.render.html_page.embedded_data import ColumnStore
 from attncli.render.html_page.packed_columns import PackedColumn
-from attncli.render.plots.maps import colour_scale_of_panels
+from attncli.render.plots.attention_map_shading import colour_scale_of_panels
 
 STEPS = 255
 MOST_PICTURES = 24

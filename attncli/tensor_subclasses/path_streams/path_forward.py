@@ -18,7 +18,7 @@ from attncli.capture.model_structure.residual_stream import (
     find_stream_output,
     replace_argument,
 )
-from attncli.errors import InputError, is_memory_error, shorten_error_message
+from attncli.errors import InputError, is_memory_error, shorten_error_text
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.loading.random_init import make_random_init_model
@@ -138,7 +138,7 @@ def run_path_tensors(
             raise
         raise InputError(
             f"{type(model).__name__} cannot be run with parts of its stream as texts of one batch "
-            f"({shorten_error_message(error)}): this architecture cannot be decomposed."
+            f"({shorten_error_text(error)}): this architecture cannot be decomposed."
         ) from error
     if passage.decomposition is None:
         raise InputError(f"stack {passage.stack.name} was not run to its end.")

@@ -26,7 +26,7 @@ from attncli.errors import (
     InputError,
     NoExactRule,
     is_memory_error,
-    shorten_error_message,
+    shorten_error_text,
 )
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.maths.residuals.common_row_plus_deviation import SplitState
@@ -111,7 +111,7 @@ def run_one_forward(model: nn.Module, inputs: Inputs, passage: "SplitTensorRun")
     except FAILURES as error:
         if is_memory_error(error):
             raise
-        why = f"code that fails on it with {type(error).__name__}, {shorten_error_message(error)},"
+        why = f"code that fails on it with {type(error).__name__}, {shorten_error_text(error)},"
         raise make_no_rule_error(why, find_raising_model_line(error)) from error
     raise InputError(f"stack {passage.requested_stacks[-1].name} was not run to its end.")
 

@@ -24,7 +24,7 @@ from attncli.capture import AttentionSite, Strip
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.models.inputs.model_input import ModelInput, decoder_labels
 from attncli.records import Row
-from attncli.render._cells import format_token_pair
+from attncli.render._table_cells import format_token_pair
 
 SITE = AttentionSite("h", 2, "self", "full", "h.2.attn")
 torch.set_num_threads(1)

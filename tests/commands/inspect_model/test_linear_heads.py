@@ -16,7 +16,7 @@ from attncli.capture.linear_attention.measured_linear_heads import LinearAttenti
 from attncli.capture.model_structure.probe_forward import probe_forward
 from attncli.commands.inspect_model.command import validate_names_and_numbers
 from attncli.errors import InputError, NoAttention, UsageError
-from attncli.options.heads import HeadOptions
+from attncli.options.head_selection import HeadOptions
 from attncli.records import Report, Row
 
 torch.set_num_threads(1)

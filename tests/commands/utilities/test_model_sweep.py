@@ -21,9 +21,9 @@ from attncli.gates import (
 )
 from attncli.records import Definition, Report, Row, Verdict
 from attncli.render import FORMATS
-from attncli.render.plots.figure import save_figure
-from attncli.render.plots.terminal import plot_in_terminal
-from attncli.reports.reading import parse_json_report
+from attncli.render.plots.matplotlib_figure import save_figure
+from attncli.render.plots.terminal_plot import plot_in_terminal
+from attncli.reports.json_report_reading import parse_json_report
 
 
 def shown(text: str) -> SweepMetric:

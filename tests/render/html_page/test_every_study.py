@@ -11,10 +11,10 @@ from trained_models import trained
 
 import attncli
 from attncli.records import Report
-from attncli.render._cells import build_grids
+from attncli.render._table_cells import build_grids
 from attncli.render.html import html
-from attncli.render.html_page.comparison import BOTH, build_comparisons, build_grid
-from attncli.render.html_page.pictures import (
+from attncli.render.html_page.report_comparison import BOTH, build_comparisons, build_grid
+from attncli.render.html_page.view_plots import (
     BOXES,
     CURVES,
     HEADS,
@@ -24,7 +24,7 @@ from attncli.render.html_page.pictures import (
     choose_plot_kind,
     list_report_and_layer_views,
 )
-from attncli.reports.reading import read_report
+from attncli.reports.json_report_reading import read_report
 
 TINY = "random:bert?layers=1&width=16&heads=2"
 MODEL = "MODEL"

@@ -10,7 +10,7 @@ from page_reports import HOSTILE, of_gates, of_heads, of_tiles, share, strongest
 
 from attncli.records import Report, Row
 from attncli.render.html import html
-from attncli.reports.differences import compare_reports
+from attncli.reports.report_comparison import compare_reports
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from reports import HAND_MADE, renamed, reports, texts_in
 from attncli.records import Report, Row
 from attncli.render.html import html
 from attncli.render.json import json as as_json
-from attncli.reports.reading import parse_json_report
+from attncli.reports.json_report_reading import parse_json_report
 from attncli.sanitize import escape_invisible_characters
 
 EVERY = {"heads": of_heads(), "curves": of_curves(), "words": of_words(), "gates": of_gates(), "maps": of_maps(), "tiles": of_tiles(), "hand": HAND_MADE}  # fmt: skip

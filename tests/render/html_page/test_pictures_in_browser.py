@@ -12,7 +12,7 @@ from page_reports import HOSTILE, of_curves, of_heads, of_maps, of_tiles, of_wor
 from attncli.maths.number_format import format_with_deviation
 from attncli.records import Report, Row, View
 from attncli.render.html import html
-from attncli.reports.differences import compare_reports
+from attncli.reports.report_comparison import compare_reports
 
 pytestmark = pytest.mark.slow
 

@@ -2,14 +2,14 @@
 
 from attncli.commands.reproduce.circle.options import CircleOptions
 from attncli.commands.reproduce.options import TrainingOptions
-from attncli.declare.options import declare_option
-from attncli.options.completion import complete_metric
-from attncli.options.network import (
+from attncli.declare.option_declarations import declare_option
+from attncli.options.run_and_output import RunOptions
+from attncli.options.synthetic_network import (
     VariantNames,
     VariantSwitchOptions,
     choose_variants_by_name_or_switch,
 )
-from attncli.options.shared import RunOptions
+from attncli.options.value_completion import complete_metric
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 

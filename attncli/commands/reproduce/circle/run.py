@@ -13,7 +13,7 @@ from attncli.commands.reproduce.options import (
     validate_number,
 )
 from attncli.errors import require_known_names
-from attncli.options.shared import RunOptions, split_comma_separated_names
+from attncli.options.run_and_output import RunOptions, split_comma_separated_names
 
 if TYPE_CHECKING:
     from attncli.commands.reproduce.circle.network_design import NetworkDesign
@@ -79,7 +79,7 @@ def prepare_circle(
 
 def parse_widths(width: int | None, sweep: str | None) -> list[int]:
     from attncli.commands.reproduce.circle.experiment import WIDTHS
-    from attncli.options.size_ranges import parse_size_sweep
+    from attncli.options.sweep_ranges import parse_size_sweep
 
     if sweep is None:
         return list(WIDTHS) if width is None else [width]

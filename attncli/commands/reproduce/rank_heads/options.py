@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from attncli.commands.reproduce.options import task_option
-from attncli.declare.options import declare_option
-from attncli.options.patterns import RandomDrawOptions
+from attncli.declare.option_declarations import declare_option
+from attncli.options.pattern_approximation import RandomDrawOptions
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from attncli.commands.reproduce.options import (
 )
 from attncli.commands.reproduce.rank_heads.options import HeadRankOptions
 from attncli.errors import UsageError, quote_parameter_name
-from attncli.options.patterns import RandomDrawOptions
+from attncli.options.pattern_approximation import RandomDrawOptions
 
 if TYPE_CHECKING:
     pass

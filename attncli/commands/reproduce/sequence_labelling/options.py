@@ -5,7 +5,7 @@ from pathlib import Path
 
 from attncli.commands.reproduce.options import task_option
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import declare_option
+from attncli.declare.option_declarations import declare_option
 
 
 @dataclass(frozen=True)

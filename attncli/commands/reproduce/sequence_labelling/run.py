@@ -15,7 +15,7 @@ from attncli.commands.reproduce.options import (
 from attncli.commands.reproduce.sequence_labelling.options import LabellingOptions, MemoriseOptions
 from attncli.errors import UsageError, require_known_names
 from attncli.networks.network_spec import NetworkSpec
-from attncli.options.shared import RunOptions, split_comma_separated_names
+from attncli.options.run_and_output import RunOptions, split_comma_separated_names
 from attncli.python.questions import RunContext
 
 if TYPE_CHECKING:

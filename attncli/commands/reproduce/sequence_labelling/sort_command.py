@@ -2,7 +2,7 @@
 
 from attncli.commands.reproduce.options import TrainingOptions
 from attncli.commands.reproduce.sequence_labelling.options import LabellingOptions
-from attncli.options.shared import RunOptions
+from attncli.options.run_and_output import RunOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 

@@ -15,7 +15,7 @@ from attncli.io.atomic_files import (
 from attncli.io.remote_files import is_remote_url
 from attncli.records import Finding, Report, Row, View
 from attncli.render import FORMATS
-from attncli.reports.differences import compare_reports
+from attncli.reports.report_comparison import compare_reports
 
 if TYPE_CHECKING:
     from attncli.commands.utilities.ci.named_checks import Check

@@ -48,7 +48,7 @@ def evaluate_check(check: "Check", scratch: Path, accepting: bool) -> CheckResul
     """Gates and the baseline are read before the work, so that a misprint costs no run; a baseline may be missing."""
     from attncli import gates
     from attncli.python.baselines import BaselineOptions
-    from attncli.reports.reading import read_report, is_existing_report
+    from attncli.reports.json_report_reading import read_report, is_existing_report
 
     refuse_ci_inside_ci(check)
     conditions = [gates.parse_condition(text) for text in check.fail_if]
@@ -127,7 +127,7 @@ def make_failed_run_verdict(check: "Check", error: AttnError) -> Verdict:
 
 def run_or_read_check_report(check: "Check", scratch: Path) -> Report:
     from attncli.processes.command_runs import RunStopped, run_command_to_report_file
-    from attncli.reports.reading import read_report
+    from attncli.reports.json_report_reading import read_report
 
     path = scratch / f"{check.name}.json"
     run = run_command_to_report_file([*check.command, *select_gates_for_command_line(check)], path)

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.cli.typer_options import flatten_option_groups
-from attncli.declare.options import WRITES, declare_argument, declare_option
+from attncli.declare.option_declarations import WRITES, declare_argument, declare_option
 from attncli.errors import AttnError, UsageError, capitalize_first_letter, require_known_names
 from attncli.io.atomic_files import create_folder_if_missing, resolve_symbolic_links
 from attncli.io.remote_files import is_remote_url, join_path_or_url
-from attncli.options.completion import complete_names
-from attncli.options.shared import OutputOptions
+from attncli.options.run_and_output import OutputOptions
+from attncli.options.value_completion import complete_names
 from attncli.records import Definition, Report, Row, View
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from attncli.cli.config.command_line_only import refuse_command_line_only_options
+from attncli.cli.config.command_line_only_options import refuse_command_line_only_options
 from attncli.cli.config.config_file import ConfigFile
 from attncli.cli.config.settings import CHECKS
 from attncli.errors import UsageError, make_unknown_name_error

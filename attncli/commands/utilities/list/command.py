@@ -13,10 +13,10 @@ from attncli.commands.utilities.list.registry_catalogue import (
     list_catalogue_entries,
 )
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import WRITES, declare_argument, declare_option
+from attncli.declare.option_declarations import WRITES, declare_argument, declare_option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.io.standard_streams import is_terminal
-from attncli.options.completion import complete_names
+from attncli.options.value_completion import complete_names
 
 SCHEMA = "schema"
 """The JSON schema of reports: a document of its own, printed on request only."""

@@ -20,24 +20,24 @@ from attncli.commands.utilities.sweep.swept_models import (
     read_report_if_complete,
 )
 from attncli.declare.commands import MODEL_COMMANDS, import_function
+from attncli.declare.option_declarations import (
+    OptionValues,
+    list_group_parameters,
+    list_option_flags,
+    list_parameters_without_groups,
+)
 from attncli.declare.option_value_conversion import (
     convert_to_option_value,
     declare_python_keyword,
     map_alternative_keyword_names,
     split_annotation,
 )
-from attncli.declare.options import (
-    OptionValues,
-    list_group_parameters,
-    list_option_flags,
-    list_parameters_without_groups,
-)
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError, add_article, require_known_names
 from attncli.gates import Condition
 from attncli.io.atomic_files import create_folder_if_missing
 from attncli.io.remote_files import is_remote_url, open_file_system
-from attncli.options.shared import OutputOptions
+from attncli.options.run_and_output import OutputOptions
 from attncli.processes.engines import Engine, open_engine
 from attncli.progress import Progress
 from attncli.python.keyword_help import add_keyword_help
@@ -49,8 +49,8 @@ from attncli.python.public_functions import (
 )
 from attncli.python.report_answer import Answer, report_to_answer
 from attncli.records import Report
+from attncli.reports.json_report_reading import read_report
 from attncli.reports.provenance import add_provenance
-from attncli.reports.reading import read_report
 
 Names = str | PathLike[str] | Iterable[str | PathLike[str]]
 NOT_THERE = "there is no report of it"

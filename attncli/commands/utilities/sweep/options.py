@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import partial
 
-from attncli.declare.options import DELETES, RUNS_JOBS, WRITES, declare_option
-from attncli.options.completion import complete_entries
+from attncli.declare.option_declarations import DELETES, RUNS_JOBS, WRITES, declare_option
+from attncli.options.value_completion import complete_entries
 
 DEFAULT_FOLDER = "attn-sweep"
 

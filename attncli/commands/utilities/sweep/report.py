@@ -9,7 +9,7 @@ from itertools import combinations
 
 from attncli.errors import format_count
 from attncli.records import Definition, Finding, Report, Row, Scalar, Verdict, View
-from attncli.reports.differences import weight_hash
+from attncli.reports.report_comparison import weight_hash
 
 Choose = Callable[[Report], Sequence[Row]]
 

@@ -18,9 +18,9 @@ from attncli.commands.utilities.sweep.swept_models import (
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError
 from attncli.io.remote_files import join_path_or_url
+from attncli.processes.command_jobs import Job
 from attncli.processes.command_runs import ProcessRun
 from attncli.processes.engines import Engine
-from attncli.processes.jobs import Job
 from attncli.processes.work_sharing import divide_work_between_ranks, list_item_indices_of_rank
 from attncli.progress import Progress, ignore_progress
 

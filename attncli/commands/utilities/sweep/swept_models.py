@@ -113,7 +113,7 @@ def report_name(command: str, options: Options, model: str) -> str:
 
 def read_report_if_complete(place: str) -> Report | None:
     """The report of an earlier run; a file that is no whole report does not count."""
-    from attncli.reports.reading import read_report
+    from attncli.reports.json_report_reading import read_report
 
     try:
         return read_report(place)

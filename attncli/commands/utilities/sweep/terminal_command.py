@@ -11,11 +11,11 @@ from attncli.cli.typer_options import flatten_option_groups
 from attncli.commands.utilities.sweep.options import EngineOptions, ItemOptions
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import declare_argument, declare_option
+from attncli.declare.option_declarations import declare_argument, declare_option
 from attncli.errors import UsageError
 from attncli.io.remote_files import is_remote_url
-from attncli.options.completion import complete_names
-from attncli.options.shared import OutputOptions
+from attncli.options.run_and_output import OutputOptions
+from attncli.options.value_completion import complete_names
 from attncli.registry import list_entry_names
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def sweep(
     from attncli.commands.utilities.sweep.command import SweepRequest, plan_sweep, run_sweep
     from attncli.io.atomic_files import create_folder_if_missing
     from attncli.io.standard_streams import write_stdout
-    from attncli.processes.jobs import select_option_environment_variables
+    from attncli.processes.command_jobs import select_option_environment_variables
     from attncli.progress import progress_bar
     from attncli.reports.provenance import add_provenance
 

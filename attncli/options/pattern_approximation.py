@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from attncli.declare.option_applicability import Applies
-from attncli.declare.options import declare_option
+from attncli.declare.option_declarations import declare_option
 from attncli.errors import UsageError, require_known_names
-from attncli.options.completion import complete_entries, complete_names
-from attncli.options.shared import RunOptions, split_comma_separated_names
+from attncli.options.run_and_output import RunOptions, split_comma_separated_names
+from attncli.options.value_completion import complete_entries, complete_names
 from attncli.registry import list_entry_names
 
 if TYPE_CHECKING:

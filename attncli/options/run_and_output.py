@@ -8,10 +8,10 @@ from pathlib import Path
 
 from attncli.declare.commands import GATE
 from attncli.declare.option_applicability import ANY_MODEL, SYNTHETIC, Applies
-from attncli.declare.options import WRITES, declare_option
+from attncli.declare.option_declarations import WRITES, declare_option
 from attncli.errors import UsageError
 from attncli.io.remote_files import is_remote_url
-from attncli.options.completion import complete_format
+from attncli.options.value_completion import complete_format
 
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 100_000

@@ -5,17 +5,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.declare.option_applicability import ANY_MODEL, Applies
-from attncli.declare.option_value_conversion import INPUT
-from attncli.declare.options import (
+from attncli.declare.option_declarations import (
     RUNS_CODE,
     declare_argument,
     declare_option,
     number_lists_to_texts,
 )
+from attncli.declare.option_value_conversion import INPUT
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
-from attncli.options.completion import complete_source
-from attncli.options.shared import validate_seed
+from attncli.options.run_and_output import validate_seed
+from attncli.options.value_completion import complete_source
 from attncli.sources import MODELS
 
 if TYPE_CHECKING:

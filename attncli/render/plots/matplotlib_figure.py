@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli.records import Report
-from attncli.render.plots.boxes import collect_box_plots, draw_box_figure
-from attncli.render.plots.chart import collect_charts
-from attncli.render.plots.curves import draw_curve_figure
-from attncli.render.plots.heads import collect_head_grids, draw_head_figure
-from attncli.render.plots.labels import format_caption
-from attncli.render.plots.maps import colour_scale_of_panels
+from attncli.render.plots.attention_map_shading import colour_scale_of_panels
+from attncli.render.plots.axis_labels_and_captions import format_caption
+from attncli.render.plots.box_plots import collect_box_plots, draw_box_figure
+from attncli.render.plots.chart_data import collect_charts
+from attncli.render.plots.curve_figure import draw_curve_figure
+from attncli.render.plots.head_grid_figure import collect_head_grids, draw_head_figure
 from attncli.render.plots.point_trajectories import draw_point_track_figure
 from attncli.sanitize import sanitize_value
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.maths.number_format import format_number
 from attncli.records import Report
-from attncli.render.plots.chart import (
+from attncli.render.plots.axis_labels_and_captions import format_label
+from attncli.render.plots.chart_data import (
     Chart,
     ChartPoint,
     collect_charts,
@@ -14,7 +15,6 @@ from attncli.render.plots.chart import (
     is_log_axis_suitable,
     needs_symmetric_log_axis,
 )
-from attncli.render.plots.labels import format_label
 from attncli.render.plots.line_styles import LineStyle, assign_line_styles, format_series
 
 if TYPE_CHECKING:

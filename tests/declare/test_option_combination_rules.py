@@ -11,7 +11,7 @@ from attncli.declare.option_applicability import (
     Applies,
     is_matching_option_value,
 )
-from attncli.declare.settle import SetOption, refuse_or_drop_inapplicable_options
+from attncli.declare.option_combination_rules import SetOption, refuse_or_drop_inapplicable_options
 from attncli.declare.source_kinds import RunSource, is_config_without_text
 from attncli.errors import UsageError
 from attncli.sources import Source

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from attncli.records import UNCERTAINTY, Report, Row, View
-from attncli.render._cells import is_row_at_coordinate
-from attncli.render.plots.boxes import ACROSS
+from attncli.render._table_cells import is_row_at_coordinate
+from attncli.render.plots.axis_labels_and_captions import format_label
+from attncli.render.plots.box_plots import ACROSS
 from attncli.render.plots.fitted_curves import FittedCurve, find_best_law
-from attncli.render.plots.labels import format_label
 
 NO_CURVES = ("head", ACROSS)
 """Axes of views that are grids or boxes."""

@@ -8,15 +8,15 @@ from rich.text import Text
 
 from attncli.maths.number_format import format_number
 from attncli.records import MapPicture, Report
-from attncli.render.plots.boxes import BoxPlot, collect_box_plots, draw_box_lines
-from attncli.render.plots.chart import (
+from attncli.render.plots.attention_map_shading import draw_shaded_map
+from attncli.render.plots.box_plots import BoxPlot, collect_box_plots, draw_box_lines
+from attncli.render.plots.chart_data import (
     Chart,
     collect_charts,
     inverse_symmetric_log,
     needs_symmetric_log_axis,
     symmetric_log,
 )
-from attncli.render.plots.maps import draw_shaded_map
 from attncli.sanitize import sanitize_value
 
 MARKS = "●■▲◆○□△◇"

@@ -1,4 +1,4 @@
-"""Read saved reports. `from_json(json(report)) == report`, except for pictures, tiles and tracks,
+"""Read saved reports. `parse_json_report(json(report)) == report`, except for pictures, tiles and tracks,
 which are not saved."""
 
 import gc

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from attncli.declare.option_applicability import ANY_MODEL, Applies, is_reference_to_option_value
-from attncli.declare.options import OptionValues, Rules
+from attncli.declare.option_declarations import OptionValues, Rules
 from attncli.declare.source_kinds import RunSource
 from attncli.errors import (
     UsageError,

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from attncli.maths.number_format import format_number
 from attncli.records import Report, View
-from attncli.render.plots.labels import format_label
+from attncli.render.plots.axis_labels_and_captions import format_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from attncli.errors import capitalize_first_letter, format_count
 from attncli.maths.significance_tests import adjust_probabilities_by_holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
-from attncli.reports.reading import pause_garbage_collection
+from attncli.reports.json_report_reading import pause_garbage_collection
 from attncli.reports.row_pairs import RowPair, pair_rows
 
 LARGE = 2.0

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from attncli.declare.options import declare_option
+from attncli.declare.option_declarations import declare_option
 from attncli.errors import UsageError
-from attncli.options.completion import complete_sort_order
-from attncli.options.shared import split_comma_separated_names
+from attncli.options.run_and_output import split_comma_separated_names
+from attncli.options.value_completion import complete_sort_order
 
 LARGEST_NUMBER = 100_000
 """Of a layer or head that can be named."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 
-from attncli.declare.options import Complete
+from attncli.declare.option_declarations import Complete
 from attncli.registry import list_entry_names
 
 CHOICE = re.compile(r"([a-z][a-z0-9_-]*)(?:[:\[].*)?")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from attncli.records import Finding, Report
-from attncli.render.html_page.tables import escape_text, format_nested_facts, html_tag
+from attncli.render.html_page.html_tables import escape_text, format_nested_facts, html_tag
 
 UNNAMED = "What stands out"
 

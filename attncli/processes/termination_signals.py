@@ -9,7 +9,7 @@ import threading
 
 from attncli.distributed_ranks import is_started_by_attn, read_launch_environment
 from attncli.errors import LimitError
-from attncli.processes.collectives import LINE, exit_process
+from attncli.processes.rank_communication import LINE, exit_process
 from attncli.progress import Say
 
 ENDED = (

@@ -5,7 +5,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.records import MapPicture, Report, View
-from attncli.render._cells import is_row_in_view
+from attncli.render._table_cells import is_row_in_view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

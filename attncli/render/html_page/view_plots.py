@@ -5,16 +5,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attncli.records import UNCERTAINTY, JsonObject, Report, Row, Scalar, View
-from attncli.render._cells import is_row_in_view
-from attncli.render.html_page.comparison import (
+from attncli.render._table_cells import is_row_in_view
+from attncli.render.html_page.fitted_curves import build_fitted_curves
+from attncli.render.html_page.report_comparison import (
     BOTH,
     NEW,
     OLD,
     build_comparisons,
     label_curves_of_reports,
 )
-from attncli.render.html_page.fitted_curves import build_fitted_curves
-from attncli.render.plots.boxes import ACROSS, collect_boxes
+from attncli.render.plots.box_plots import ACROSS, collect_boxes
 
 HEADS, CURVES, BOXES, WORDS, TABLE, SAID = "heads", "curves", "boxes", "words", "table", "said"
 """Grids of layers × heads; lines over an axis; quantiles; shaded text; a table only; findings,

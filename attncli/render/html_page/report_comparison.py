@@ -5,7 +5,7 @@ from typing import Any
 
 from attncli.maths.number_format import format_number
 from attncli.records import FOUND_KEYS, JsonObject, Report, Row, View
-from attncli.render._cells import NOTHING, TableGrid
+from attncli.render._table_cells import NOTHING, TableGrid
 
 OLD, NEW = "old", "new"
 BOTH = View("Both reports: the new one drawn through, the old one dashed", "layer", (OLD, NEW))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from html import escape
 
 from attncli.records import Facts
-from attncli.render._cells import TableGrid
+from attncli.render._table_cells import TableGrid
 from attncli.sanitize import escape_invisible_characters
 
 MOST_CELLS = 6_000

@@ -236,7 +236,9 @@ HEAVY = "import sys; sys.exit(', '.join(sorted({'torch', 'transformers', 'scipy'
 )
 def test_help_and_synthetic_work_import_nothing_heavy(arguments: list[str]) -> None:
     """Neither torch nor transformers, nor scipy, which only the fits need."""
-    code = f"from attncli.cli.main import run_command_line; run_command_line({arguments!r}); {HEAVY}"
+    code = (
+        f"from attncli.cli.main import run_command_line; run_command_line({arguments!r}); {HEAVY}"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     loaded = done.stderr.strip()
     assert "torch" not in loaded
@@ -431,7 +433,7 @@ ALWAYS_SEVERAL = {
 
 @pytest.mark.slow
 def test_numbers_articles_and_verbs_agree() -> None:
-    """`counted`, `add_article` and `format_parameters_with_verb` of the error tree know of one and of several; no sentence spells them out."""
+    """`format_count`, `add_article` and `format_parameters_with_verb` of the error tree know of one and of several; no sentence spells them out."""
     wrong = []
     for path in SOURCES:
         name = path.relative_to(PACKAGE).as_posix()

@@ -18,9 +18,9 @@ from attncli.networks.ablation_variants import (
     variant_from_switches,
 )
 from attncli.networks.network_spec import KINDS, SINKHORN_NEEDS_ALL, NetworkSpec
-from attncli.options.value_completion import complete_names
 from attncli.options.model_and_input import OF_MODELS
 from attncli.options.run_and_output import ANY_RUN, OF_NETWORKS, split_comma_separated_names
+from attncli.options.value_completion import complete_names
 
 
 def format_layer_part_kinds(field: str) -> str:

@@ -15,8 +15,8 @@ from attncli.errors import require_known_names
 from attncli.gates import Condition
 from attncli.metrics import METRICS
 from attncli.networks.network_weights import GeneratedNetwork, Network
-from attncli.options.synthetic_network import NetworkOptions
 from attncli.options.run_and_output import RunOptions, split_comma_separated_names
+from attncli.options.synthetic_network import NetworkOptions
 from attncli.sources import Source
 
 MODEL_METRICS = ("loss", "full_loss")

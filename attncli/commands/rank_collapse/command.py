@@ -10,13 +10,13 @@ from attncli.errors import UsageError, require_known_names
 from attncli.gates import Condition
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.options.model_and_input import SOURCE_ARGUMENT, InputOptions, ModelOptions
+from attncli.options.run_and_output import RunOptions, split_comma_separated_names
 from attncli.options.synthetic_network import (
     NetworkOptions,
     NormSwitchOptions,
     VariantOptions,
     VariantSwitchOptions,
 )
-from attncli.options.run_and_output import RunOptions, split_comma_separated_names
 from attncli.progress import Progress
 from attncli.python.questions import RunContext, question
 from attncli.records import Report

@@ -7,8 +7,8 @@ from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, SYNTHETIC,
 from attncli.declare.option_declarations import declare_option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.networks.network_spec import KINDS
-from attncli.options.value_completion import complete_depth_metric
 from attncli.options.model_and_input import ARITHMETICS, AUTO, EXACTLY, OF_MODELS, PLAIN
+from attncli.options.value_completion import complete_depth_metric
 from attncli.registry import list_entry_names
 
 TWO_STATES = tuple(f"metric:{name}" for name in list_entry_names("attncli.metrics.steps"))

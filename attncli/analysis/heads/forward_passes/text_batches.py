@@ -107,7 +107,8 @@ class TextBatches:
         self.most = BATCH_MEMORY // estimate_run_memory(subject.body, 1, 0)
         """Tokens of a batch."""
         self.keys = {
-            place: find_shapes_shared_by_batch(texts[place]) for place in list_item_indices_of_rank(texts)
+            place: find_shapes_shared_by_batch(texts[place])
+            for place in list_item_indices_of_rank(texts)
         }
         self.ahead: dict[int, PassResult] = {}
         """Results of texts whose turn has not come."""

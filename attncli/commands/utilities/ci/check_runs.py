@@ -48,7 +48,7 @@ def evaluate_check(check: "Check", scratch: Path, accepting: bool) -> CheckResul
     """Gates and the baseline are read before the work, so that a misprint costs no run; a baseline may be missing."""
     from attncli import gates
     from attncli.python.baselines import BaselineOptions
-    from attncli.reports.json_report_reading import read_report, is_existing_report
+    from attncli.reports.json_report_reading import is_existing_report, read_report
 
     refuse_ci_inside_ci(check)
     conditions = [gates.parse_condition(text) for text in check.fail_if]
@@ -61,7 +61,7 @@ def evaluate_check(check: "Check", scratch: Path, accepting: bool) -> CheckResul
         else read_report(str(check.report))
     )
     verdicts = (
-        list(report.verdicts) if check.command else gates.decide_conditions(report, conditions)
+        list(report.verdicts) if check.command else gates.decide_report_gates(report, conditions)
     )
     if check.baseline and not accepting:
         try:

@@ -101,7 +101,9 @@ def sweep(
     with progress_bar(output.shows_progress) as progress:
         found = run_sweep(question, conditions, progress)
     report = add_provenance(found.report)
-    report = report.with_verdicts([*report.verdicts, *gates.decide_report_gates(report, conditions)])
+    report = report.with_verdicts(
+        [*report.verdicts, *gates.decide_report_gates(report, conditions)]
+    )
     return gates.worst_exit_code([write_report(report, output), *found.codes])
 
 

@@ -252,7 +252,9 @@ def convert_monitor_arguments(arguments: Mapping[str, Any]) -> JsonObject:
     if arguments["metric"] and arguments["metrics"]:
         raise UsageError("`metric` and `metrics` are the same: leave one out.")
     return {
-        name: convert_to_option_value(each, merged[name]) for name, each in KEYWORDS.items() if name in merged
+        name: convert_to_option_value(each, merged[name])
+        for name, each in KEYWORDS.items()
+        if name in merged
     }
 
 

@@ -173,4 +173,4 @@ def harmed_after(reads: int, harm: Callable[[], object]) -> None:
         real(*place)  # type: ignore[arg-type]
 
     for module in (weight_hashing, lazy_tensors, safetensors_arrays):
-        module.read_bytes = harmed  # type: ignore[attr-defined]
+        module.read_byte_ranges = harmed  # type: ignore[attr-defined]

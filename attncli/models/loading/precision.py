@@ -83,7 +83,9 @@ def parse_device(text: str) -> torch.device:
 
 def require_accelerate(option: str) -> None:
     if importlib.util.find_spec("accelerate") is None:
-        raise UsageError(f"{quote_parameter_name(option)} needs accelerate: pip install 'attncli[big]'.")
+        raise UsageError(
+            f"{quote_parameter_name(option)} needs accelerate: pip install 'attncli[big]'."
+        )
 
 
 @contextmanager

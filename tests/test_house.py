@@ -393,7 +393,7 @@ def test_whatever_a_sentence_has_in_backticks_can_be_said_in_python() -> None:
     keywords = {name for signature in signed for name in signature.parameters}
     known = {*keywords, *attncli.PUBLIC, *dir(attncli.Answer), "torchrun", "lengths", "hf", "role"}
     known |= {"fully_shard", "fsdp_version"}
-    of_commands = {"options/shared.py": {"figure_size", "plot"}}
+    of_commands = {"options/run_and_output.py": {"figure_size", "plot"}}
     """What outputs of commands are called is asked of them alone."""
     left = [
         f"{path.relative_to(PACKAGE)}:{line}: {text}"
@@ -424,7 +424,7 @@ def test_refused_options_are_listed_by_their_parameters() -> None:
 ALWAYS_SEVERAL = {
     "analysis/fits/target_patterns.py",
     "commands/utilities/ci/command.py",
-    "render/plots/labels.py",
+    "render/plots/axis_labels_and_captions.py",
     "analysis/heads/map_export/collected_maps.py",
     "capture/model_structure/module_paths.py",
 }
@@ -469,7 +469,7 @@ READS_WORDS = {
     "cli/app.py": "what typer lacks and options that have become commands, before it reads the line",
     "cli/main.py": "--debug, which says how errors of the parser itself are shown",
     "cli/shell_completion.py": "where bash breaks a word",
-    "cli/config/command_line_only.py": "options that count on the command line alone, however deep in command lines within values",
+    "cli/config/command_line_only_options.py": "options that count on the command line alone, however deep in command lines within values",
     "commands/utilities/sweep/command.py": "the words of a saved report, perhaps of another version",
 }
 """Files that may look for dashes in the words of a command line, and why the parser cannot tell them."""

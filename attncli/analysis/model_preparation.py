@@ -116,7 +116,7 @@ class PreparedModel:
         return (f"{', '.join(self.idle)} did not run",) if self.idle else ()
 
     @property
-    def itemsize(self) -> int:
+    def bytes_per_weight(self) -> int:
         """Bytes of a captured weight: half precision is captured as float32."""
         return 8 if self.body.dtype == torch.float64 else 4
 

@@ -75,7 +75,10 @@ class BatchCapture:
         model = runs.unwrapped.step_module
         self.signature = forward_signature(runs.unwrapped.model)
         self.handles = install_hooks(
-            [(model, self.begin)], [(model, self.end)], with_kwargs=True, always=True
+            [(model, self.begin_step_capture)],
+            [(model, self.end_step_capture)],
+            with_kwargs=True,
+            always=True,
         )
 
     def take_results(self) -> list[PassResult]:
@@ -86,38 +89,38 @@ class BatchCapture:
             raise failure
         return found
 
-    def close(self) -> None:
+    def remove_hooks(self) -> None:
         for handle in self.handles:
             handle.remove()
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def begin(self, module: nn.Module, args: Args, kwargs: Kwargs) -> None:
+    def begin_step_capture(self, module: nn.Module, args: Args, kwargs: Kwargs) -> None:
         """Begin a step's forward pass; those of an evaluation are not observed."""
         if not (module.training and torch.is_grad_enabled() and self.due()):
             return
-        self.defer_errors(lambda: self.enter(self.arguments_by_name(args, kwargs)))
+        self.defer_errors(lambda: self.enter_forward_pass(self.arguments_by_name(args, kwargs)))
 
     def arguments_by_name(self, args: Args, kwargs: Kwargs) -> Inputs:
         bound = self.signature.bind_partial(*args, **kwargs).arguments
         return {**bound, **bound.get("kwargs", {})}
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def end(self, *_: object) -> None:
-        self.defer_errors(self.leave)
+    def end_step_capture(self, *_: object) -> None:
+        self.defer_errors(self.leave_forward_pass)
 
     def defer_errors(self, work: Callable[[], None]) -> None:
         """Run `work` and defer its errors to the end of the step."""
-        if self.failure is not None and work != self.leave:
+        if self.failure is not None and work != self.leave_forward_pass:
             return
         try:
             work()
         except Exception as error:
             self.failure = error
 
-    def enter(self, inputs: Inputs) -> None:
+    def enter_forward_pass(self, inputs: Inputs) -> None:
         raise NotImplementedError
 
-    def leave(self) -> None:
+    def leave_forward_pass(self) -> None:
         """End the forward pass, whether it has completed or not."""
 
 
@@ -129,7 +132,7 @@ class StepCapture(BatchCapture):
         self.around = ExitStack()
         self.running = False
 
-    def enter(self, inputs: Inputs) -> None:
+    def enter_forward_pass(self, inputs: Inputs) -> None:
         self.sites = SiteNamer(self.runs.subject.body)
         self.rows = find_unpadded_spans(inputs)
         self.borders = split_packed_rows(inputs, self.rows)
@@ -138,25 +141,27 @@ class StepCapture(BatchCapture):
         self.around = ExitStack()
         self.running = True
         self.around.enter_context(self.sites.count_runs())
-        self.around.enter_context(observe_attention(self.runs.unwrapped.model, self.attention))
+        self.around.enter_context(
+            observe_attention(self.runs.unwrapped.model, self.observe_attention_call)
+        )
 
-    def leave(self) -> None:
+    def leave_forward_pass(self) -> None:
         self.around.close()
         if not self.running:
             return
         self.running = False
         with torch.no_grad():
             for group in (self.groups or {}).values():
-                group.finish()
+                group.finish_attention_statistics()
         pieces = [
             found for group in (self.groups or {}).values() for found in group.results_of_texts()
         ]
         self.results += [seen for _, seen in sorted(pieces, key=lambda each: each[0])]
 
-    def attention(self, call: EagerCall) -> None:
-        self.defer_errors(lambda: self.watch(call))
+    def observe_attention_call(self, call: EagerCall) -> None:
+        self.defer_errors(lambda: self.measure_texts_of_attention_call(call))
 
-    def watch(self, call: EagerCall) -> None:
+    def measure_texts_of_attention_call(self, call: EagerCall) -> None:
         """One attention of the batch, each text in it by itself."""
         site = self.sites.make_site(call.module)
         if self.groups is None:
@@ -165,7 +170,7 @@ class StepCapture(BatchCapture):
             self.groups = group_texts_by_position(self.runs, self.borders if packed else self.rows)
         for (start, stop), group in self.groups.items():
             own = slice_attention_call(call, [piece.item for piece in group.pieces], start, stop)
-            eager, observe = find_unpatched_eager(call.module), group.observe(site)
+            eager, observe = find_unpatched_eager(call.module), group.make_strip_observer(site)
             rows = rows_per_strip(STRIP_MEMORY, own.row)
             if self.one_pass.attend(eager, own.once_more(), rows, observe) is None:
                 emit_maps_without_output(eager, own, rows, observe)
@@ -181,14 +186,14 @@ class SamePositionTexts(HeadObserver):
         self.pieces = pieces
         self.each = [PassResult() for _ in pieces]
 
-    def observe(self, site: AttentionSite) -> Callable[[Strip], bool]:
+    def make_strip_observer(self, site: AttentionSite) -> Callable[[Strip], bool]:
         def check_and_keep(strip: Strip) -> bool:
             refuse_nan(site, strip)
-            return self.strip(site, strip)
+            return self.observe_strip(site, strip)
 
         return check_and_keep
 
-    def values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
+    def collect_values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
         for seen, values in zip(
             self.each, split_metrics_by_batch_item(totals.values_of_items()), strict=True
         ):
@@ -229,7 +234,7 @@ class RerunCapture(BatchCapture):
         super().__init__(runs, due)
         self.how = f"{why}: each measured batch is run once more next to the step."
 
-    def enter(self, inputs: Inputs) -> None:
+    def enter_forward_pass(self, inputs: Inputs) -> None:
         pieces = split_packed_rows(inputs, find_unpadded_spans(inputs))
         with take_measurement_lock(), eval_mode(self.runs.unwrapped.model):
             for piece in pieces:
@@ -275,7 +280,7 @@ def build_batch_capture(runs: ProbeRuns, due: Due) -> BatchCapture:
     try:
         verify_step_capture(runs, found)
     except BaseException:
-        found.close()
+        found.remove_hooks()
         raise
     return found
 
@@ -298,11 +303,11 @@ def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
     text = runs.texts[0].kwargs
     with take_measurement_lock(), eval_mode(runs.unwrapped.model):
         captured = runs.run_probe(text, "the proof")
-        batch.enter(text)
+        batch.enter_forward_pass(text)
         try:
             runs.subject.body(**text)
         finally:
-            batch.leave()
+            batch.leave_forward_pass()
     seen = batch.take_results()
     for site, values in captured.heads.items():
         for metric, value in values.items():

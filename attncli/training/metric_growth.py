@@ -39,7 +39,7 @@ class HeadMetricHistory:
         self.limits = dict(limits)
         self.looks: deque[tuple[int, dict[tuple[str, Place], float]]] = deque(maxlen=WINDOW)
 
-    def add(self, step: int, rows: Sequence[Row]) -> None:
+    def add_observation(self, step: int, rows: Sequence[Row]) -> None:
         """Add an observation; a missing number leaves a gap."""
         found = {
             (row.metric, head_key(row)): row.value
@@ -48,7 +48,7 @@ class HeadMetricHistory:
         }
         self.looks.append((step, found))
 
-    def rows(self, rows: Sequence[Row]) -> Iterator[Row]:
+    def build_growth_rows(self, rows: Sequence[Row]) -> Iterator[Row]:
         """Growth of every head in these rows of the latest observation, which has been added."""
         for metric in self.metrics:
             own = [row for row in rows if row.metric == metric and row.head is not None]
@@ -60,20 +60,22 @@ class HeadMetricHistory:
         found = fit_slopes(np.array([float(step) for step, _ in self.looks]), curves)
         limit = self.limits.get(metric)
         for row, slope, error in zip(own, found.slope, found.error, strict=True):
-            yield self.row(row, float(slope), float(error))
+            yield self.build_slope_row(row, float(slope), float(error))
             if limit is not None:
-                yield self.steps_until_limit(row, float(slope), float(error), limit)
+                yield self.build_steps_until_limit_row(row, float(slope), float(error), limit)
 
     def head_curve(self, row: Row) -> list[float]:
         place = (row.metric, head_key(row))
         return [seen.get(place, math.nan) for _, seen in self.looks]
 
-    def row(self, row: Row, slope: float, error: float) -> Row:
+    def build_slope_row(self, row: Row, slope: float, error: float) -> Row:
         return build_growth_row(
             row, GROWTH, f"{row.unit}/step", None if math.isnan(error) else slope, TOO_FEW, error
         )
 
-    def steps_until_limit(self, row: Row, slope: float, error: float, limit: float) -> Row:
+    def build_steps_until_limit_row(
+        self, row: Row, slope: float, error: float, limit: float
+    ) -> Row:
         """Steps from now on; 0 where the limit is passed already."""
         value = math.nan if row.value is None else row.value
         if math.isnan(error) or math.isnan(value):
@@ -85,7 +87,7 @@ class HeadMetricHistory:
             return build_growth_row(row, LEFT, "steps", None, NOT_APPLICABLE + why)
         return build_growth_row(row, LEFT, "steps", (limit - value) / slope, "")
 
-    def definitions(self, measured: Iterable[str]) -> dict[str, Definition]:
+    def growth_metric_definitions(self, measured: Iterable[str]) -> dict[str, Definition]:
         """Definitions of the derived metrics, for those that are measured."""
         found: dict[str, Definition] = {}
         for metric in measured:

@@ -144,9 +144,9 @@ class Monitor:
         )
         read = describe_run(self.runs, self.batch)
         if is_rank_zero():
-            self.warn_once(self.history.begin(self.now))
+            self.log_sentence_once(self.history.set_aside_later_reports(self.now))
             for step, report in self.history.latest_reports(WINDOW):
-                growth.add(step, report.rows)
+                growth.add_observation(step, report.rows)
         return StepReports(
             self.runs.subject, metrics, identify_trained_model(self.trained), read, growth
         )
@@ -164,7 +164,7 @@ class Monitor:
     def look(self) -> dict[str, float]:
         """Observe the model now."""
         report = self.build_report()
-        self.warn_once("" if self.batch is None else self.batch.how)
+        self.log_sentence_once("" if self.batch is None else self.batch.how)
         if report is None:
             return {}
         decisions = self.decide_conditions(report)
@@ -178,13 +178,13 @@ class Monitor:
         self.report = attncli.Answer.of(done)
         self.stopped = broadcast_from_rank_zero(decisions.stops)
         if is_rank_zero():
-            self.warn_once(self.history.add(self.now, done))
-            self.warn(decisions)
+            self.log_sentence_once(self.history.save_step_report(self.now, done))
+            self.log_new_warnings(decisions)
             if self.stopped:
                 LOG.warning("attn, step %d: stopped by %s", self.now, self.stopped)
         return summarize_scalars(done, self.each_layer)
 
-    def warn(self, decisions: StopDecisions) -> None:
+    def log_new_warnings(self, decisions: StopDecisions) -> None:
         """Log the warnings that are new since the last observation."""
         for condition, text in decisions.warns.items():
             if condition not in self.warned:
@@ -196,7 +196,7 @@ class Monitor:
         layer."""
         try:
             seen = (
-                self.runs.observe()
+                self.runs.observe_probe_texts()
                 if self.batch is None
                 else gather_from_all_ranks(self.batch.take_results())
             )
@@ -214,7 +214,7 @@ class Monitor:
             LOG.debug("a look has failed", exc_info=True)
         if self.report is None and self.batch is None:
             raise failure
-        self.warn_once(f"a look has failed, and the training goes on: {failure}")
+        self.log_sentence_once(f"a look has failed, and the training goes on: {failure}")
         return None
 
     def decide_conditions(self, report: Report) -> StopDecisions:
@@ -225,10 +225,10 @@ class Monitor:
         except UsageError as error:
             if self.report is None and self.batch is None:
                 raise
-            self.warn_once(f"a condition was not decided: {error}")
+            self.log_sentence_once(f"a condition was not decided: {error}")
             return StopDecisions((), "", {})
 
-    def warn_once(self, sentence: str) -> None:
+    def log_sentence_once(self, sentence: str) -> None:
         if sentence and sentence not in self.logged_texts:
             self.logged_texts.add(sentence)
             if is_rank_zero():
@@ -237,7 +237,7 @@ class Monitor:
     def close(self) -> None:
         """Remove all hooks; nothing else has to be undone."""
         if self.batch is not None:
-            self.batch.close()
+            self.batch.remove_hooks()
 
     def __enter__(self) -> "Monitor":
         return self
@@ -275,7 +275,7 @@ def validate_request(arguments: Mapping[str, Any]) -> tuple[StopRules, MetricSel
         parse_conditions(arguments["stop_if"]), parse_conditions(arguments["warn_if"])
     )
     others = [name for group in list_metrics_by_group().values() for name in group]
-    rules.refuse_unmeasured(chosen.definitions(), others)
+    rules.refuse_unmeasured_conditions(chosen.metric_definitions(), others)
     return rules, chosen
 
 

@@ -71,7 +71,7 @@ class ProbeRuns:
     metrics: MetricSelection
     null: UniformAttentionControl
 
-    def observe(self) -> list[PassResult]:
+    def observe_probe_texts(self) -> list[PassResult]:
         """Observe the model now."""
         with take_measurement_lock(), eval_mode(self.unwrapped.model):
             return [self.run_probe(text.kwargs, text.name) for text in self.texts]

@@ -60,8 +60,8 @@ class StepReports:
         own = HeadObservations(texts=list(seen))
         rows = self.build_rows(own)
         self.latest = rows
-        self.growth.add(step, rows)
-        grown = list(self.growth.rows(rows))
+        self.growth.add_observation(step, rows)
+        grown = list(self.growth.build_growth_rows(rows))
         return replace(
             self.build_empty_report(step),
             headline=format_headline(step, self.identity, rows),
@@ -76,16 +76,16 @@ class StepReports:
 
     def build_rows(self, own: HeadObservations) -> list[Row]:
         metrics = self.metrics
-        keys = site_keys(own.sites, self.subject.stacks)
+        keys = site_keys(own.attention_sites, self.subject.stacks)
         rows = list(build_head_rows(metrics.heads, own, {}, keys, select_every_head))
-        units = {name: metrics.definitions()[name].unit for name in metrics.states}
+        units = {name: metrics.metric_definitions()[name].unit for name in metrics.states}
         roles = build_role_rows(classify_heads(rows)) if metrics.roles else []
         return [*roles, *rows, *build_state_rows(units, own, {})]
 
     def build_failed_report(self, step: int, error: AttnError, where: str) -> Report:
         """The report of a failed observation: every row is null, with the reason."""
         message = f"{error}" + (f" ({where})" if where else "")
-        places = self.latest or [Row(name, None, "1") for name in self.metrics.definitions()]
+        places = self.latest or [Row(name, None, "1") for name in self.metrics.metric_definitions()]
         rows = tuple(
             replace(
                 row, value=None, spread=None, n=1, note=message, keys=location_keys(row), each=()
@@ -101,12 +101,12 @@ class StepReports:
         )
 
     def build_empty_report(self, step: int) -> Report:
-        definitions = self.metrics.definitions()
+        definitions = self.metrics.metric_definitions()
         return Report(
             study=STUDY,
             headline=f"step {step}",
             rows=(),
-            metrics={**definitions, **self.growth.definitions(definitions)},
+            metrics={**definitions, **self.growth.growth_metric_definitions(definitions)},
             source={**self.identity, "step": step},
             input=self.read,
         )

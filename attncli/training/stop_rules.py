@@ -36,10 +36,12 @@ class StopRules:
     warn: tuple[Condition, ...]
 
     @property
-    def all(self) -> tuple[Condition, ...]:
+    def all_conditions(self) -> tuple[Condition, ...]:
         return (*self.stop, *self.warn)
 
-    def refuse_unmeasured(self, measured: Mapping[str, Definition], others: Sequence[str]) -> None:
+    def refuse_unmeasured_conditions(
+        self, measured: Mapping[str, Definition], others: Sequence[str]
+    ) -> None:
         """Refuse conditions on metrics that are not measured, before the training."""
         limited = [name for name in self.metric_limits() if name in measured]
         known = {
@@ -47,16 +49,16 @@ class StopRules:
             *(f"{name}{GROWTH}" for name in measured),
             *(f"{name}{LEFT}" for name in limited),
         }
-        for condition in self.all:
+        for condition in self.all_conditions:
             if condition.metric in others and condition.metric not in known:
                 raise UsageError(
                     f"the gate '{condition.text}' needs {condition.metric}, which is not measured: add it to `metrics`."
                 )
-        gates.refuse_gates_on_unmeasured_metrics(self.all, known, others)
+        gates.refuse_gates_on_unmeasured_metrics(self.all_conditions, known, others)
 
     def growth_metrics(self, measured: Iterable[str]) -> list[str]:
         """The metrics whose growth is tracked: those of health, and those that a condition needs."""
-        grown = [c.metric for c in self.all if c.metric.endswith((GROWTH, LEFT))]
+        grown = [c.metric for c in self.all_conditions if c.metric.endswith((GROWTH, LEFT))]
         base_metrics = {name.removesuffix(GROWTH).removesuffix(LEFT) for name in grown}
         return [name for name in measured if name in HEALTH or name in base_metrics]
 

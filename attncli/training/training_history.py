@@ -26,7 +26,7 @@ class TrainingHistory:
         self.ended = False
         """Whether saving has failed; the training goes on without it."""
 
-    def begin(self, step: int) -> str:
+    def set_aside_later_reports(self, step: int) -> str:
         """Remove reports of later steps, left by an interrupted or earlier run. Returns a message."""
         if self.folder is None:
             return ""
@@ -55,7 +55,7 @@ class TrainingHistory:
             except InputError:
                 continue
 
-    def add(self, step: int, report: Report) -> str:
+    def save_step_report(self, step: int, report: Report) -> str:
         """Save atomically. Returns a message if that failed."""
         if self.folder is None or self.ended:
             return ""

@@ -31,7 +31,9 @@ def found_in(kind: str, **sizes: str) -> tuple[list[tuple[int, str]], LayerCount
         shapes = verify_capture(model, inputs).shapes
         stacks = find_block_stacks(model, inputs)
         found = find_token_mixers(model, stacks, inputs, shapes)
-    return [(mixer.layer, mixer.kind) for mixer in found], LayerCounts.of(stacks, shapes, found)
+    return [(mixer.layer, mixer.kind) for mixer in found], LayerCounts.from_stacks(
+        stacks, shapes, found
+    )
 
 
 @pytest.mark.slow
@@ -51,7 +53,7 @@ def found_in(kind: str, **sizes: str) -> tuple[list[tuple[int, str]], LayerCount
 def test_mixers_of_known_models(kind: str, mixers: list[Any], headline: str) -> None:
     found, layers = found_in(kind)
     assert found == mixers
-    assert layers.headline() == headline
+    assert layers.format_layer_counts() == headline
 
 
 @pytest.mark.slow
@@ -63,13 +65,13 @@ def test_six_of_eight_layers_are_gated_delta_nets() -> None:
     assert [layer for layer, _ in found] == [
         layer for layer, kind in enumerate(kinds) if kind == "linear_attention"
     ]
-    assert layers.headline() == "2 of 8 layers attend; 6 are gated delta nets"
+    assert layers.format_layer_counts() == "2 of 8 layers attend; 6 are gated delta nets"
     assert layers.describe_unmeasured() == "gated delta nets in layers 0-2, 4-6"
 
 
 def test_layers_that_mix_nothing_are_counted_too() -> None:
     census = LayerCounts(5, 1, 3, (TokenMixing("h", "self", True, (1,)), TokenMixing("h", "lstm", False, (0,))))  # fmt: skip
-    assert census.headline() == "1 of 5 layers attend; 1 is a lstm; 3 mix no tokens"
+    assert census.format_layer_counts() == "1 of 5 layers attend; 1 is a lstm; 3 mix no tokens"
 
 
 class Shift(nn.Module):

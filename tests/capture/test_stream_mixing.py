@@ -102,7 +102,7 @@ def test_the_product_equals_a_loop_over_the_models_own_parameters(hyper: tuple[A
     assert backward > 1.1
     told = compute_stream_gains([found, found], find_block_stacks(model, inputs))
     assert told is not None
-    rows = list(told.rows(2))
+    rows = list(told.build_gain_rows(2))
     assert [row.layer for row in rows if row.metric == FORWARD] == list(
         range(model.config.num_hidden_layers)
     )
@@ -118,7 +118,7 @@ def test_ablation_is_refused_for_that_reason(hyper: tuple[Any, Any]) -> None:
 def test_a_matrix_that_is_not_seen_is_said() -> None:
     told = compute_stream_gains([[StreamMixing("layers.0.mix", None)]], ())
     assert told is not None
-    assert list(told.rows(1)) == []
+    assert list(told.build_gain_rows(1)) == []
     assert told.build_finding().text == (
         "layers.0.mix mixes streams of each token by a matrix that was not seen"
     )

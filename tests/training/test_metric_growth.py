@@ -20,8 +20,8 @@ def after(values: Any, metric: str = "max_logit", **how: Any) -> list[Row]:
     """At steps 10, 20, 30 …"""
     growth = HeadMetricHistory([metric], **how)
     for place, value in enumerate(values, start=1):
-        growth.add(10 * place, rows(value, metric))
-    return list(growth.rows(rows(values[-1], metric)))
+        growth.add_observation(10 * place, rows(value, metric))
+    return list(growth.build_growth_rows(rows(values[-1], metric)))
 
 
 def test_a_line_says_when_the_limit_is_reached() -> None:

@@ -57,7 +57,7 @@ def test_an_exception_in_the_middle_of_a_look_leaves_no_trace(measure: str, monk
         torch.rand(3)
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(HeadObserver, "begin", broken)
+    monkeypatch.setattr(HeadObserver, "begin_attention_statistics", broken)
     model(**batch(0)).loss.backward()
     monitor.now = 2
     if measure == "batch":

@@ -25,7 +25,7 @@ class SparseMapBuilder:
     stacks: set[str] = field(default_factory=set)
     parts: list[csr_array] = field(default_factory=list)
 
-    def add(self, site: AttentionSite, strip: Strip) -> None:
+    def add_strip(self, site: AttentionSite, strip: Strip) -> None:
         """Add the head's rows of a strip, without the weights below the threshold."""
         self.stacks.add(site.stack)
         if len(self.stacks) > 1:
@@ -50,7 +50,7 @@ class SparseMapBuilder:
         )
         require_pattern_fits_memory(self.head.text, sum(each.nnz for each in self.parts))
 
-    def pattern(self) -> csr_array:
+    def build_pattern(self) -> csr_array:
         return csr_array(vstack(self.parts))
 
 
@@ -70,7 +70,7 @@ def capture_model_patterns(
         layers.add(site.layer)
         for one in builders:
             if one.head.layer == site.layer:
-                one.add(site, strip)
+                one.add_strip(site, strip)
 
     body = checkpoint.body
     proved = prepare_model(body, text, Requirement.CAPTURE).shapes
@@ -86,4 +86,4 @@ def capture_model_patterns(
             raise UsageError(
                 f"{one.head.text}: there is no attention in layer {one.head.layer}; layers with: {known}."
             )
-    return {one.head.text: one.pattern() for one in builders}
+    return {one.head.text: one.build_pattern() for one in builders}

@@ -24,7 +24,7 @@ class HeadSelection:
     of_heads: int
 
     @classmethod
-    def of(
+    def count_selected_heads(
         cls,
         heads: "Mapping[AttentionSite, Collection[int]]",
         layers: Collection[int] | None,

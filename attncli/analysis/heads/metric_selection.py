@@ -71,7 +71,7 @@ class MetricSelection:
             for kind in kinds
         }
 
-    def definitions(self) -> dict[str, Definition]:
+    def metric_definitions(self) -> dict[str, Definition]:
         found = {name: ATTENTION.definition(name) for name in self.heads}
         found |= {
             name: (ACTIVATIONS if name in ACTIVATIONS.names() else METRICS).definition(name)

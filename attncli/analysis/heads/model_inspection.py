@@ -122,7 +122,7 @@ class ProgressMeter:
     total: int
     done: float = 0.0
 
-    def advance(self, share: float) -> None:
+    def add_finished_share(self, share: float) -> None:
         self.done = min(self.total, self.done + share)  # a batch that fails is measured once more
         self.report(int(self.done / self.total * PERCENT), PERCENT, "% of all attention")
 
@@ -166,12 +166,12 @@ def inspect_model(
     runs = observe_with_controls(
         subject, control, checkpoint.identity, texts, plan, on_strip, progress
     )
-    keys = site_keys(runs.own.sites, subject.stacks)
+    keys = site_keys(runs.own.attention_sites, subject.stacks)
     rows, heads, linear = build_head_and_state_rows(runs, subject, plan, keys, texts)
     roles = plan.metrics.roles
     streams = measure_stream_gains(subject, texts) if roles else None
-    rows += streams.rows(len(texts)) if streams else ()
-    layers = LayerCounts.of(subject.stacks, subject.shapes, subject.mixers)
+    rows += streams.build_gain_rows(len(texts)) if streams else ()
+    layers = LayerCounts.from_stacks(subject.stacks, subject.shapes, subject.mixers)
     if take_metadata is not None:
         take_metadata(collect_map_metadata(rows, layers, subject, plan, keys, len(texts)), keys)
     softmax = [head for head in heads if head.keys.get("span") != LINEAR]
@@ -189,9 +189,9 @@ def inspect_model(
             [*subject.idle_towers, linear.headline, describe_pair_or_metric_ranges(rows, heads)],
         ),
         rows=tuple(rank_rows(rows, plan.ranking)),
-        metrics=plan.metrics.definitions()
+        metrics=plan.metrics.metric_definitions()
         | dict(linear.metrics)
-        | (streams.definitions if streams else {}),
+        | (streams.gain_definitions if streams else {}),
         source={
             **checkpoint.identity,
             "attention": describe_attention_layers(runs.own),
@@ -286,17 +286,17 @@ def observe_model(
         return run(HeadObserver(request, null, text.name, tick), kwargs=text.kwargs, on_strip=look)
 
     def measure_batch(batch: Sequence[ModelInput]) -> list[PassResult]:
-        observer = BatchObserver(request, null, batch[0].name, len(batch), meter.advance)
+        observer = BatchObserver(request, null, batch[0].name, len(batch), meter.add_finished_share)
         run(observer, kwargs=join_inputs(batch))
-        return observer.results()
+        return observer.results_by_text()
 
     judge = partial(measure_alone, tick=ignore_progress_share)
     batches = TextBatches(subject, request, texts, measure_batch, judge) if texts[1:] else None
 
     def measure_text(place: int, text: ModelInput) -> PassResult:
         look = on_strip if place == 0 else None
-        found = None if look or batches is None else batches.take(place)
-        return pack_pass_result(found or measure_alone(text, meter.advance, look))
+        found = None if look or batches is None else batches.take_batched_result(place)
+        return pack_pass_result(found or measure_alone(text, meter.add_finished_share, look))
 
     made_of = RESULT_TYPES if on_strip is None else None  # what is shown is not kept
     found.texts += apply_to_texts(subject.body, texts, measure_text, identity, what, made_of)
@@ -332,7 +332,7 @@ def observe_repeated_tokens(
         AttnError
     ):  # what does not run, or is not understood, in a batch: each alone says why
         run(together, kwargs=repeated.kwargs, apart=subject.uncapturable_paths)
-    draws = together.results()
+    draws = together.results_by_text()
     if draws and not linear.layers:
         return draws
     each = [
@@ -438,7 +438,7 @@ def build_head_and_state_rows(
     if subject.linear.layers or subject.linear.refusals:
         chosen = select_linear_heads(subject, plan)
         linear = report_linear_attention(subject.linear, chosen, runs.own, heads, keys)
-    units = {name: metrics.definitions()[name].unit for name in metrics.states}
+    units = {name: metrics.metric_definitions()[name].unit for name in metrics.states}
     return [*rows, *linear.rows, *build_state_rows(units, runs.own, runs.nulls)], heads, linear
 
 
@@ -479,7 +479,7 @@ def select_linear_heads(subject: PreparedModel, plan: HeadPlan) -> LinearAttenti
 
 def select_softmax_heads(subject: PreparedModel, plan: HeadPlan) -> HeadSelection:
     heads = {site: range(shape.heads) for site, shape in subject.shapes.items()}
-    return HeadSelection.of(heads, plan.layers, plan.selects)
+    return HeadSelection.count_selected_heads(heads, plan.layers, plan.selects)
 
 
 def describe_pair_or_metric_ranges(rows: Sequence[Row], heads: Sequence[ClassifiedHead]) -> str:
@@ -506,7 +506,7 @@ def format_headline(
 ) -> str:
     """Headline: the model, its roles, its most serious finding, and further remarks, such as the clearest pair."""
     name = identity.get("name") or identity.get("path") or identity.get("class")
-    hybrid = layers.headline() if layers is not None and chosen.covers_all_heads else ""
+    hybrid = layers.format_layer_counts() if layers is not None and chosen.covers_all_heads else ""
     length = format_text_lengths([seen.tokens for seen in observed.texts])
     size = f"{hybrid}; {length}" if hybrid else f"{chosen.describe_layers()}, {length}"
     played = describe_roles(heads, chosen.heads)
@@ -534,7 +534,7 @@ SICK = ("massive activations", "over-smoothing", "idle heads")
 def describe_attention_layers(observed: HeadObservations) -> list[JsonObject]:
     """Which layers attend, how, and with how many heads."""
     found: dict[tuple[str, str, str], list[int]] = {}
-    for site in observed.sites:
+    for site in observed.attention_sites:
         if site.is_linear:
             continue
         found.setdefault((site.stack, site.kind, site.span), []).append(site.layer)

@@ -38,16 +38,16 @@ class DecomposableModel:
         return self.prepared.stacks
 
     @property
-    def short(self) -> ModelInput:
+    def short_input(self) -> ModelInput:
         """The short input on which the model was prepared."""
         return ModelInput("", "", dict(self.prepared.short.kwargs), self.prepared.short.tokens)
 
     @property
-    def body(self) -> nn.Module:
+    def model_without_head(self) -> nn.Module:
         return self.checkpoint.body
 
     @property
-    def tolerance(self) -> float:
+    def completeness_tolerance(self) -> float:
         return COMPLETENESS.of(self.checkpoint.model.dtype)
 
     @property
@@ -56,7 +56,7 @@ class DecomposableModel:
         wide = self.checkpoint.model.dtype == torch.float64
         return "" if wide else "; large terms cancel here: use `dtype='float64'`"
 
-    def read(
+    def run_on_text(
         self, text: ModelInput, work: "Callable[[DecomposableModel, ModelInput], R]"
     ) -> tuple[R, bool]:
         """The work on a text, done again in float64 where large terms cancel; and whether it was."""
@@ -71,7 +71,7 @@ class DecomposableModel:
                 raise imprecise from None
         return work(wide, text.to_float64()), True
 
-    def read_texts(
+    def run_on_texts(
         self,
         texts: Sequence[ModelInput],
         work: "Callable[[DecomposableModel, ModelInput], R]",
@@ -82,22 +82,26 @@ class DecomposableModel:
         """The work on every text, and the report's description of the model."""
 
         def read_text(place: int, text: ModelInput) -> tuple[R, bool]:
-            return self.read(text, work)
+            return self.run_on_text(text, work)
 
         counted, identity = wrap_with_progress(read_text, texts, progress), self.checkpoint.identity
-        read = apply_to_texts(self.body, texts, counted, identity, what, made_of)
-        return [found for found, _ in read], self.describe(texts, [again for _, again in read])
+        read = apply_to_texts(self.model_without_head, texts, counted, identity, what, made_of)
+        return [found for found, _ in read], self.describe_decomposition(
+            texts, [again for _, again in read]
+        )
 
     def measure_completeness_error(self, output: Tensor, plain: Tensor, text: ModelInput) -> float:
         """How far the frozen network is from the model itself, refused where rounding does not explain it."""
         error = float(torch.linalg.norm(output - plain) / torch.linalg.norm(plain))
-        if not error <= self.tolerance:
+        if not error <= self.completeness_tolerance:
             raise InsufficientPrecision(
                 f"{text.name}: the frozen network misses the model's output by {error:.1g}{self.completeness_advice}."
             )
         return error
 
-    def describe(self, texts: Sequence[ModelInput], again: Sequence[bool]) -> JsonObject:
+    def describe_decomposition(
+        self, texts: Sequence[ModelInput], again: Sequence[bool]
+    ) -> JsonObject:
         """The report's description of the model; `again`: which texts were run again in float64."""
         others = [
             f"stack {other.name} is not decomposed, {self.stack.name} is"
@@ -130,7 +134,10 @@ def run_unmodified_model(
         if (name, index) == (stack.name, len(stack.calls)):
             last.append(state[0])
 
-    with torch.no_grad(), observe_block_states(subject.body, subject.stacks, keep_last):
+    with (
+        torch.no_grad(),
+        observe_block_states(subject.model_without_head, subject.stacks, keep_last),
+    ):
         output = model(**text.kwargs)
     if not bool(torch.isfinite(last[0]).all()):
         raise InputError(f"{text.name}: the last state is not finite.")

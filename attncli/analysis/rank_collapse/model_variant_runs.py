@@ -105,7 +105,9 @@ class StateRecorder:
         self.values: Lines = {}
         self.before: PreviousStates[SplitState] = PreviousStates(over)
         for stack in stacks:
-            self.curves_at_location(self.values, StateLocation(stack.name), self.metrics.names)
+            self.curves_at_location(
+                self.values, StateLocation(stack.name), self.metrics.metric_names
+            )
 
     def curves_at_location(
         self, lines: Lines, place: StateLocation, names: Iterable[str]
@@ -116,10 +118,10 @@ class StateRecorder:
             line.setdefault(name, [math.nan] * self.lengths[place.stack])
         return line
 
-    def after_block(self, stack: str, index: int, state: Tensor) -> None:
+    def record_state_after_block(self, stack: str, index: int, state: Tensor) -> None:
         self.record_plain_state(StateLocation(stack), index, state)
 
-    def record_within(self, run: BlockRun, after: str, stream: Tensor) -> None:
+    def record_state_within_block(self, run: BlockRun, after: str, stream: Tensor) -> None:
         """The stream between two sub-blocks."""
         stream = to_token_layout(stream, 1, run.call.module)
         self.record_plain_state(StateLocation(run.stack, after), run.call.layer + 1, stream)
@@ -132,17 +134,17 @@ class StateRecorder:
             raise InputError(
                 f"{self.where}: the state after layer {index} of {place.stack} is not finite at token {token}."
             )
-        self.numbers(place, index, array.numpy())
+        self.record_state_array(place, index, array.numpy())
 
-    def numbers(self, place: StateLocation, index: int, state: Array) -> None:
-        self.split(place, index, SplitState.of(state))
+    def record_state_array(self, place: StateLocation, index: int, state: Array) -> None:
+        self.record_split_state(place, index, SplitState.of(state))
 
-    def split(self, place: StateLocation, index: int, state: SplitState) -> None:
-        self.curves_at_location(self.values, place, self.metrics.names)
-        self.record_values(self.values, place, index, self.metrics.state(state))
+    def record_split_state(self, place: StateLocation, index: int, state: SplitState) -> None:
+        self.curves_at_location(self.values, place, self.metrics.metric_names)
+        self.record_values(self.values, place, index, self.metrics.measure_state(state))
         if self.metrics.of_step:
             for at, before in find_previous_states(self.before, place, index):
-                self.record_values(self.values, at, index, self.metrics.step(before, state))
+                self.record_values(self.values, at, index, self.metrics.measure_step(before, state))
             store_as_previous_state(self.before, place, index, state)
 
     def record_values(
@@ -158,11 +160,13 @@ class SplitStateRecorder(StateRecorder):
     measured."""
 
     def record_block_state(self, stack: BlockStack, index: int, state: SplitState) -> None:
-        self.split(StateLocation(stack.name), index, state)
+        self.record_split_state(StateLocation(stack.name), index, state)
 
-    def record_within(self, run: BlockRun, after: str, stream: Tensor) -> None:
+    def record_state_within_block(self, run: BlockRun, after: str, stream: Tensor) -> None:
         if isinstance(stream, SplitTensor):
-            self.split(StateLocation(run.stack, after), run.call.layer + 1, stream.state())
+            self.record_split_state(
+                StateLocation(run.stack, after), run.call.layer + 1, stream.state()
+            )
 
 
 def find_previous_states(
@@ -177,7 +181,7 @@ def find_previous_states(
     yield place, before.state_before_block(stack, index)
     if before.has_state_before(stack, index):
         yield (
-            StateLocation(stack, before.last_name(stack)),
+            StateLocation(stack, before.name_of_last_sub_block(stack)),
             before.state_before_sub_block(stack, index),
         )
 
@@ -200,9 +204,9 @@ class FirstPassRecorder(StateRecorder):
         super().__init__(stacks, metrics, where, over)
         self.states: dict[tuple[StateLocation, int], Array] = {}
 
-    def numbers(self, place: StateLocation, index: int, state: Array) -> None:
+    def record_state_array(self, place: StateLocation, index: int, state: Array) -> None:
         self.states[place, index] = state.copy()
-        super().numbers(place, index, state)
+        super().record_state_array(place, index, state)
 
 
 class SecondPassRecorder(StateRecorder):
@@ -210,12 +214,12 @@ class SecondPassRecorder(StateRecorder):
 
     def __init__(self, first: FirstPassRecorder, stacks: Sequence[BlockStack]) -> None:
         over = first.before.over
-        super().__init__(stacks, first.metrics.names, first.where, over)
+        super().__init__(stacks, first.metrics.metric_names, first.where, over)
         self.first = first
         self.uncertain: Lines = {}
         self.both: PreviousStates[PerturbedStatePair] = PreviousStates(over)
 
-    def numbers(self, place: StateLocation, index: int, state: Array) -> None:
+    def record_state_array(self, place: StateLocation, index: int, state: Array) -> None:
         first = self.first.states.pop((place, index), None)
         if first is None or first.shape != state.shape:
             raise InputError(
@@ -223,15 +227,15 @@ class SecondPassRecorder(StateRecorder):
                 "which is not understood."
             )
         now = PerturbedStatePair(first, state)
-        self.compare(place, index, self.metrics.of_state, (now,))
+        self.compare_with_first_pass(place, index, self.metrics.of_state, (now,))
         if self.metrics.of_step:
             for at, before in find_previous_states(self.both, place, index):
                 self.curves_at_location(self.uncertain, at, self.first.values[at])
                 if before is not None and before.first.shape == first.shape:
-                    self.compare(at, index, self.metrics.of_step, (before, now))
+                    self.compare_with_first_pass(at, index, self.metrics.of_step, (before, now))
             store_as_previous_state(self.both, place, index, now)
 
-    def compare(
+    def compare_with_first_pass(
         self,
         place: StateLocation,
         index: int,
@@ -355,7 +359,7 @@ class VariantRun:
             self.run_once(first)
         else:
             for (stack, index), state in ran.states.items():
-                first.after_block(stack, index, state)
+                first.record_state_after_block(stack, index, state)
         return first
 
     def run_once(
@@ -366,7 +370,7 @@ class VariantRun:
         with (
             fix_rng(),
             self.modify_model(record),
-            observe_block_states(body, self.subject.stacks, record.after_block),
+            observe_block_states(body, self.subject.stacks, record.record_state_after_block),
             within or nullcontext(),
         ):
             body(**self.text.kwargs)
@@ -375,7 +379,7 @@ class VariantRun:
     def modify_model(self, record: StateRecorder) -> Iterator[None]:
         """The model without the parts that are off, and with the attention that the arithmetic needs."""
         body = self.subject.body
-        within = record.record_within if self.sub_blocks else None
+        within = record.record_state_within_block if self.sub_blocks else None
         with (
             torch.no_grad(),
             run_in_model_precision(body),

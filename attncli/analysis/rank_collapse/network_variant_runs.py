@@ -54,7 +54,7 @@ def run_network_in_all_variants(
     states: dict[str, SplitState | None] = dict.fromkeys(variants, start)
     earlier = {name: deque([start], maxlen=over) for name in variants}
     """The last states of each variant: a step leads from the first of them, once there are `over`."""
-    first = meters.state(start) | meters.step(None, start)
+    first = meters.measure_state(start) | meters.measure_step(None, start)
     result = {
         name: Trajectory({metric: [value] for metric, value in first.items()}, [])
         for name in variants
@@ -73,7 +73,7 @@ def run_network_in_all_variants(
             found = dict.fromkeys(result[name].values, math.nan)
             if state is not None:
                 before = earlier[name][0] if len(earlier[name]) == over else None
-                found = meters.state(state) | meters.step(before, state)
+                found = meters.measure_state(state) | meters.measure_step(before, state)
                 earlier[name].append(state)
             for metric, value in found.items():
                 result[name].values[metric].append(value)

@@ -47,7 +47,7 @@ class PreviousStates(Generic[T]):
         blocks = self.whole.get(stack)
         return blocks[-1][1] if blocks and blocks[-1][0] == index - 1 else None
 
-    def last_name(self, stack: str) -> str:
+    def name_of_last_sub_block(self, stack: str) -> str:
         """Of the present block's last sub-block; with its number where another one is called so, as in conformers."""
         names = self.names[stack]
         return f"{AFTER_MLP} {len(names) + 1}" if AFTER_MLP in names else AFTER_MLP

@@ -66,13 +66,13 @@ class StateMetrics:
         self.of_step: Mapping[str, StepMetric] = {n: STEPS[n] for n in chosen if n in known}
 
     @property
-    def names(self) -> list[str]:
+    def metric_names(self) -> list[str]:
         return [*self.of_state, *self.of_step]
 
-    def state(self, state: SplitState) -> dict[str, float]:
+    def measure_state(self, state: SplitState) -> dict[str, float]:
         return {name: measure(state) for name, measure in self.of_state.items()}
 
-    def step(self, before: SplitState | None, after: SplitState) -> dict[str, float]:
+    def measure_step(self, before: SplitState | None, after: SplitState) -> dict[str, float]:
         """nan where there is no state before, or one of other tokens."""
         alike = before is not None and before.varying.mantissa.shape == after.varying.mantissa.shape
         return {

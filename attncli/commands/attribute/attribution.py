@@ -43,7 +43,7 @@ def measure_attribution(
     `request`: relevance as well."""
     require_same_token_position(token, texts)
     work = partial(attribute_text, token=token, request=request)
-    found, about = subject.read_texts(texts, work, "attribution", (AttributedText,), progress)
+    found, about = subject.run_on_texts(texts, work, "attribution", (AttributedText,), progress)
     chosen = choose_token(found[0], texts, is_attributed_to_decoder_tokens(subject))
     source = texts[0].labels if len(texts) == 1 else ()
     rows = (
@@ -51,7 +51,7 @@ def measure_attribution(
         *build_relevance_rows(chosen, found, source),
         *build_summary_rows(chosen, found),
     )
-    findings = [Finding(chosen.name, format_headline(chosen, rows, len(subject.stack.calls)))]
+    findings = [Finding(chosen.token_name, format_headline(chosen, rows, len(subject.stack.calls)))]
     if request is not None:
         findings.append(Finding("relevance", describe_relevance(chosen, found, rows)))
     return Report(
@@ -88,11 +88,13 @@ def attribute_text(
     request: RelevanceRequest | None = None,
 ) -> AttributedText:
     """Attribute the state on one text, and check the sum of parts against the model's output."""
-    with run_in_model_precision(subject.body):
-        plain, _ = run_unmodified_model(subject.body, subject, text)
+    with run_in_model_precision(subject.model_without_head):
+        plain, _ = run_unmodified_model(subject.model_without_head, subject, text)
         labels = text.decoder_labels if is_attributed_to_decoder_tokens(subject) else text.labels
         position = resolve_token_position(token, labels, len(plain))
-        origin = find_contributions(subject.body, subject.stack, text.kwargs, position)
+        origin = find_contributions(
+            subject.model_without_head, subject.stack, text.kwargs, position
+        )
     origin = move_to_float64_device(origin)
     state = move_to_float64_device(plain)[position].double()
     constants = origin.of_constants.double()
@@ -100,15 +102,15 @@ def attribute_text(
     of_constants = float(constants @ origin.state.double()) / square
     missed = float((state - origin.of_inputs.double() - constants).square().sum() / square) ** 0.5
     error = max(missed, abs(1.0 - float(origin.shares.double().sum()) - of_constants))
-    if not error <= subject.tolerance:
+    if not error <= subject.completeness_tolerance:
         raise InsufficientPrecision(
             f"{text.name}: what comes from the tokens and from constants misses the state by {error:.1g}, above "
-            f"{subject.tolerance:.1g}: it cannot be trusted and is not reported{subject.completeness_advice}."
+            f"{subject.completeness_tolerance:.1g}: it cannot be trusted and is not reported{subject.completeness_advice}."
         )
     numbers = build_attributed_text(origin, position, of_constants, error)
     if request is None:
         return numbers
-    with run_in_model_precision(subject.body):
+    with run_in_model_precision(subject.model_without_head):
         found = compute_relevance(subject, text, position, request)
     name, score = found.score
     return numbers._replace(

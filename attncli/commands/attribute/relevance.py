@@ -56,7 +56,7 @@ def compute_relevance(
 ) -> Relevance:
     """Run one forward and one backward pass, with the maps of all layers in memory."""
     headless = request.target == STATE
-    model = subject.body if headless else subject.checkpoint.model
+    model = subject.model_without_head if headless else subject.checkpoint.model
     last: list[Tensor] = []
 
     def keep_last(name: str, index: int, state: Tensor) -> None:
@@ -65,8 +65,10 @@ def compute_relevance(
 
     with (
         torch.enable_grad(),
-        retain_maps_with_gradients(subject.body, unique_blocks(subject.stacks)) as attention_maps,
-        observe_block_states(subject.body, subject.stacks, keep_last),
+        retain_maps_with_gradients(
+            subject.model_without_head, unique_blocks(subject.stacks)
+        ) as attention_maps,
+        observe_block_states(subject.model_without_head, subject.stacks, keep_last),
     ):
         output = model(**text.kwargs)
         refuse_incomplete_maps(attention_maps, request.verified_sites)

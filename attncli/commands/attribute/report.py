@@ -95,13 +95,13 @@ class ChosenToken(NamedTuple):
     """Names of the visible tokens; empty where they have none."""
 
     @property
-    def name(self) -> str:
+    def token_name(self) -> str:
         return self.format_token(self.position)
 
     def format_token(self, place: int) -> str:
         return f"token {place} {self.words.get(place, '')}".rstrip()
 
-    def format_token_or_itself(self, place: int) -> str:
+    def format_token_relative_to_chosen(self, place: int) -> str:
         return "itself" if place == self.position else self.format_token(place)
 
 
@@ -120,7 +120,7 @@ def build_token_rows(chosen: ChosenToken, texts: Sequence[AttributedText]) -> It
             numbers = {**numbers, RELEVANCE: ([one.relevance[place] for one in texts], {})}
         for metric, (values, extra_keys) in numbers.items():
             yield summarize_values(
-                metric, "1", values, "", {**keys, **extra_keys}, variant=chosen.name
+                metric, "1", values, "", {**keys, **extra_keys}, variant=chosen.token_name
             )
 
 
@@ -146,7 +146,7 @@ def build_summary_rows(chosen: ChosenToken, texts: Sequence[AttributedText]) -> 
         (OF_CONSTANTS, [one.of_constants for one in texts]),
         (COMPLETENESS, [one.completeness for one in texts]),
     ):
-        yield summarize_values(metric, "1", values, "", variant=chosen.name)
+        yield summarize_values(metric, "1", values, "", variant=chosen.token_name)
 
 
 def build_relevance_rows(
@@ -155,12 +155,12 @@ def build_relevance_rows(
     """Rows of relevance besides those of single tokens; `source`: names of the encoder's tokens."""
     if not texts[0].relevance:
         return
-    yield summarize_values(SCORE, "1", [one.score for one in texts], "", variant=chosen.name)
+    yield summarize_values(SCORE, "1", [one.score for one in texts], "", variant=chosen.token_name)
     for place in range(len(texts[0].of_source)):
         keys: dict[str, Scalar] = {"position": place, "stack": "encoder"}
         keys |= {"word": source[place]} if len(source) == len(texts[0].of_source) else {}
         values = [one.of_source[place] for one in texts]
-        yield summarize_values(OF_SOURCE, "1", values, "", keys, variant=chosen.name)
+        yield summarize_values(OF_SOURCE, "1", values, "", keys, variant=chosen.token_name)
 
 
 def describe_relevance(
@@ -181,7 +181,7 @@ def format_relevant_token(chosen: ChosenToken, row: Row) -> str:
     place = int(row.keys["position"])
     if row.metric == OF_SOURCE:
         return f"encoder {place} {row.keys.get('word', '')}".rstrip()
-    return chosen.format_token_or_itself(place)
+    return chosen.format_token_relative_to_chosen(place)
 
 
 def format_headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
@@ -189,14 +189,14 @@ def format_headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> st
     shares = {row.keys.get("position"): row.value or 0.0 for row in rows if row.metric == SHARE}
     (constants,) = [row.value or 0.0 for row in rows if row.metric == OF_CONSTANTS]
     parts = [
-        f"{format_percent(shares[place])} from {chosen.format_token_or_itself(int(place))}"
+        f"{format_percent(shares[place])} from {chosen.format_token_relative_to_chosen(int(place))}"
         for place in sort_positions_by_share(rows)[:NAMED]
     ]
     lift = max((row for row in rows if row.metric == LIFT), key=lambda row: row.value or 0.0)
-    heading = f"T{chosen.name[1:]} after {blocks} blocks: {', '.join(parts)}, {format_percent(constants)} from biases"
+    heading = f"T{chosen.token_name[1:]} after {blocks} blocks: {', '.join(parts)}, {format_percent(constants)} from biases"
     if (lift.value or 0.0) < WORTH_TELLING:
         return f"{heading}."
-    where = chosen.format_token_or_itself(int(lift.keys["position"]))
+    where = chosen.format_token_relative_to_chosen(int(lift.keys["position"]))
     return f"{heading}; rollout is furthest above uniform attention at {where}, {lift.value:.2g} times."
 
 
@@ -205,7 +205,7 @@ def build_views(chosen: ChosenToken, rows: Sequence[Row], texts: int) -> Iterato
     few = sum(row.keys.get(MARK) == LARGE for row in rows if row.metric == SHARE)
     which = f"the {few} input tokens with the largest shares" if few else "input tokens"
     yield View(
-        f"{chosen.name}: {which}{over}",
+        f"{chosen.token_name}: {which}{over}",
         "position",
         (SHARE, LIFT, ROLLOUT, *([RELEVANCE] if any(r.metric == RELEVANCE for r in rows) else [])),
         where={MARK: LARGE} if few else {},

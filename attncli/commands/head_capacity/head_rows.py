@@ -61,35 +61,37 @@ class HeadCapacity:
     """Total variation between its maps on each text and the next."""
     nulls: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
-    def rows(self) -> Iterator[Row]:
-        yield from self.map_rows()
-        yield from self.reachable_share_rows()
+    def build_head_rows(self) -> Iterator[Row]:
+        yield from self.build_own_map_rows()
+        yield from self.build_reachable_share_rows()
         controls = {name: fmean(values) for name, values in self.nulls.items() if values}
         found = list(self.changes)
         keys = {**self.keys, **(controls if found else {})}
         place: RowPlace = {"layer": self.layer, "head": self.head}
         yield summarize_values("input_dependence", "1", found, NEEDS_TWO, keys, **place)
 
-    def row(self, metric: str, value: float | None, note: str | None = None) -> Row:
+    def build_metric_row(self, metric: str, value: float | None, note: str | None = None) -> Row:
         unit = SURVEY_METRICS[metric].unit
         return Row(metric, value, unit, layer=self.layer, head=self.head, note=note, keys=self.keys)
 
-    def map_rows(self) -> Iterator[Row]:
+    def build_own_map_rows(self) -> Iterator[Row]:
         """Rows of the requirements of the head's own map."""
         for metric in OWN_MAP_METRICS:
             if isinstance(self.own, str):
-                yield self.row(metric, None, self.own)
+                yield self.build_metric_row(metric, None, self.own)
                 continue
             value = self.own.values[metric]
-            yield self.row(metric, value, self.own.reasons[metric] if value is None else None)
+            yield self.build_metric_row(
+                metric, value, self.own.reasons[metric] if value is None else None
+            )
 
-    def reachable_share_rows(self) -> Iterator[Row]:
+    def build_reachable_share_rows(self) -> Iterator[Row]:
         """The head's width, and how many random patterns it shows."""
         if isinstance(self.reachable_shares, str):
-            yield self.row("d", None, self.reachable_shares)
-            yield self.row("capacity_k", None, self.reachable_shares)
+            yield self.build_metric_row("d", None, self.reachable_shares)
+            yield self.build_metric_row("capacity_k", None, self.reachable_shares)
             return
-        yield self.row("d", self.reachable_shares.d)
+        yield self.build_metric_row("d", self.reachable_shares.d)
         for k, share in self.reachable_shares.shares.items():
             keys = {**self.keys, "keys_per_row": k, "dtype": self.reachable_shares.dtype}
             unit, draws = SURVEY_METRICS["capacity"].unit, self.reachable_shares.draws
@@ -104,7 +106,9 @@ class HeadCapacity:
                 n=draws,
                 keys=keys,
             )
-        yield self.row("capacity_k", most_keys_always_reached(self.reachable_shares.shares))
+        yield self.build_metric_row(
+            "capacity_k", most_keys_always_reached(self.reachable_shares.shares)
+        )
 
 
 @dataclass(frozen=True)

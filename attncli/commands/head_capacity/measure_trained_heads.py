@@ -96,7 +96,7 @@ def measure_head_capacities(
                 reasons[shown] = None
             nulls = {name: seen.changes_of_head(name, site, head) for name in (SHUFFLED, RANDOM)}
             own, moved = seen.map_of_head(site, head), seen.changes_of_head(OWN, site, head)
-            rows += HeadCapacity(site.layer, head, keys, own, shown, moved, nulls).rows()
+            rows += HeadCapacity(site.layer, head, keys, own, shown, moved, nulls).build_head_rows()
             progress(done := done + 1, total, "heads")
     identity = checkpoint.identity
     name = str(identity.get("name") or identity.get("path") or identity.get("class"))
@@ -156,7 +156,7 @@ def iterate_maps_and_record_changes(
     for text in texts:
         found = capture_maps(subject, sites, text.kwargs)
         seen.windows |= found.windows
-        now = {site.name: maps for site, maps in found.maps.items()}
+        now = {site.name: maps for site, maps in found.maps_by_layer.items()}
         for name in before.keys() & now.keys():
             if before[name].shape != now[name].shape:  # a decoder that says itself how long it is
                 continue
@@ -164,7 +164,7 @@ def iterate_maps_and_record_changes(
             moved.append(total_variation_of_maps(before[name], now[name]))
         yield {
             site: (maps, found.collected_maps.visible.get(site))
-            for site, maps in found.maps.items()
+            for site, maps in found.maps_by_layer.items()
         }
         before = now
 
@@ -200,7 +200,7 @@ def measure_reachable_shares(
     this is unknown."""
     try:
         loaded_head = read(layer, head)
-        found = patterns.shares(loaded_head)
+        found = patterns.share_of_reachable_patterns(loaded_head)
     except AttnError as error:
         return f"n/a: {error}"
     return ReachableShares(loaded_head.d, head_dtype(loaded_head), len(patterns.seeds), found)

@@ -39,7 +39,7 @@ class RandomPatterns:
         default_factory=dict
     )
 
-    def per_row(self) -> Iterator[int]:
+    def iterate_keys_per_row(self) -> Iterator[int]:
         """1, 2, 4 … keys in a row, up to a quarter of the length."""
         k = 1
         while k <= max(1, self.length // 4):
@@ -58,12 +58,12 @@ class RandomPatterns:
             self.fits[place] = target, fit_queries_and_keys(target, self.methods, request, [seed])
         return self.fits[place]
 
-    def shares(self, head: Head) -> dict[int, float]:
+    def share_of_reachable_patterns(self, head: Head) -> dict[int, float]:
         """Keys in a row → share of patterns shown; sizes after the first with share 0 are omitted."""
         shares: dict[int, float] = {}
         dtype = head_dtype(head)
         pseudo = invert_projections(head, dtype)
-        for k in self.per_row():
+        for k in self.iterate_keys_per_row():
             shown = 0
             for seed in self.seeds:
                 target, attempt = self.fit_random_pattern(head.d, head.causal, k, seed)

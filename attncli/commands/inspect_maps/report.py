@@ -59,7 +59,7 @@ def inspect_maps(
     shown = tuple(name for name in plan.metrics.heads if name not in saved_metrics)
     full_row = (FULL_ROW if file.own is None else SAVED_ROW_SUM).of()
     request = PassRequest(shown, pairs=plan.metrics.pairs, full_row=full_row)
-    looks = [*([small.take] if small else []), *([on_strip] if on_strip else [])]
+    looks = [*([small.add_strip] if small else []), *([on_strip] if on_strip else [])]
     seen = observe_maps(file, maps, request, progress, looks)
     own = HeadObservations([seen], numbers={saved.site: saved.heads for saved in maps})
     rows = list(build_map_rows(own, plan, metadata, {saved.site: saved.name for saved in maps}))
@@ -91,7 +91,7 @@ def inspect_maps(
             [describe_pair_or_metric_ranges(rows, heads)],
         ),
         rows=tuple(ranked_rows),
-        metrics=plan.metrics.definitions(),
+        metrics=plan.metrics.metric_definitions(),
         source={**identity, "attention": describe_attention_layers(own)}
         | ({} if metadata.layers is None else {"layers": metadata.layers.describe()}),
         input={"tokens": seen.tokens, "roles_on": metadata.roles_on or "these maps"},
@@ -103,7 +103,7 @@ def inspect_maps(
             *warn_unconverged_spectra([seen]),
             *warn_silent_heads([seen]),
         ),
-        tiles=() if small is None else tuple(small.tiles(named, keys, numbers, ranked_rows)),
+        tiles=() if small is None else tuple(small.build_tiles(named, keys, numbers, ranked_rows)),
     )
 
 
@@ -124,7 +124,7 @@ def build_thumbnails(file: MapFile, plan: HeadPlan) -> Thumbnails | None:
 
 def select_heads(file: MapFile, plan: HeadPlan, metadata: MapMetadata) -> HeadSelection:
     """The measured heads out of all heads of the model, where the file states how many there are."""
-    found = HeadSelection.of(
+    found = HeadSelection.count_selected_heads(
         {saved.site: saved.heads for saved in file.maps}, plan.layers, plan.selects
     )
     if metadata.of_heads is None or metadata.of_layers is None:
@@ -151,7 +151,7 @@ def make_missing_states_error(place: str, selection: MetricSelection) -> UsageEr
 
 def read_metadata(file: MapFile) -> MapMetadata:
     try:
-        return MapMetadata.read(file.metadata)
+        return MapMetadata.parse_map_metadata(file.metadata)
     except InputError as error:
         raise InputError(f"{file.path}: {error}") from None
 
@@ -202,7 +202,7 @@ def observe_maps(
     def observe_strip(site: AttentionSite, strip: Strip) -> bool:
         for look in on_strip:
             look(site, strip)
-        return observer.strip(site, strip)
+        return observer.observe_strip(site, strip)
 
     def observe_map(saved: SavedMap) -> None:
         observe_in_rounds(lambda _: file.iter_strips(saved), partial(observe_strip, saved.site))
@@ -211,7 +211,7 @@ def observe_maps(
         for done, saved in enumerate(maps):
             observe_map(saved)
             progress(done + 1, len(maps), "maps")
-        observer.finish()
+        observer.finish_attention_statistics()
     return observer.result
 
 
@@ -224,11 +224,11 @@ def build_map_rows(
     saved_metrics = {row.metric for row in metadata.rows}
     for metric in plan.metrics.heads:
         if metric in saved_metrics:
-            yield from metadata.of(metric, plan.layers, plan.selects)
+            yield from metadata.select_saved_rows(metric, plan.layers, plan.selects)
         else:
             yield from build_head_rows((metric,), own, {}, keys, plan.selects)
     for metric in plan.metrics.states:
-        yield from metadata.of(metric, plan.layers, plan.selects)
+        yield from metadata.select_saved_rows(metric, plan.layers, plan.selects)
 
 
 def collect_site_keys(
@@ -238,5 +238,5 @@ def collect_site_keys(
     file."""
     return {
         site: dict(metadata.keys.get(names[site], found))
-        for site, found in site_keys(own.sites, ()).items()
+        for site, found in site_keys(own.attention_sites, ()).items()
     }

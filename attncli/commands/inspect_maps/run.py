@@ -51,7 +51,7 @@ def build_head_plan(
         refuse_state_metrics(names)
     metrics = choose_metrics(names, pairs)
     if conditions:
-        refuse_gates_on_unmeasured_metrics(conditions, list(metrics.definitions()))
+        refuse_gates_on_unmeasured_metrics(conditions, list(metrics.metric_definitions()))
     return HeadPlan(
         metrics, heads.choose_layers(), heads.head_filter(), select_ranking(heads, metrics.heads)
     )
@@ -80,7 +80,7 @@ def prepare_maps(
         check_map_size(collected, shapes, None, how.say, 8 if file.double else 4)
 
     def with_maps(progress: Progress) -> Report:
-        report = inspect_maps(file, plan, progress, small, collected.take)
+        report = inspect_maps(file, plan, progress, small, collected.add_strip)
         return replace(report, pictures=tuple(collected.build_plots(read_token_names(file))))
 
     return with_maps

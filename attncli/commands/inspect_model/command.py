@@ -81,5 +81,5 @@ def validate_names_and_numbers(
 
         others = [name for group in list_metrics_by_group().values() for name in group]
         of_linear = [COMPLETENESS, *([] if metric else LINEAR_HEADS)]
-        measured = [*chosen.definitions(), *of_linear]
+        measured = [*chosen.metric_definitions(), *of_linear]
         refuse_gates_on_unmeasured_metrics(conditions, measured, others)

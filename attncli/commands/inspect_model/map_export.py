@@ -36,7 +36,7 @@ def prepare_collection(
         )
     collected = CollectedMaps(plan.layers, plan.selects, for_file=save is not None)
     shapes = subject.shapes_at_length(text.tokens)
-    check_map_size(collected, shapes, save, say, subject.itemsize)
+    check_map_size(collected, shapes, save, say, subject.bytes_per_weight)
     return collected
 
 
@@ -55,16 +55,17 @@ def add_maps(
     def add_metadata(
         found: MapMetadata, keys: Mapping[AttentionSite, Mapping[str, "Scalar"]]
     ) -> None:
-        named = {name: keys[site] for site, name in collected.names().items()}
-        metadata.update(replace(found, keys=named).metadata)
+        named = {name: keys[site] for site, name in collected.tensor_names_by_layer().items()}
+        metadata.update(replace(found, keys=named).file_metadata)
 
     def with_maps(progress: Progress) -> "Report":
         metadata_of = add_metadata if save is not None else None
-        report = study(on_strip=collected.take, progress=progress, take_metadata=metadata_of)
+        report = study(on_strip=collected.add_strip, progress=progress, take_metadata=metadata_of)
         if save is not None:
-            metadata.update(collected.metadata(identity, names))
+            metadata.update(collected.build_file_metadata(identity, names))
             write_atomically(
-                save, lambda path: write_safetensors(path, collected.named_tensors(), metadata)
+                save,
+                lambda path: write_safetensors(path, collected.maps_by_tensor_name(), metadata),
             )
         pictures = collected.build_plots(names) if draws else ()
         return replace(report, pictures=tuple(pictures))
@@ -90,12 +91,12 @@ def add_thumbnails(
         take_metadata: TakesMetadata | None = None,
     ) -> "Report":
         def observe_strip(site: AttentionSite, strip: Strip) -> None:
-            small.take(site, strip)
+            small.add_strip(site, strip)
             if on_strip is not None:
                 on_strip(site, strip)
 
         report = study(progress=progress, on_strip=observe_strip, take_metadata=take_metadata)
         keys = site_keys(small.sites, subject.stacks)
-        return replace(report, tiles=tuple(small.tiles(names, keys, {}, report.rows)))
+        return replace(report, tiles=tuple(small.build_tiles(names, keys, {}, report.rows)))
 
     return with_small_maps

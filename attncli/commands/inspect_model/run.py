@@ -60,7 +60,7 @@ def prepare_inspection(
     how: RunContext,
 ) -> Study:
     """Choose, load and verify everything before the first text is read."""
-    plan = options.plan(heads)
+    plan = options.build_head_plan(heads)
     loading = model.build_load_options(options.seed)
     requested = inputs.build_requested_input(options.tokens, options.seed)
     stop_dry_run_before_model_load()

@@ -36,7 +36,9 @@ class MeasuredWeights:
     null: float | None
 
     @classmethod
-    def of(cls, metric: str, rows: Sequence[Row], nulls: Sequence[Row]) -> "MeasuredWeights":
+    def from_head_rows(
+        cls, metric: str, rows: Sequence[Row], nulls: Sequence[Row]
+    ) -> "MeasuredWeights":
         own = {head_key(row): row for row in rows if row.metric == metric}
         return cls(
             {head: row.value for head, row in own.items() if row.value is not None},
@@ -58,7 +60,7 @@ def format_headline(kind: str, heads: str, rows: Sequence[Row], nulls: Sequence[
     """
     parts = []
     for product, symbol in PRODUCTS.items():
-        found = MeasuredWeights.of(f"{product}_stable_rank", rows, nulls)
+        found = MeasuredWeights.from_head_rows(f"{product}_stable_rank", rows, nulls)
         if found.values and found.null is not None:
             middle = format_number(median(found.values.values()))
             parts.append(f"{symbol} {middle} (random weights: {format_number(found.null)})")
@@ -82,7 +84,7 @@ def build_findings(
 
 
 def find_dead_heads(product: str, rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
-    zero = MeasuredWeights.of(f"{product}_stable_rank", rows, nulls).zero
+    zero = MeasuredWeights.from_head_rows(f"{product}_stable_rank", rows, nulls).zero
     if zero:
         what = {"qk": "they attend to all keys alike", "ov": "they write nothing"}[product]
         yield Finding(PRODUCTS[product], f"zero in {format_heads(zero)}: {what}")
@@ -92,7 +94,7 @@ def find_heads_near_rank_one(
     product: str, rows: Sequence[Row], nulls: Sequence[Row]
 ) -> Iterator[Finding]:
     """Heads of which one direction is most."""
-    found = MeasuredWeights.of(f"{product}_stable_rank", rows, nulls)
+    found = MeasuredWeights.from_head_rows(f"{product}_stable_rank", rows, nulls)
     if found.null is None or found.null < CHANCE_IS_WIDE:
         return
     few = sorted((value, head) for head, value in found.values.items() if value < ONE_DIRECTION)
@@ -107,7 +109,7 @@ def find_heads_near_rank_one(
 def find_heads_with_large_norms(
     product: str, rows: Sequence[Row], nulls: Sequence[Row]
 ) -> Iterator[Finding]:
-    values = MeasuredWeights.of(f"{product}_frobenius", rows, nulls).values
+    values = MeasuredWeights.from_head_rows(f"{product}_frobenius", rows, nulls).values
     middle = median(values.values()) if values else 0.0
     far = sorted(((v, head) for head, v in values.items() if v > LOUD * middle > 0), reverse=True)
     if far:
@@ -119,7 +121,7 @@ def find_heads_with_large_norms(
 def find_preference_for_similar_tokens(
     rows: Sequence[Row], nulls: Sequence[Row]
 ) -> Iterator[Finding]:
-    found = MeasuredWeights.of("qk_positive_share", rows, nulls)
+    found = MeasuredWeights.from_head_rows("qk_positive_share", rows, nulls)
     if found.values and found.null is not None:
         yield Finding(
             "W_QK", format_shares(found, found.null, "tokens prefer keys like themselves")
@@ -127,7 +129,7 @@ def find_preference_for_similar_tokens(
 
 
 def find_copying_heads(rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Finding]:
-    found = MeasuredWeights.of("ov_positive_share", rows, nulls)
+    found = MeasuredWeights.from_head_rows("ov_positive_share", rows, nulls)
     if found.values and found.null is not None:
         yield Finding("W_OV", format_shares(found, found.null, "heads copy what they read"))
 

@@ -92,7 +92,7 @@ def prepare_model_paths(
     where = (model, inputs, network.tokens, run.seed or 0)
     check_options_before_loading(source, *where)
     model.refuse_half_precision()
-    options.step_kinds()
+    options.parse_step_kinds()
     if options.selects_single_paths:
         from attncli.commands.paths import run_trained_model as path_models
 

@@ -86,7 +86,7 @@ class PathOptions:
         """Rather than of all paths of a length."""
         return bool(self.path) or self.sample is not None or self.by is not None
 
-    def step_kinds(self) -> tuple[str, ...]:
+    def parse_step_kinds(self) -> tuple[str, ...]:
         names = tuple(dict.fromkeys(split_comma_separated_names(self.steps or [KINDS_OF_STEP[0]])))
         require_known_names("kind of step", names, KINDS_OF_STEP)
         return names

@@ -44,7 +44,7 @@ def prepare_model_paths(
     seed: int,
 ) -> Study:
     """Load and verify everything before the first text is read."""
-    kinds = options.step_kinds()
+    kinds = options.parse_step_kinds()
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
     if options.loss:
         require_next_token_model(subject.checkpoint, texts)
@@ -63,7 +63,7 @@ def prepare_single_paths(
     """Single paths; how many heads each layer has is seen on a short input."""
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack, needs=HEADS)
     body = subject.checkpoint.body
-    heads = AttentionMapsOfStack(subject, subject.short).heads
+    heads = AttentionMapsOfStack(subject, subject.short_input).heads_per_layer
     longest = max(text.tokens for text in texts)
     needed = STREAMS * estimate_run_memory(body, longest, 0) + estimate_run_memory(
         body, longest, 0, max(heads)

@@ -66,10 +66,10 @@ class TokenClassifier(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits [sequence, token, label]."""
-        logits: Tensor = self.classifier(self.states(inputs))
+        logits: Tensor = self.classifier(self.compute_final_states(inputs))
         return logits
 
-    def states(self, inputs: Tensor) -> Tensor:
+    def compute_final_states(self, inputs: Tensor) -> Tensor:
         """The last block's output [sequence, token, feature]."""
         states: Tensor = self.drop(self.embedding(inputs))
         for block in self.blocks:

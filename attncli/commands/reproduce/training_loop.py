@@ -123,7 +123,7 @@ def iter_training_steps(
 def train_step(state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPlan) -> float:
     """The loss before the step."""
     for group in state.optimiser.param_groups:
-        group["lr"] = plan.rate(state.step)
+        group["lr"] = plan.learning_rate_at_step(state.step)
     state.network.zero_grad()
     loss = loss_of_step(state.step)
     number = float(loss.detach())

@@ -22,7 +22,7 @@ class TrainingPlan:
     identity: Mapping[str, Scalar] = field(default_factory=dict)
     """What else identifies this training: the task, the sizes of network and data, the seed."""
 
-    def rate(self, step: int) -> float:
+    def learning_rate_at_step(self, step: int) -> float:
         """The learning rate of step 0, 1, 2 …"""
         rising = (step + 1) / (self.warm_up + 1)
         falling = (self.steps - step) / (self.cool_down + 1)

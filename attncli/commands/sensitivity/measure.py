@@ -65,7 +65,7 @@ class SensitivityPlan:
     weights: int
     """Of all blocks, for each time that they are run."""
 
-    def number(self, tokens: int) -> int:
+    def choose_direction_count(self, tokens: int) -> int:
         cost = 2.0 * self.weights * max(tokens, LEAST_TOKENS) * self.width
         by_cost = self.width if cost <= AFFORDED else FEW
         return min(self.directions or by_cost, self.width)
@@ -75,8 +75,8 @@ def plan_sensitivity(
     subject: DecomposableModel, short: ModelInput, directions: int | None, seed: int
 ) -> SensitivityPlan:
     """A short input tells how wide the states are."""
-    with run_in_model_precision(subject.body):
-        width = run_unmodified_model(subject.body, subject, short)[0].shape[-1]
+    with run_in_model_precision(subject.model_without_head):
+        width = run_unmodified_model(subject.model_without_head, subject, short)[0].shape[-1]
     blocks = [call.module for call in subject.stack.calls]
     weights = sum(each.numel() for block in blocks for each in block.parameters())
     return SensitivityPlan(directions, seed, width, weights)
@@ -95,13 +95,13 @@ def measure_sensitivity(
         )
 
     def measure_input(place: int, text: ModelInput) -> TextSensitivity:
-        with run_in_model_precision(subject.body):
+        with run_in_model_precision(subject.model_without_head):
             return measure_text(subject, text, place, plan)
 
     made_of = (TextSensitivity, TokenEstimatesWithErrors, EstimateWithError, RepeatedToken)
     identity = subject.checkpoint.identity
     found = apply_to_texts(
-        subject.body,
+        subject.model_without_head,
         texts,
         wrap_with_progress(measure_input, texts, progress),
         identity,
@@ -120,7 +120,7 @@ def measure_sensitivity(
         seeds=(plan.seed,),
         views=tuple(build_views(rows, len(texts))),
         findings=(finding,),
-        **subject.describe(texts, [False] * len(texts)),
+        **subject.describe_decomposition(texts, [False] * len(texts)),
     )
 
 
@@ -129,9 +129,11 @@ def measure_text(
 ) -> TextSensitivity:
     """Measure one text: gradients, the sum over paths of the same pass, and texts with the last
     token repeated."""
-    number = plan.number(text.tokens)
+    number = plan.choose_direction_count(text.tokens)
     seed = plan.seed + SEEDS_APART * place  # errors of several texts are independent
-    pulled = backpropagate_directions(subject.body, subject.stack, text.kwargs, number, seed)
+    pulled = backpropagate_directions(
+        subject.model_without_head, subject.stack, text.kwargs, number, seed
+    )
     back, width = pulled.norms.numpy(), pulled.width
     if back.shape[1] != text.tokens:
         raise InputError(
@@ -183,8 +185,8 @@ def multiply_rollout_maps(subject: DecomposableModel, text: ModelInput) -> Rollo
         seen = strip.visible
         even[rows, keys] = 1.0 if seen is None else seen[0, 0].to(even)
 
-    with torch.no_grad(), capture_attention(subject.body, add_strip):
-        subject.body(**text.kwargs)
+    with torch.no_grad(), capture_attention(subject.model_without_head, add_strip):
+        subject.model_without_head(**text.kwargs)
     return multiply_maps(list(means.values()), text.tokens)
 
 
@@ -220,7 +222,9 @@ def measure_last_token_repetition(
     ids = text.kwargs[WORDS][:, :length]
     once, twice = (
         move_to_float64_device(
-            run_unmodified_model(subject.body, subject, replace(text, kwargs={WORDS: each}))[0][-1]
+            run_unmodified_model(
+                subject.model_without_head, subject, replace(text, kwargs={WORDS: each})
+            )[0][-1]
         ).double()
         for each in (ids, torch.cat([ids, ids[:, -1:]], dim=1))
     )

@@ -31,14 +31,14 @@ def prepare_sensitivity(
     if directions is not None and directions < 1:
         raise UsageError(f"`directions={directions}`: it must be at least 1.")
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, stack)
-    body, blocks = subject.body, len(subject.stack.calls)
-    plan = plan_sensitivity(subject, subject.short, directions, seed)
+    body, blocks = subject.model_without_head, len(subject.stack.calls)
+    plan = plan_sensitivity(subject, subject.short_input, directions, seed)
     longest = max(text.tokens for text in texts)
     heads = max_head_count(body)
     needed = blocks * (estimate_run_memory(body, longest, 0, heads) + 4 * MEANS * longest**2)
     what = f"gradients of {longest} tokens through {blocks} blocks"
     require_memory(needed, what, "cut the text with `tokens`")
-    back = plan.number(longest)
+    back = plan.choose_direction_count(longest)
     exact = " (exact)" if back == plan.width else f" (of {plan.width}: estimates)"
     say(
         f"{what}: about {format_gibibytes(needed)} at most, 1 forward and {back} backward passes a text{exact}"

@@ -27,7 +27,7 @@ def kept(weights: torch.Tensor, visible: torch.Tensor, rows: int = 2) -> Collect
             seen = part.any(dim=0).nonzero()
             keys = slice(int(seen[0]), int(seen[-1]) + 1)
             strip = weights[None, :, start : start + rows, keys]
-            found.take(site, Strip(strip, start, keys.start, *visible.shape, part[None, None, :, keys]))  # fmt: skip
+            found.add_strip(site, Strip(strip, start, keys.start, *visible.shape, part[None, None, :, keys]))  # fmt: skip
     return found
 
 
@@ -36,11 +36,11 @@ def test_chosen_heads_are_put_together_from_strips() -> None:
     visible = (back >= 0) & (back < 3)
     weights = torch.rand(4, 7, 7, generator=torch.Generator().manual_seed(0)) * visible
     found = kept(weights, visible)
-    tensors = found.named_tensors()
+    tensors = found.maps_by_tensor_name()
     assert set(tensors) == {"layers.2.attention", "layers.2.visible"}
     assert np.array_equal(tensors["layers.2.attention"], weights[[1, 3]])
     assert np.array_equal(tensors["layers.2.visible"], visible)
-    said = found.metadata({"class": "Some"}, TokenNames("abcdefg"))
+    said = found.build_file_metadata({"class": "Some"}, TokenNames("abcdefg"))
     assert json.loads(said["heads"]) == {"layers.2.attention": [1, 3]}
     assert json.loads(said["spans"]) == {"layers.2.attention": "sliding"}
     first, second = found.build_plots(TokenNames("abcdefg"))

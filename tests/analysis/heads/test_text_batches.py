@@ -49,7 +49,7 @@ def test_texts_have_the_numbers_of_single_texts(name: str, monkeypatch: pytest.M
     passes = count_texts(model, lambda: found.append(rows_of(model, metric=METRICS)))
     assert max(passes) == LENGTHS.count(11)
     assert sum(passes) <= len(LENGTHS) + 3  # the inputs, one text alone, and the model's own draws
-    monkeypatch.setattr(TextBatches, "take", lambda *_: None)
+    monkeypatch.setattr(TextBatches, "take_batched_result", lambda *_: None)
     wanted = rows_of(model, metric=METRICS)
     assert len(found[0]) == len(wanted)
     for own, other in zip(found[0], wanted, strict=True):

@@ -66,9 +66,9 @@ def test_strips_show_what_a_slow_search_over_the_whole_map_finds(mask: str, rows
         part = weights[None, :, start : start + rows, keys]
         strip = Strip(part, start, keys.start, 11, 11, mask_of_strip)
         found = found or StrongestPairs(strip)
-        found.add(strip)
+        found.add_strip(strip)
     assert found is not None
-    pairs = found.pairs(5)
+    pairs = found.select_strongest_pairs(5)
     expected = slow(weights.numpy(), visible.numpy(), 5)
     for head, places in enumerate(expected):
         assert list(zip(pairs.queries[head].tolist(), pairs.keys[head].tolist(), strict=True)) == places  # fmt: skip
@@ -105,8 +105,8 @@ def observed(*maps: torch.Tensor) -> HeadObservations:
     for weights in maps:
         strip = Strip(weights[None], 0, 0, *weights.shape[-2:])
         found = StrongestPairs(strip)
-        found.add(strip)
-        texts.append(PassResult(heads={SITE: {}}, pairs={SITE: found.pairs(2)}))
+        found.add_strip(strip)
+        texts.append(PassResult(heads={SITE: {}}, pairs={SITE: found.select_strongest_pairs(2)}))
     return HeadObservations(texts)
 
 
@@ -134,8 +134,8 @@ def test_tokens_are_named_only_where_the_map_has_as_many() -> None:
 def test_windows_have_no_place_in_the_text() -> None:
     strip = Strip(torch.full((2, 1, 3, 3), 1 / 3), 0, 0, 3, 3)
     found = StrongestPairs(strip)
-    found.add(strip)
-    (row,) = rows_of(HeadObservations([PassResult(heads={SITE: {}}, pairs={SITE: found.pairs(2)})]), TokenNames("abc"))  # fmt: skip
+    found.add_strip(strip)
+    (row,) = rows_of(HeadObservations([PassResult(heads={SITE: {}}, pairs={SITE: found.select_strongest_pairs(2)})]), TokenNames("abc"))  # fmt: skip
     assert (row.value, row.head) == (None, None)
     assert "windows" in (row.note or "")
     assert not row.is_missing
@@ -157,9 +157,18 @@ def test_a_decoder_is_told_with_the_tokens_that_it_reads() -> None:
     encoder = AttentionSite(
         "encoder.block", 0, "self", "full", "encoder.block.0.layer.0.SelfAttention"
     )
-    assert names.sides(encoder, 3, 3) == (("fox", "is", "red"), ("fox", "is", "red"))
-    assert names.sides(decoder, 3, 3) == (("0", "fox", "is"), ("0", "fox", "is"))
-    assert names.sides(cross, 3, 3) == (("0", "fox", "is"), ("fox", "is", "red"))
+    assert names.names_of_queries_and_keys(encoder, 3, 3) == (
+        ("fox", "is", "red"),
+        ("fox", "is", "red"),
+    )
+    assert names.names_of_queries_and_keys(decoder, 3, 3) == (
+        ("0", "fox", "is"),
+        ("0", "fox", "is"),
+    )
+    assert names.names_of_queries_and_keys(cross, 3, 3) == (
+        ("0", "fox", "is"),
+        ("fox", "is", "red"),
+    )
 
 
 def test_at_a_terminal_and_from_saved_maps_the_same_pairs_are_told(tmp_path: Path) -> None:

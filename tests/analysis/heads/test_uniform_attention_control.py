@@ -44,7 +44,9 @@ def spans_of(visible: Tensor, rows: int = 5) -> VisibleSpans:
 def null_of(
     visible: Tensor, null: UniformAttentionControl | None = None, same: bool = True
 ) -> Values:
-    return (null or UniformAttentionControl()).of(spans_of(visible), NAMES, same, PERIOD)
+    return (null or UniformAttentionControl()).measure_uniform_attention(
+        spans_of(visible), NAMES, same, PERIOD
+    )
 
 
 @pytest.mark.parametrize("elements", [1, 100, 2**18])

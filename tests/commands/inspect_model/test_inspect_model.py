@@ -194,7 +194,7 @@ def test_states_that_are_not_finite_are_refused_with_their_place(wrong: float) -
     state = torch.ones(1, 3, 4)
     state[0, 1, 2] = wrong
     with pytest.raises(InputError, match="text 1: the state after layer 2 of h is not finite"):
-        observer.state("h", 2, state)
+        observer.observe_hidden_state("h", 2, state)
 
 
 def test_the_length_is_that_of_the_longest_attention() -> None:

@@ -192,7 +192,9 @@ def test_seeds_do_not_feel_each_other(design: NetworkDesign) -> None:
     """Trained side by side or alone, with dropout too: the same network."""
     together, alone = BatchedCircleNetworks(design, [3, 5, 8]), BatchedCircleNetworks(design, [5])
     for network, seeds in ((together, [3, 5, 8]), (alone, [5])):
-        train(network, build_loss(network, seeds), Experiment(seeds, 20).plan(design))
+        train(
+            network, build_loss(network, seeds), Experiment(seeds, 20).build_training_plan(design)
+        )
     for name, value in alone.weights_of_seed(0).items():
         assert together.weights_of_seed(1)[name] == pytest.approx(value, abs=1e-7), name
     losses = compute_training_losses(together, [3, 5, 8])
@@ -205,7 +207,7 @@ def test_training_lowers_the_loss() -> None:
     design = design_by_name(16, "SAN+skip")
     network = BatchedCircleNetworks(design, [0])
     before = compute_training_losses(network, [0])[0]
-    train(network, build_loss(network, [0]), Experiment([0], 300).plan(design))
+    train(network, build_loss(network, [0]), Experiment([0], 300).build_training_plan(design))
     assert compute_training_losses(network, [0])[0] < 0.7 * before
 
 

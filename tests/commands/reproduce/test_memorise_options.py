@@ -55,7 +55,7 @@ def test_the_released_script_is_what_is_planned() -> None:
     assert (task.batch, task.learning_rate, task.dropout) == (8, 3e-4, 0.1)
     assert task.steps == 50 * 63 == ReleasedScriptSettings().steps
     plan = build_training_plan("memorise", task, task.sizes, 3150, 0)
-    assert [plan.rate(step) / 3e-4 for step in (0, 1575, 3149)] == pytest.approx(
+    assert [plan.learning_rate_at_step(step) / 3e-4 for step in (0, 1575, 3149)] == pytest.approx(
         [1.0, 0.5, 1 / 3150]
     )
     assert plan.largest_gradient == 1.0

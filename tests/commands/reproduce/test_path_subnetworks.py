@@ -68,7 +68,7 @@ def test_a_block_is_the_norm_of_its_input_and_its_attention(case: Any) -> None:
         w = arrays(block)
         total = sum(heads_of(block, x)) + w["output.dense.bias"] + x
         x = norm(total, w["output.LayerNorm.weight"], w["output.LayerNorm.bias"])
-    assert np.allclose(network.states(inputs), x, rtol=0, atol=1e-12)
+    assert np.allclose(network.compute_final_states(inputs), x, rtol=0, atol=1e-12)
     logits = x @ network.classifier.weight.numpy().T
     assert np.allclose(network(inputs), logits, rtol=0, atol=1e-12)
 

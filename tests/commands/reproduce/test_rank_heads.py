@@ -42,7 +42,7 @@ def test_how_often_few_directions_mislead() -> None:
 def test_the_nearest_is_nearest() -> None:
     questions = draw_questions(np.random.default_rng(1), 50, 7, 3)
     assert np.linalg.norm(questions.tokens, axis=2) == pytest.approx(1.0)
-    for tokens, query, nearest in zip(questions.tokens, questions.queries, questions.nearest, strict=True):  # fmt: skip
+    for tokens, query, nearest in zip(questions.tokens, questions.queries, questions.nearest_tokens, strict=True):  # fmt: skip
         assert (nearest == min(tokens, key=lambda each: np.linalg.norm(each - query))).all()
 
 
@@ -64,7 +64,7 @@ def test_a_projecting_head_has_the_error_of_the_closed_form(rank: int) -> None:
     values = np.stack([drawn * np.eye(d), (1.0 - drawn) * np.eye(d)])[None]
     set_weights(layer, w_q=1e4 * axes, w_k=axes, w_v=values)
     (given,) = compute_answers(layer, [questions])
-    error = np.square(given - questions.nearest).sum(axis=1).mean()
+    error = np.square(given - questions.nearest_tokens).sum(axis=1).mean()
     assert error == pytest.approx(low_rank_head_mean_squared_error(rank, d), abs=5e-3)
 
 
@@ -77,7 +77,7 @@ def test_loss_and_gradient_against_loops() -> None:
     def by_hand(weights: dict[str, np.ndarray]) -> float:
         total = 0.0
         for s, questions in enumerate(drawn):
-            for x, y, wanted in zip(questions.tokens, questions.queries, questions.nearest, strict=True):  # fmt: skip
+            for x, y, wanted in zip(questions.tokens, questions.queries, questions.nearest_tokens, strict=True):  # fmt: skip
                 answer = np.zeros(d)
                 for h in range(heads):
                     asked = y @ weights["w_q"][s, h]
@@ -91,7 +91,7 @@ def test_loss_and_gradient_against_loops() -> None:
     loss = torch.zeros((), dtype=torch.float64)
     for s, questions in enumerate(drawn):
         x, y = (torch.from_numpy(each).expand(2, *each.shape) for each in questions[:2])
-        missed = layer(x, y)[s] - torch.from_numpy(questions.nearest)
+        missed = layer(x, y)[s] - torch.from_numpy(questions.nearest_tokens)
         loss = loss + missed.square().sum(dim=-1).mean()
     assert float(loss.detach()) == pytest.approx(by_hand(weights), rel=1e-12)
     loss.backward()
@@ -112,7 +112,7 @@ def test_the_training_has_that_loss() -> None:
     layer = BatchedHeadLayers(4, 2, 2, [3])
     questions = draw_questions(np.random.default_rng([3, 0, 7]), 256, 2, 4)
     (given,) = compute_answers(layer, [questions])
-    expected = np.square(given - questions.nearest).sum(axis=1).mean()
+    expected = np.square(given - questions.nearest_tokens).sum(axis=1).mean()
     assert float(build_loss(layer, 2, 4, [3])(7).detach()) == pytest.approx(expected, rel=1e-5)
 
 
@@ -121,9 +121,11 @@ def test_a_head_of_full_rank_learns_what_heads_of_rank_one_do_not() -> None:
     """The paper's direction: at equal H · r, and at four times as many heads."""
     wanted = HeadRankExperiment(4, 2, [1, 4], [4, 16], [0], training_steps=250)
     errors = {}
-    for product, rank in wanted.layers():
+    for product, rank in wanted.iterate_head_products_and_ranks():
         layer = BatchedHeadLayers(4, rank, product // rank, [0])
-        losses = train(layer, build_loss(layer, 2, 4, [0]), wanted.plan(product, rank))
+        losses = train(
+            layer, build_loss(layer, 2, 4, [0]), wanted.build_training_plan(product, rank)
+        )
         errors[product, rank] = sum(losses[-20:]) / 20
     assert errors[4, 4] < 0.06
     assert errors[4, 1] > errors[16, 1] > 2 * errors[4, 4]

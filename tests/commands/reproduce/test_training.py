@@ -206,9 +206,11 @@ def test_divergence_is_said_with_its_step() -> None:
 
 def test_the_rate_rises_stays_and_falls() -> None:
     plan = TrainingPlan(steps=10, learning_rate=1.0, warm_up=3, cool_down=4)
-    rates = [plan.rate(step) for step in range(10)]
+    rates = [plan.learning_rate_at_step(step) for step in range(10)]
     assert rates == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2]
-    assert {TrainingPlan(steps=5, learning_rate=0.3).rate(step) for step in range(5)} == {0.3}
+    assert {
+        TrainingPlan(steps=5, learning_rate=0.3).learning_rate_at_step(step) for step in range(5)
+    } == {0.3}
 
 
 def test_the_number_of_threads_is_as_before() -> None:

@@ -184,7 +184,9 @@ def find_oversmoothed_stacks(states: Sequence[Row]) -> Iterator[RankedFinding]:
 def is_role_evident(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
     """Whether these numbers, the head's or a control's, would show the role, regardless of its other roles."""
     metric = role.evidence
-    return metric in numbers and role.is_clear(numbers[metric], head.uniform_values.get(metric))
+    return metric in numbers and role.is_value_clear_evidence(
+        numbers[metric], head.uniform_values.get(metric)
+    )
 
 
 def select_heads_with_evidence(

@@ -83,7 +83,7 @@ def build_completeness_error_rows(
     observed: HeadObservations, keys: Mapping[AttentionSite, dict[str, Scalar]]
 ) -> Iterator[Row]:
     """One row for each linear layer."""
-    for site in observed.sites:
+    for site in observed.attention_sites:
         missed = [
             seen.reconstruction_errors[site]
             for seen in observed.texts

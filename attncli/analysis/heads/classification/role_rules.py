@@ -30,7 +30,7 @@ class Role:
     """Whether the head must be well above uniform attention, which on short texts scores high
     everywhere."""
 
-    def is_clear(self, value: float, even: float | None) -> bool:
+    def is_value_clear_evidence(self, value: float, even: float | None) -> bool:
         """Whether the value reaches the threshold, and twice uniform attention or half of the rest."""
         if even is None or not self.beats_even:
             return value >= self.threshold
@@ -124,7 +124,7 @@ def classify_role(numbers: Mapping[str, float], even: Mapping[str, float]) -> As
     if not measurable:
         return None
     for role in measurable:
-        if role.is_clear(known[role.evidence], even.get(role.evidence)):
+        if role.is_value_clear_evidence(known[role.evidence], even.get(role.evidence)):
             return AssignedRole(role, role.evidence, known[role.evidence])
     nearest = max(measurable, key=lambda role: known[role.evidence] / role.threshold)
     return AssignedRole(MIXED, nearest.evidence, known[nearest.evidence])

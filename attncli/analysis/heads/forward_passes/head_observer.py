@@ -110,15 +110,15 @@ class HeadObserver:
         self.empty = False
         """Whether some row of the linear layer in work takes from no token."""
 
-    def strip(self, site: AttentionSite, strip: Strip) -> bool:
+    def observe_strip(self, site: AttentionSite, strip: Strip) -> bool:
         """Measure a strip; at the last one, return whether the map is needed once more."""
         strip = move_to_float64_device(strip)
         if strip.is_first:
             tokens = strip.queries if site.is_self else strip.keys  # some keys are no tokens
             self.result.tokens = max(self.result.tokens, tokens)
-            self.finish()
+            self.finish_attention_statistics()
             if self.request.layers is None or site.layer in self.request.layers:
-                self.begin(site, strip)
+                self.begin_attention_statistics(site, strip)
         if strip.round == 0:
             self.advance(strip.weights.shape[2] / strip.queries)
         if self.site is None:
@@ -127,7 +127,7 @@ class HeadObserver:
             self.spans.add_strip(strip)
             self.mark_heads_with_weights(strip)
             if self.request.pairs:
-                self.strongest.add(strip)
+                self.strongest.add_strip(strip)
         if site.is_linear:
             self.empty = self.empty or not bool(strip.weights.any(dim=-1).all())
         self.totals.add(strip_to_metric_rows(strip, self.request.period, self.request.ids))
@@ -135,7 +135,7 @@ class HeadObserver:
             self.again = self.totals.wants_another_round()
         return self.again and strip.is_last
 
-    def begin(self, site: AttentionSite, strip: Strip) -> None:
+    def begin_attention_statistics(self, site: AttentionSite, strip: Strip) -> None:
         self.site = site
         own = site.is_self or site.is_difference or site.is_linear
         same_tokens = own and strip.queries == strip.keys
@@ -156,7 +156,7 @@ class HeadObserver:
             rows = strip.weights.any(dim=-1) if strip.statistics is None else strip.row_sums > 0.0
             self.weighed |= rows.any(dim=-1).cpu()
 
-    def finish(self) -> None:
+    def finish_attention_statistics(self) -> None:
         """The attention before is complete."""
         if self.again:
             raise InputError(
@@ -165,12 +165,14 @@ class HeadObserver:
             )
         if self.site is not None:
             totals = self.totals
-            self.result.heads[self.site] = self.values_of_attention(self.site, totals)
+            self.result.heads[self.site] = self.collect_values_of_attention(self.site, totals)
             if self.request.pairs:
-                self.result.pairs[self.site] = self.strongest.pairs(self.request.pairs)
+                self.result.pairs[self.site] = self.strongest.select_strongest_pairs(
+                    self.request.pairs
+                )
             if (short := totals.short()) is not None:
                 self.result.short[self.site] = short
-            even = self.null.of(
+            even = self.null.measure_uniform_attention(
                 self.spans,
                 self.request.heads,
                 totals.same_tokens,
@@ -184,7 +186,7 @@ class HeadObserver:
             }
         self.site = None
 
-    def values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
+    def collect_values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
         """Of an attention that has been seen whole."""
         if self.empty:
             return dict.fromkeys(self.request.heads, NOTHING_TAKEN)
@@ -196,20 +198,26 @@ class HeadObserver:
             name: mask_metrics_of_zero_maps(silent, name, value) for name, value in values.items()
         }
 
-    def outputs(self, site: AttentionSite, context: Tensor, projection: Tensor) -> None:
+    def observe_head_outputs(
+        self, site: AttentionSite, context: Tensor, projection: Tensor
+    ) -> None:
         if site == self.site:
             self.totals.add_outputs(move_to_float64_device(HeadOutputs(context, projection)))
 
-    def gates(self, site: AttentionSite, gate: Tensor, context: Tensor, projection: Tensor) -> None:
+    def observe_head_gates(
+        self, site: AttentionSite, gate: Tensor, context: Tensor, projection: Tensor
+    ) -> None:
         if site == self.site:
             self.totals.add_gates(*map(move_to_float64_device, (gate, context, projection)))
 
-    def state(self, stack: str, index: int, state: Tensor) -> None:
+    def observe_hidden_state(self, stack: str, index: int, state: Tensor) -> None:
         """A state [batch of one, token, feature]."""
         own = move_to_float64_device(state[0].detach())
-        self.add_state(self.result, (stack, index), ActivationState(own))
+        self.measure_and_store_state(self.result, (stack, index), ActivationState(own))
 
-    def add_state(self, seen: PassResult, place: tuple[str, int], whole: ActivationState) -> None:
+    def measure_and_store_state(
+        self, seen: PassResult, place: tuple[str, int], whole: ActivationState
+    ) -> None:
         if not whole.largest < float("inf"):
             raise NonFiniteNumbers(
                 f"{self.where}: the state after layer {place[1]} of {place[0]} is not finite."
@@ -333,7 +341,7 @@ def observe_forward_pass(
             take(site, strip)
             if on_strip is not None:
                 on_strip(site, strip)
-        return observer.strip(site, strip)
+        return observer.observe_strip(site, strip)
 
     extra_names = {ATTENTION.spec(name).of for name in request.heads}
     weights = on_strip is not None or request.pairs > 0
@@ -343,12 +351,14 @@ def observe_forward_pass(
         torch.no_grad(),
         run_in_model_precision(body),
         capture_projections(body, observer, extra_names) as take,
-        observe_block_states(body, stacks, observer.state) if request.states else nullcontext(),
+        observe_block_states(body, stacks, observer.observe_hidden_state)
+        if request.states
+        else nullcontext(),
         capture_attention(body, observe_strip, strip_memory, proved, apart, one_pass),
         capture_linear_heads(body, linear, observer, strip_memory) as missed,
     ):
         body(**kwargs)
-        observer.finish()  # in the model's own precision, as the other attentions
+        observer.finish_attention_statistics()  # in the model's own precision, as the other attentions
     observer.result.reconstruction_errors.update(missed)
     observer.result.paths.update(one_pass.describe_paths())
     if proved is not None:
@@ -364,7 +374,9 @@ def capture_linear_heads(
         return nullcontext({})
     from attncli.capture.linear_attention.layers_with_linear_maps import capture_linear_attention
 
-    return capture_linear_attention(body, linear.layers, linear.heads, observer.strip, memory)
+    return capture_linear_attention(
+        body, linear.layers, linear.heads, observer.observe_strip, memory
+    )
 
 
 def refuse_unmeasured_heads(
@@ -401,11 +413,13 @@ def capture_projections(
     takes: list[Look] = []
     with ExitStack() as watched:
         if "outputs" in extra:
-            takes.append(watched.enter_context(observe_projections(body, observer.outputs)))
+            takes.append(
+                watched.enter_context(observe_projections(body, observer.observe_head_outputs))
+            )
         if "gates" in extra:
             from attncli.capture.strips.output_gates import observe_gates
 
-            takes.append(watched.enter_context(observe_gates(body, observer.gates)))
+            takes.append(watched.enter_context(observe_gates(body, observer.observe_head_gates)))
 
         def observe_strip(site: AttentionSite, strip: Strip) -> None:
             for each in takes:

@@ -37,10 +37,10 @@ class StreamGains:
     """The first module whose matrix was not captured; then the gain is unknown."""
 
     @property
-    def definitions(self) -> dict[str, Definition]:
+    def gain_definitions(self) -> dict[str, Definition]:
         return DEFINITIONS if self.of_layers else {}
 
-    def rows(self, texts: int) -> Iterator[Row]:
+    def build_gain_rows(self, texts: int) -> Iterator[Row]:
         keys: dict[str, Scalar] = {"stack": self.stack}
         for layer, gain in self.of_layers.items():
             for name, value in zip((FORWARD, BACKWARD), gain, strict=True):

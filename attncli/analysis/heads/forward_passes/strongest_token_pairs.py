@@ -43,7 +43,7 @@ class StrongestPairs:
         self.queries_per_key = torch.zeros(strip.keys, dtype=torch.float64)
         """How many queries see each key."""
 
-    def add(self, strip: Strip) -> None:
+    def add_strip(self, strip: Strip) -> None:
         """Strips come in order; of equal queries the first one stays."""
         if self.shape[0] > 1:
             return
@@ -66,7 +66,7 @@ class StrongestPairs:
         ):
             current[:, part] = torch.where(better, new, current[:, part])
 
-    def pairs(self, most: int) -> HeadPairs:
+    def select_strongest_pairs(self, most: int) -> HeadPairs:
         """The keys in their order; of equals the first."""
         above = self.weights - self.even
         keys = above.argsort(dim=1, descending=True, stable=True)[:, :most]

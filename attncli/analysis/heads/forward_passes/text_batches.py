@@ -58,11 +58,11 @@ class BatchObserver(HeadObserver):
         """Whether every attention layer keeps the texts separate, as one that folds windows into the
         batch does not, and all texts lack the same numbers."""
 
-    def begin(self, site: AttentionSite, strip: Strip) -> None:
-        super().begin(site, strip)
+    def begin_attention_statistics(self, site: AttentionSite, strip: Strip) -> None:
+        super().begin_attention_statistics(site, strip)
         self.is_apart = self.is_apart and len(strip.weights) == len(self.each)
 
-    def values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
+    def collect_values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
         found = totals.values_of_items()
         items = split_metrics_by_batch_item(found)
         several = len(items) == len(self.each)  # else no metric applies to it, for the same reasons
@@ -72,12 +72,12 @@ class BatchObserver(HeadObserver):
             seen.heads[site] = items[place if several else 0]
         return {name: reduce_over_batch(name, value) for name, value in found.items()}
 
-    def state(self, stack: str, index: int, state: Tensor) -> None:
+    def observe_hidden_state(self, stack: str, index: int, state: Tensor) -> None:
         self.is_apart &= len(state) == len(self.each)
         for own, seen in zip(move_to_float64_device(state.detach()), self.each, strict=False):
-            self.add_state(seen, (stack, index), ActivationState(own))
+            self.measure_and_store_state(seen, (stack, index), ActivationState(own))
 
-    def results(self) -> list[PassResult]:
+    def results_by_text(self) -> list[PassResult]:
         """One result per text, with the shared values in each; empty where these are not apart."""
         if not self.is_apart:
             return []
@@ -118,15 +118,17 @@ class TextBatches:
         self.differs = False
         """Whether a text had other numbers in a batch than alone."""
 
-    def take(self, place: int) -> PassResult | None:
+    def take_batched_result(self, place: int) -> PassResult | None:
         """The result of one text, by a batch of it and later ones; None where it is to run alone."""
-        places = [] if place in self.ahead or not self.goes_on else self.find_batch(place)
+        places = (
+            [] if place in self.ahead or not self.goes_on else self.find_texts_of_same_shapes(place)
+        )
         if len(places) >= (2 if self.verified else FEWEST):
             self.ahead |= zip(places, self.run_batch(places), strict=False)
             self.goes_on = place in self.ahead
         return self.ahead.pop(place, None)
 
-    def find_batch(self, place: int) -> list[int]:
+    def find_texts_of_same_shapes(self, place: int) -> list[int]:
         """This text and the next ones of the same shapes."""
         key = self.keys[place]
         window = (each for each in range(place, place + AHEAD) if each not in self.ahead)

@@ -36,7 +36,7 @@ class UniformAttentionControl:
     def __init__(self) -> None:
         self.values_by_shape: dict[tuple[object, ...], Values] = {}
 
-    def of(
+    def measure_uniform_attention(
         self,
         spans: VisibleSpans,
         names: Iterable[str],

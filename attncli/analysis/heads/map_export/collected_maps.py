@@ -39,7 +39,7 @@ class CollectedMaps:
     visible: dict[AttentionSite, NDArray[np.uint8]] = field(default_factory=dict)
     """[query, key], where some key is hidden."""
 
-    def take(self, site: AttentionSite, strip: Strip) -> None:
+    def add_strip(self, site: AttentionSite, strip: Strip) -> None:
         if self.layers is not None and site.layer not in self.layers:
             return
         numbers = self.numbers.get(site, range(strip.weights.shape[1]))
@@ -67,10 +67,10 @@ class CollectedMaps:
                 self.visible[site] = np.zeros((strip.queries, strip.keys), np.uint8)
             self.visible[site][rows, part] = strip.visible[0, 0].to("cpu", torch.uint8).numpy()
 
-    def named_tensors(self) -> dict[str, NDArray[np.generic]]:
+    def maps_by_tensor_name(self) -> dict[str, NDArray[np.generic]]:
         """The maps by tensor name, for a file."""
         named: dict[str, NDArray[np.generic]] = {}
-        names = self.names()
+        names = self.tensor_names_by_layer()
         for site, weights in self.maps.items():
             name = names[site]
             named[name] = weights
@@ -78,8 +78,8 @@ class CollectedMaps:
                 named[visible_tensor_name(name)] = self.visible[site]
         return named
 
-    def metadata(self, identity: Facts, named: TokenNames) -> dict[str, str]:
-        names = self.names()
+    def build_file_metadata(self, identity: Facts, named: TokenNames) -> dict[str, str]:
+        names = self.tensor_names_by_layer()
         return {
             "format": FORMAT,
             "version": "1",
@@ -90,12 +90,12 @@ class CollectedMaps:
             "spans": json.dumps({names[site]: site.span for site in self.maps}),
         }
 
-    def names(self) -> dict[AttentionSite, str]:
+    def tensor_names_by_layer(self) -> dict[AttentionSite, str]:
         """Tensor name of each attention layer."""
-        several = self.several()
+        several = self.has_several_stacks_or_kinds()
         return {site: map_tensor_name(site, several) for site in self.maps}
 
-    def several(self) -> bool:
+    def has_several_stacks_or_kinds(self) -> bool:
         return len({(site.stack, site.kind) for site in self.maps}) > 1
 
     def build_plots(self, names: TokenNames) -> list[MapPicture]:
@@ -106,7 +106,7 @@ class CollectedMaps:
                 if head.shape[0] != head.shape[1]:
                     continue
                 cells = coarsen_map(head)
-                queries, keys = names.sides(site, *head.shape)
+                queries, keys = names.names_of_queries_and_keys(site, *head.shape)
                 named = label_map_cells_by_tokens(queries, len(cells)) if queries == keys else ()
                 panels = {f"{site.layer}.{number}": tuple(map(tuple, cells.tolist()))}
                 found.append(MapPicture(f"head {site.layer}.{number}", panels, named))

@@ -35,7 +35,7 @@ class MapMetadata:
     of_heads: int | None = None
 
     @classmethod
-    def read(cls, metadata: Mapping[str, str]) -> "MapMetadata":
+    def parse_map_metadata(cls, metadata: Mapping[str, str]) -> "MapMetadata":
         """Read the metadata of a file, which may have none; entries that cannot be parsed are
         refused."""
         if ROWS not in metadata:
@@ -57,7 +57,7 @@ class MapMetadata:
             ) from None
 
     @property
-    def metadata(self) -> dict[str, str]:
+    def file_metadata(self) -> dict[str, str]:
         assert self.layers is not None
         return {
             ROLES_ON: self.roles_on,
@@ -67,7 +67,9 @@ class MapMetadata:
             WHOLE: json.dumps([self.of_layers, self.of_heads]),
         }
 
-    def of(self, metric: str, layers: Collection[int] | None, selects: Keeps) -> Sequence[Row]:
+    def select_saved_rows(
+        self, metric: str, layers: Collection[int] | None, selects: Keeps
+    ) -> Sequence[Row]:
         """The saved rows of a metric, for the requested heads and layers."""
         return [
             row

@@ -43,7 +43,7 @@ class Thumbnails:
     """Queries, keys, and tokens along the side of a cell."""
     growing: NDArray[np.float32] | None = None
 
-    def take(self, site: AttentionSite, strip: Strip) -> None:
+    def add_strip(self, site: AttentionSite, strip: Strip) -> None:
         heads = self.choose_heads(site)
         if strip.is_first:
             self.sites.append(site)
@@ -73,7 +73,7 @@ class Thumbnails:
             ]
             self.growing = None
 
-    def tiles(
+    def build_tiles(
         self,
         names: TokenNames,
         keys: Mapping[AttentionSite, Mapping[str, Scalar]],
@@ -85,7 +85,7 @@ class Thumbnails:
         named = {format_head(row) for row in rows if row.head is not None}
         for site, found in self.maps.items():
             queries, seen, step = self.shapes[site]
-            asking, looked_at = names.sides(site, queries, seen)
+            asking, looked_at = names.names_of_queries_and_keys(site, queries, seen)
             for head, cells, full in found:
                 number = numbers[site][head] if site in numbers else head
                 name = format_head(

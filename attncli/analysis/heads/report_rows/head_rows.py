@@ -60,7 +60,7 @@ class HeadObservations:
         return frozenset(names).union(*(on_made[kind] for kind in self.generated_text_passes))
 
     @property
-    def sites(self) -> list[AttentionSite]:
+    def attention_sites(self) -> list[AttentionSite]:
         return list(dict.fromkeys(site for seen in self.texts for site in seen.heads))
 
     def values_by_text(
@@ -80,7 +80,7 @@ class HeadObservations:
             head for silent in silent_by_pass for head, is_silent in enumerate(silent) if is_silent
         }
 
-    def short(self, site: AttentionSite, metric: str) -> "Tensor | None":
+    def singular_value_shortfall(self, site: AttentionSite, metric: str) -> "Tensor | None":
         """[head]: relative error by which a metric's singular values may be too small; None for
         other metrics."""
         if ATTENTION.spec(metric).of != "spectrum":
@@ -131,7 +131,7 @@ def build_head_rows(
 ) -> Iterator[Row]:
     """Build the rows; `nulls`: observations of the controls, by the row's key for their means."""
     for metric in metrics:
-        for site in observed.sites:
+        for site in observed.attention_sites:
             found = observed.values_by_text(site, metric)
             if isinstance(found, str):
                 yield Row(
@@ -153,7 +153,7 @@ def build_head_rows(
                     },
                 }
                 numbers = observed.numbers.get(site, range(len(found[0])))
-                short = observed.short(site, metric)
+                short = observed.singular_value_shortfall(site, metric)
                 silent = observed.find_silent_heads(site, metric) if is_map_metric(metric) else ()
                 for row in build_site_rows(
                     metric, site, found, extra_rows, keys[site], selects, numbers

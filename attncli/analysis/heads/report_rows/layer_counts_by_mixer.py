@@ -33,7 +33,7 @@ class LayerCounts:
     mixers: tuple[TokenMixing, ...]
 
     @classmethod
-    def of(
+    def from_stacks(
         cls,
         stacks: tuple[BlockStack, ...],
         sites: Iterable[AttentionSite],
@@ -66,7 +66,7 @@ class LayerCounts:
                 found.setdefault(each.kind, []).append(each)
         return found
 
-    def headline(self) -> str:
+    def format_layer_counts(self) -> str:
         """`2 of 8 layers attend; 6 are gated delta nets`; empty where every layer attends and has
         no other mixer."""
         if not self.other_mixers and not self.idle:

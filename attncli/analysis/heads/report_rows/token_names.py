@@ -18,7 +18,7 @@ class TokenNames(NamedTuple):
     def of_text(cls, text: ModelInput) -> "TokenNames":
         return cls(text.labels, text.decoder_labels)
 
-    def sides(
+    def names_of_queries_and_keys(
         self, site: AttentionSite, queries: int, keys: int
     ) -> tuple[Sequence[str], Sequence[str]]:
         """Names of the queries and of the keys; empty for a side whose length differs from the

@@ -28,7 +28,7 @@ def build_pair_rows(
     most: int,
 ) -> Iterator[Row]:
     """Rows of every head's strongest pairs over all texts; `names`: the tokens of each text."""
-    for site in observed.sites:
+    for site in observed.attention_sites:
         own = [seen.pairs[site] for seen in observed.texts if site in seen.pairs]
         if not own:
             continue
@@ -39,14 +39,17 @@ def build_pair_rows(
             yield Row(PAIR, None, "1", layer=site.layer, note=note, keys=keys[site])
             continue
         numbers = observed.numbers.get(site, range(len(own[0].weights)))
-        words = [of.sides(site, *pairs.shape[1:]) for of, pairs in zip(names, own, strict=True)]
+        words = [
+            of.names_of_queries_and_keys(site, *pairs.shape[1:])
+            for of, pairs in zip(names, own, strict=True)
+        ]
         for head, number in enumerate(numbers):
             if selects(site.layer, number) and head in observed.find_silent_heads(site):
                 ranks = {**keys[site], "rank": 1}
                 yield Row(PAIR, None, "1", layer=site.layer, head=number, note=SILENT, keys=ranks)
             elif selects(site.layer, number):
                 for rank, found in enumerate(rank_pairs(own, words, head)[:most], start=1):
-                    yield found.row(site.layer, number, {**keys[site], "rank": rank})
+                    yield found.build_pair_row(site.layer, number, {**keys[site], "rank": rank})
 
 
 class TokenPair(NamedTuple):
@@ -58,7 +61,7 @@ class TokenPair(NamedTuple):
     places: Mapping[str, Scalar]
     """Which tokens of which text."""
 
-    def row(self, layer: int, head: int, keys: Mapping[str, Scalar]) -> Row:
+    def build_pair_row(self, layer: int, head: int, keys: Mapping[str, Scalar]) -> Row:
         places = {**keys, **self.places, UNIFORM: self.even, OTHERS: self.others}
         return Row(PAIR, self.weight, "1", layer=layer, head=head, keys=places)
 

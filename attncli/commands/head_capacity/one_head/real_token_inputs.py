@@ -57,17 +57,19 @@ class PatternFromTokens:
     vocabulary: int
 
     @property
-    def keys(self) -> dict[str, Scalar]:
+    def row_keys(self) -> dict[str, Scalar]:
         fit = f"{self.pattern} {METHOD}"
         return {"fit": fit, "pattern": self.pattern, "method": METHOD, "dtype": "float64"}
 
-    def rows(self, request: FitRequest) -> Iterator[Row]:
+    def build_pattern_rows(self, request: FitRequest) -> Iterator[Row]:
         met = self.evidence.meets(replace(request, dtype="float64"))
-        yield Row("meets", int(met), "0 or 1", keys=self.keys)
+        yield Row("meets", int(met), "0 or 1", keys=self.row_keys)
         for metric in MEASURED:
-            yield build_row_or_null(metric, getattr(self.evidence, metric), OUT_OF_RANGE, self.keys)
+            yield build_row_or_null(
+                metric, getattr(self.evidence, metric), OUT_OF_RANGE, self.row_keys
+            )
         for position, (token, word) in enumerate(zip(self.ids, self.words, strict=True)):
-            keys = {**self.keys, "position": position, "token": word}
+            keys = {**self.row_keys, "position": position, "token": word}
             yield Row("token_id", token, REAL_METRICS["token_id"].unit, keys=keys)
 
     def build_finding(self, request: FitRequest) -> Finding:
@@ -75,9 +77,9 @@ class PatternFromTokens:
             PatternInDtype("float64", np.zeros((0, 0)), self.evidence), request
         )
         text = " ".join(self.words[:MOST_WORDS]) + (" …" if len(self.words) > MOST_WORDS else "")
-        return Finding(str(self.keys["fit"]), f"{sentence}; by: {text}")
+        return Finding(str(self.row_keys["fit"]), f"{sentence}; by: {text}")
 
-    def in_words(self) -> str:
+    def format_total_variations(self) -> str:
         found = format_number(self.evidence.total_variation)
         return f"{self.pattern}: total variation {found} by real tokens, {format_number(self.free)} by free inputs"
 
@@ -111,8 +113,8 @@ def add_token_inputs(
     )
     return replace(
         report,
-        headline=f"{name} by the model's own embeddings: {'; '.join(one.in_words() for one in shown)}.",
-        rows=(*report.rows, *(row for one in shown for row in one.rows(request))),
+        headline=f"{name} by the model's own embeddings: {'; '.join(one.format_total_variations() for one in shown)}.",
+        rows=(*report.rows, *(row for one in shown for row in one.build_pattern_rows(request))),
         metrics={**report.metrics, **REAL_METRICS},
         input={**report.input, "candidates": len(first.ids), "vocabulary": first.of},
         findings=(*report.findings, *(one.build_finding(request) for one in shown)),
@@ -165,7 +167,7 @@ def require_same_map_from_model(
     its weights."""
     site = next(site for site in subject.shapes if site.is_self and site.layer == 0)
     text = {WORDS: torch.tensor([list(ids)], device=checkpoint.model.device)}
-    own = capture_maps(subject, [site], text).maps[site][int(head.description["head"])]
+    own = capture_maps(subject, [site], text).maps_by_layer[site][int(head.description["head"])]
     errors = 0.5 * np.abs(own - target).sum(axis=1)
     if not abs(float(errors.max()) - evidence.total_variation) <= HEAD_MAP.of():
         raise InputError(

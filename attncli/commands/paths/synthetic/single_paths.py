@@ -234,7 +234,7 @@ class Median(NamedTuple):
     def is_clearly_above(self, other: "Median") -> bool:
         return self.value - other.value > SURE * math.hypot(self.error, other.error)
 
-    def in_words(self) -> str:
+    def format_with_error_range(self) -> str:
         reach = SURE * self.error
         around = (
             f" ({format_power_of_ten(self.value - reach)} to {format_power_of_ten(self.value + reach)})"
@@ -255,13 +255,11 @@ def describe_decay(rows: Sequence[Row]) -> str:
         return "Attention products of the sampled paths have exactly rank 1."
     first, last = min(medians), max(medians)
     if first == last:
-        return (
-            f"Every path has length {last}: median distance to rank 1 {medians[last].in_words()}."
-        )
+        return f"Every path has length {last}: median distance to rank 1 {medians[last].format_with_error_range()}."
     values = {length: median.value for length, median in medians.items()}
     return (
-        f"{describe_rank_trend_over_path_length(list(medians.values()))}: median distance {medians[first].in_words()} at length {first}; "
-        f"{medians[last].in_words()} at length {last}{describe_decay_rate(values)}."
+        f"{describe_rank_trend_over_path_length(list(medians.values()))}: median distance {medians[first].format_with_error_range()} at length {first}; "
+        f"{medians[last].format_with_error_range()} at length {last}{describe_decay_rate(values)}."
     )
 
 

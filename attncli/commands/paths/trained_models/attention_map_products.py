@@ -22,8 +22,12 @@ class AttentionMapsOfStack:
     def __init__(self, subject: DecomposableModel, text: ModelInput) -> None:
         self.maps: dict[AttentionSite, Array] = {}
         self.subject = subject
-        body, stack = subject.body, subject.stack.name
-        with torch.no_grad(), run_in_model_precision(body), capture_attention(body, self.observe):
+        body, stack = subject.model_without_head, subject.stack.name
+        with (
+            torch.no_grad(),
+            run_in_model_precision(body),
+            capture_attention(body, self.assemble_map_from_strip),
+        ):
             body(**text.kwargs)
         self.layers = list(self.maps.values())
         if not self.layers:
@@ -42,7 +46,7 @@ class AttentionMapsOfStack:
                 "have no product along a path."
             )
 
-    def observe(self, site: AttentionSite, strip: Strip) -> None:
+    def assemble_map_from_strip(self, site: AttentionSite, strip: Strip) -> None:
         """Assemble the strips of the stack's attention layers; missing keys have weight 0."""
         other = find_enclosing_stack(site, self.subject.stacks) != self.subject.stack.name
         if other or site.kind != "self":
@@ -54,7 +58,7 @@ class AttentionMapsOfStack:
         whole[:, place, strip.first_key : strip.first_key + keys] = weights
 
     @property
-    def heads(self) -> list[int]:
+    def heads_per_layer(self) -> list[int]:
         return [len(maps) for maps in self.layers]
 
     def log10_residual_of_path(self, path: Path) -> float:

@@ -41,7 +41,7 @@ def measure_head_shares(
     subject: DecomposableModel, texts: Sequence[ModelInput], progress: Progress = ignore_progress
 ) -> Report:
     """The share of every head of a stack, over texts."""
-    read, about = subject.read_texts(
+    read, about = subject.run_on_texts(
         texts, compute_model_head_shares, "heads", (HeadOrSkip,), progress
     )
     found, errors = [shares for shares, _ in read], [error for _, error in read]
@@ -59,9 +59,11 @@ def compute_model_head_shares(
     subject: DecomposableModel, text: ModelInput
 ) -> tuple[dict[HeadOrSkip, float], float]:
     """Compute the share of every passage point, and the frozen network's error against the model."""
-    with run_in_model_precision(subject.body):
-        state, _ = run_unmodified_model(subject.body, subject, text)
-        output, by_layer = compute_contributions_by_head(subject.body, subject.stack, text.kwargs)
+    with run_in_model_precision(subject.model_without_head):
+        state, _ = run_unmodified_model(subject.model_without_head, subject, text)
+        output, by_layer = compute_contributions_by_head(
+            subject.model_without_head, subject.stack, text.kwargs
+        )
     error = subject.measure_completeness_error(output, state, text)
     layers = [call.layer for call in subject.stack.calls if call.attention]
     shares: dict[HeadOrSkip, float] = {}

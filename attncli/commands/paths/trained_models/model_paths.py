@@ -76,7 +76,7 @@ def measure_model_paths(
 ) -> Report:
     """One stack of a model, over texts."""
     made_of = (DecomposedText, PathTermMeasurements)
-    found, about = subject.read_texts(
+    found, about = subject.run_on_texts(
         texts, partial(decompose_text, plan=plan), "paths", made_of, progress
     )
     rows = [row for step in plan.steps for row in build_model_path_rows(found, step)]
@@ -99,9 +99,9 @@ def measure_model_paths(
 
 def decompose_text(subject: DecomposableModel, text: ModelInput, plan: PathPlan) -> DecomposedText:
     """The plain forward pass, and one by length for each kind of step."""
-    model = subject.checkpoint.model if plan.loss else subject.body
+    model = subject.checkpoint.model if plan.loss else subject.model_without_head
     found = DecomposedText({}, {}, {}, None)
-    with run_in_model_precision(subject.body):
+    with run_in_model_precision(subject.model_without_head):
         state, output = run_unmodified_model(model, subject, text)
         for step in plan.steps:
             parts, after = decompose_by_length(
@@ -114,7 +114,11 @@ def decompose_text(subject: DecomposableModel, text: ModelInput, plan: PathPlan)
             where = f"{text.name}, {step} steps"
             terms = to_split_decomposition(parts, state)
             found.measurements[step] = measure_path_terms(
-                terms, plan.metrics, where, subject.tolerance, subject.completeness_advice
+                terms,
+                plan.metrics,
+                where,
+                subject.completeness_tolerance,
+                subject.completeness_advice,
             )
             found.counts[step] = count_paths_by_choices(
                 parts.heads if step == "attention" else [1] * len(subject.stack.calls)

@@ -46,7 +46,9 @@ def measure_step_shares(
     subject: DecomposableModel, texts: Sequence[ModelInput], progress: Progress = ignore_progress
 ) -> Report:
     """The shares of every pair of lengths, over texts."""
-    shares, about = subject.read_texts(texts, compute_step_shares, "steps", (StepShares,), progress)
+    shares, about = subject.run_on_texts(
+        texts, compute_step_shares, "steps", (StepShares,), progress
+    )
     rows = tuple(build_step_share_rows(shares))
     finding = Finding(STEP, describe_largest_share(rows))
     over = describe_averaging(len(texts), "texts")
@@ -74,16 +76,16 @@ def measure_step_shares(
 
 def compute_step_shares(subject: DecomposableModel, text: ModelInput) -> StepShares:
     """Compute the shares on one text and check their sum against the model's own output."""
-    with run_in_model_precision(subject.body):
-        plain, _ = run_unmodified_model(subject.body, subject, text)
+    with run_in_model_precision(subject.model_without_head):
+        plain, _ = run_unmodified_model(subject.model_without_head, subject, text)
         terms = decompose_by_attention_and_mlp_length(
-            subject.body, subject.stack, text.kwargs
+            subject.model_without_head, subject.stack, text.kwargs
         ).terms
     terms, plain = (move_to_float64_device(each).double() for each in (terms, plain))
     whole = torch.linalg.norm(plain)
     total = terms.flatten(0, 1).sum(dim=0)
     error = float(torch.linalg.norm(total - plain) / whole)
-    if not error <= subject.tolerance:
+    if not error <= subject.completeness_tolerance:
         raise InsufficientPrecision(
             f"{text.name}: the terms add up to the output within {error:.1g} only{subject.completeness_advice}."
         )

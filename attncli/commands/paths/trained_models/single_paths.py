@@ -110,7 +110,7 @@ def measure_paths_on_texts(
     count_numbers = make_progress_counter(progress, numbers, "numbers of paths")
 
     def follow_text(place: int, text: ModelInput) -> tuple[Followed, bool]:
-        return subject.read(
+        return subject.run_on_text(
             text,
             lambda model, model_input: measure_paths_on_text(
                 model, model_input, paths_of(place), count_numbers
@@ -118,9 +118,14 @@ def measure_paths_on_texts(
         )
 
     read = apply_to_texts(
-        subject.body, texts, follow_text, subject.checkpoint.identity, what, (PathMeasurements,)
+        subject.model_without_head,
+        texts,
+        follow_text,
+        subject.checkpoint.identity,
+        what,
+        (PathMeasurements,),
     )
-    about = subject.describe(texts, [again for _, again in read])
+    about = subject.describe_decomposition(texts, [again for _, again in read])
     without = {why for (_, why), _ in read if why}
     about["warnings"] += tuple(f"no norms of paths: {why}" for why in sorted(without))
     return [singles for (singles, _), _ in read], about
@@ -139,7 +144,7 @@ def measure_paths_on_text(
         residuals.append(maps.log10_residual_of_path(path))
         advance(1)
     try:
-        norms = log10_relative_norms_of_paths(subject, text, maps.heads, paths, advance)
+        norms = log10_relative_norms_of_paths(subject, text, maps.heads_per_layer, paths, advance)
     except InsufficientPrecision:
         raise
     except InputError as refused:
@@ -156,11 +161,13 @@ def log10_relative_norms_of_paths(
 ) -> list[float]:
     """log10 of the norms of several paths, relative to the whole output, from one pass."""
     norms: list[float] = []
-    with run_in_model_precision(subject.body):
-        whole, _ = run_unmodified_model(subject.body, subject, text)
+    with run_in_model_precision(subject.model_without_head):
+        whole, _ = run_unmodified_model(subject.model_without_head, subject, text)
         for start in range(0, len(paths), TOGETHER):
             some = paths[start : start + TOGETHER]
-            output, terms, seen = run_single_paths(subject.body, subject.stack, text.kwargs, some)
+            output, terms, seen = run_single_paths(
+                subject.model_without_head, subject.stack, text.kwargs, some
+            )
             if list(seen) != list(heads):
                 raise InputError("the attentions of its paths are not those of its maps.")
             subject.measure_completeness_error(output, whole, text)

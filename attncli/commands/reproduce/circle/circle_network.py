@@ -42,23 +42,23 @@ class BatchedCircleNetworks(nn.Module):
     def forward(self, points: Tensor, drop: Drop) -> Tensor:
         """The next points [s, b, t, 2] from points [s, b, t, 2]."""
         switches = self.design.switches
-        hidden = drop(self.norm("embedding", self.linear("embed", points)))
-        update = drop(self.attention(hidden, drop))
-        hidden = self.norm("attention", hidden + update if switches.skip else update)
+        hidden = drop(self.apply_layer_norm("embedding", self.apply_linear("embed", points)))
+        update = drop(self.apply_attention(hidden, drop))
+        hidden = self.apply_layer_norm("attention", hidden + update if switches.skip else update)
         if switches.mlp:
-            inner = nn.functional.gelu(self.linear("in", hidden), approximate="tanh")
-            update = drop(self.linear("out", inner))
-            hidden = self.norm("mlp", hidden + update if switches.mlp_skip else update)
-        return self.linear("readout", drop(hidden))
+            inner = nn.functional.gelu(self.apply_linear("in", hidden), approximate="tanh")
+            update = drop(self.apply_linear("out", inner))
+            hidden = self.apply_layer_norm("mlp", hidden + update if switches.mlp_skip else update)
+        return self.apply_linear("readout", drop(hidden))
 
-    def attention(self, hidden: Tensor, drop: Drop) -> Tensor:
+    def apply_attention(self, hidden: Tensor, drop: Drop) -> Tensor:
         queries, keys, values = (self.project_to_heads(name, hidden) for name in "qkv")
         logits = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
-        mixed = self.mix(logits, values, drop)
+        mixed = self.mix_values(logits, values, drop)
         output = torch.einsum("shbtk,shkf->sbtf", mixed, self.get_parameter("w_o"))
         return output + self.get_parameter("b_o")[:, None, None]
 
-    def mix(self, logits: Tensor, values: Tensor, drop: Drop) -> Tensor:
+    def mix_values(self, logits: Tensor, values: Tensor, drop: Drop) -> Tensor:
         """The values [s h b t k], weighed."""
         mixed: Tensor = drop(torch.softmax(logits, dim=-1)) @ values
         return mixed
@@ -67,11 +67,11 @@ class BatchedCircleNetworks(nn.Module):
         projected = torch.einsum("sbtf,shfk->shbtk", hidden, self.get_parameter(f"w_{name}"))
         return projected + self.get_parameter(f"b_{name}")[:, :, None, None]
 
-    def linear(self, name: str, states: Tensor) -> Tensor:
+    def apply_linear(self, name: str, states: Tensor) -> Tensor:
         product = torch.einsum("sbtf,sfg->sbtg", states, self.get_parameter(f"w_{name}"))
         return product + self.get_parameter(f"b_{name}")[:, None, None]
 
-    def norm(self, name: str, states: Tensor) -> Tensor:
+    def apply_layer_norm(self, name: str, states: Tensor) -> Tensor:
         normed = nn.functional.layer_norm(states, states.shape[-1:], eps=NORM_EPSILON)
         gain, shift = (self.get_parameter(f"{name}_{part}") for part in ("gain", "shift"))
         return normed * gain[:, None, None] + shift[:, None, None]

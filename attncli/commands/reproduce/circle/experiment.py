@@ -23,7 +23,7 @@ class Experiment:
     steps: int = STEPS
     """Of the recurrence."""
 
-    def plan(self, design: NetworkDesign) -> TrainingPlan:
+    def build_training_plan(self, design: NetworkDesign) -> TrainingPlan:
         """One training for all seeds at once."""
         identity = {
             "task": "circle",

@@ -48,9 +48,11 @@ def predict_next_points(states: SplitState, design: NetworkDesign, weights: Weig
     """Apply the network once; points that rounding cannot separate stay one point from there on."""
     step = partial(apply_network, design=design, weights=weights)
     try:
-        return run_sub_block(states, step, skip=False, spec=design.spec)
+        return run_sub_block(states, step, skip=False, spec=design.synthetic_network_spec)
     except BelowResolution:
-        return run_sub_block(merge_points_at_mean(states), step, skip=False, spec=design.spec)
+        return run_sub_block(
+            merge_points_at_mean(states), step, skip=False, spec=design.synthetic_network_spec
+        )
 
 
 def merge_points_at_mean(state: SplitState) -> SplitState:
@@ -61,7 +63,7 @@ def merge_points_at_mean(state: SplitState) -> SplitState:
 
 def apply_network(states: SplitState, design: NetworkDesign, weights: Weights) -> SplitParts:
     """Apply the network and return the same form (split or plain) as the input."""
-    layer, switches, spec = build_layer(weights), design.switches, design.spec
+    layer, switches, spec = build_layer(weights), design.switches, design.synthetic_network_spec
     hidden = SplitState(
         *add_bias_to_common_part(states.parts @ weights["w_embed"], weights["b_embed"]),
         states.plain,

@@ -33,16 +33,16 @@ class FirstCircle(nn.Module):
         """The next points [pair, point, 2] from a batch of one [1, pair, point, 2]."""
         networks = self.networks
         seeds = len(networks.get_parameter("w_q"))
-        networks.mix = self.mix  # type: ignore[method-assign]
+        networks.mix_values = self.mix_values  # type: ignore[method-assign]
         try:
             found: Tensor = networks(pairs.expand(seeds, -1, -1, -1), skip_dropout)
         finally:
-            del networks.mix
+            del networks.mix_values
         return found[0]
 
-    def mix(self, logits: Tensor, values: Tensor, drop: Drop) -> Tensor:
+    def mix_values(self, logits: Tensor, values: Tensor, drop: Drop) -> Tensor:
         """As the networks do it, the first one through the module."""
-        mixed = BatchedCircleNetworks.mix(self.networks, logits, values, drop)
+        mixed = BatchedCircleNetworks.mix_values(self.networks, logits, values, drop)
         own: Tensor = self.attention(logits[0].transpose(0, 1), values[0].transpose(0, 1))
         return torch.cat([own.transpose(0, 1)[None], mixed[1:]])
 

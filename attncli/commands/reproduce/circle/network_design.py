@@ -45,7 +45,7 @@ class NetworkDesign:
             )
 
     @property
-    def spec(self) -> NetworkSpec:
+    def synthetic_network_spec(self) -> NetworkSpec:
         """The layer as a synthetic network; its norms are applied separately, since they have gains
         and shifts."""
         return NetworkSpec(

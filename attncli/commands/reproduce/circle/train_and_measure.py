@@ -107,7 +107,7 @@ def to_trajectory_per_point(points: Array) -> tuple[tuple[tuple[float, float], .
 
 def require_enough_memory(designs: Designs, seeds: int) -> None:
     """Weights, gradients and two moments in float32, and the weights once more in float64."""
-    largest = max(design.spec.layer_bytes for design in designs.values())
+    largest = max(design.synthetic_network_spec.layer_bytes for design in designs.values())
     require_memory(3 * seeds * largest, "This training", "lower `width` or `seeds`")
 
 
@@ -144,7 +144,7 @@ def train_design(
     network = BatchedCircleNetworks(design, experiment.seeds)
     loss_of_step = build_loss(network, experiment.seeds)
     watch = partial(watched, FirstCircle(network), build_training_pairs(network))
-    train(network, loss_of_step, experiment.plan(design), saved, advance, watch)
+    train(network, loss_of_step, experiment.build_training_plan(design), saved, advance, watch)
     losses = compute_training_losses(network, experiment.seeds)
     return [
         run_recurrence(

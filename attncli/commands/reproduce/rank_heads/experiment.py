@@ -48,7 +48,7 @@ def measure_rank_head_errors(
 ) -> Report:
     """Train the layers of every seed and measure their errors."""
     require_enough_memory(setting)
-    layers = list(setting.layers())
+    layers = list(setting.iterate_head_products_and_ranks())
     questions = draw_test_questions(setting.tokens, setting.dimension, setting.seeds)
     count_steps = make_progress_counter(progress, setting.training_steps * len(layers), "steps")
     found: dict[tuple[int, int], Measured] = {}
@@ -58,7 +58,7 @@ def measure_rank_head_errors(
         saved = saved_as(
             f"d{setting.dimension}-n{setting.tokens}-rank{rank}-heads{product // rank}"
         )
-        train(layer, loss, setting.plan(product, rank), saved, count_steps)
+        train(layer, loss, setting.build_training_plan(product, rank), saved, count_steps)
         found[product, rank] = measure_head_errors(questions, compute_answers(layer, questions))
     return Report(
         study="approximate rank-heads",
@@ -88,7 +88,7 @@ def measure_rank_head_errors(
 def require_enough_memory(setting: HeadRankExperiment) -> None:
     """Check the memory for weights, gradients and two moments in float32, and a batch's
     activations."""
-    heads = max(product // rank for product, rank in setting.layers())
+    heads = max(product // rank for product, rank in setting.iterate_head_products_and_ranks())
     d, widest = setting.dimension, max(setting.products)
     weights = 4 * 4 * (2 * d * widest + heads * d * d)
     activation_bytes = 4 * 3 * BATCH * (setting.tokens * widest + heads * (setting.tokens + d))
@@ -102,7 +102,7 @@ def measure_head_errors(
     """Of every seed: the error, its share of uniform attention's, and how often the answer is nearest to the right token."""
     found: dict[str, list[float]] = {"error": [], "error_share": [], "right_choices": []}
     for each, answer in zip(questions, examples, strict=True):
-        error = mean_squared_distance(answer - each.nearest)
+        error = mean_squared_distance(answer - each.nearest_tokens)
         chosen = np.square(each.tokens - answer[:, None]).sum(axis=2).argmin(axis=1)
         right = np.einsum("bnd,bd->bn", each.tokens, each.queries).argmax(axis=1)
         found["error"].append(error)
@@ -114,7 +114,7 @@ def measure_head_errors(
 def error_of_uniform_attention(questions: NearestTokenProblems) -> float:
     """Error of the best multiple of the mean token: of a layer whose weights do not depend on the
     query."""
-    mean, nearest = questions.tokens.mean(axis=1), questions.nearest
+    mean, nearest = questions.tokens.mean(axis=1), questions.nearest_tokens
     factor = float((mean * nearest).sum() / np.square(mean).sum())
     return mean_squared_distance(factor * mean - nearest)
 
@@ -155,7 +155,7 @@ def describe_errors(
     """`35 ± 1 % of uniform attention's error with 8 heads of rank 1, …`"""
     parts = [
         f"{format_share(measured[own, rank]['error_share'])} with {format_heads(product // rank)} of rank {rank}"
-        for own, rank in setting.layers()
+        for own, rank in setting.iterate_head_products_and_ranks()
         if own == product
     ]
     return ", ".join(parts)
@@ -188,7 +188,9 @@ def compare_ranks(
     setting: HeadRankExperiment, measured: Mapping[tuple[int, int], Measured], product: int
 ) -> str:
     """`8 heads of rank 1 do worse than 1 head of rank 8 (34 ± 1 % against 4 ± 1 %)`"""
-    ranks = sorted(rank for own, rank in setting.layers() if own == product)
+    ranks = sorted(
+        rank for own, rank in setting.iterate_head_products_and_ranks() if own == product
+    )
     low, high = (measured[product, rank]["error_share"] for rank in (ranks[0], ranks[-1]))
     many, few = (
         f"{format_heads(product // rank)} of rank {rank}" for rank in (ranks[0], ranks[-1])

@@ -22,14 +22,14 @@ class HeadRankExperiment:
     seeds: Sequence[int]
     training_steps: int = TRAINING_STEPS
 
-    def layers(self) -> Iterator[tuple[int, int]]:
+    def iterate_head_products_and_ranks(self) -> Iterator[tuple[int, int]]:
         """H · r and r of each."""
         for product in self.products:
             for rank in self.ranks:
                 if product % rank == 0:
                     yield product, rank
 
-    def plan(self, product: int, rank: int) -> TrainingPlan:
+    def build_training_plan(self, product: int, rank: int) -> TrainingPlan:
         """One training for all seeds at once."""
         steps = self.training_steps
         return TrainingPlan(

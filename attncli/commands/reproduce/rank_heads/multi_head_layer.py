@@ -80,7 +80,7 @@ def build_loss(
             for seed in seeds
         ]
         missed: Tensor = layer(*stack_questions(drawn)) - to_tensor(
-            [each.nearest for each in drawn]
+            [each.nearest_tokens for each in drawn]
         )
         return missed.square().sum(dim=-1).mean(dim=1).sum()
 

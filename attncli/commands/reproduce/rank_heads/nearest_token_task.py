@@ -21,7 +21,7 @@ class NearestTokenProblems(NamedTuple):
     """[b, d]"""
 
     @property
-    def nearest(self) -> Points:
+    def nearest_tokens(self) -> Points:
         """[b, d]: the answer."""
         scores = np.einsum("bnd,bd->bn", self.tokens, self.queries)
         found: Points = self.tokens[np.arange(len(scores)), scores.argmax(axis=1)]

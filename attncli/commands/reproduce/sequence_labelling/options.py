@@ -37,7 +37,7 @@ class LabellingOptions:
         metavar="N", help="Features of a token. [default: as the task needs]"
     )
 
-    def sizes(self) -> dict[str, int]:
+    def list_set_sizes(self) -> dict[str, int]:
         """The sizes that the user has set."""
         named = {"layers": self.layers, "heads": self.heads, "width": self.width}
         return {name: size for name, size in named.items() if size is not None}

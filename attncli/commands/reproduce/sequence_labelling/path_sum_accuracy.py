@@ -39,7 +39,7 @@ class SampledPathSums:
     sums: Mapping[Sum, Tensor]
     """[draw, path]: how often each of `paths` occurs in a sum."""
 
-    def of(self, paths: Sum, terms: Tensor) -> Tensor:
+    def sum_terms_of_paths(self, paths: Sum, terms: Tensor) -> Tensor:
         """The sums [draw, …] of terms [path, …]."""
         total: Tensor = torch.tensordot(self.sums[paths].to(terms.dtype), terms, dims=1)
         return total
@@ -96,7 +96,9 @@ def measure_frozen_path_accuracies(
         terms = compute_frozen_path_terms(network, inputs[part], draws.paths)
         logits = torch.stack([network.classifier(term) for term in terms])
         for path_sum in draws.sums:
-            right[path_sum].append(mark_correct_tokens(draws.of(path_sum, logits), labels[part]))
+            right[path_sum].append(
+                mark_correct_tokens(draws.sum_terms_of_paths(path_sum, logits), labels[part])
+            )
         for sequence in inputs[part]:
             lengths, error = decompose_output_by_path_length(
                 network, stack, {"inputs": sequence[None]}
@@ -137,7 +139,7 @@ def decompose_output_by_path_length(
 ) -> tuple[Tensor, float]:
     """The terms [length, token, feature], checked against the output of a plain pass."""
     terms = decompose_by_length(network, stack, inputs, count_attention=True)[0].terms
-    output = network.states(**inputs)[0]
+    output = network.compute_final_states(**inputs)[0]
     error = float((terms.sum(dim=0) - output).norm() / output.norm())
     if not error <= COMPLETENESS.of(output.dtype):
         raise InputError(
@@ -155,7 +157,9 @@ def measure_subnetwork_accuracies(
     for part in split_sequences(network, inputs, len(draws.paths)):
         states = torch.stack(run_subnetworks(network, inputs[part], draws.paths))
         for path_sum in draws.sums:
-            logits = network.classifier(layer_norm_without_weights(draws.of(path_sum, states)))
+            logits = network.classifier(
+                layer_norm_without_weights(draws.sum_terms_of_paths(path_sum, states))
+            )
             right[path_sum].append(mark_correct_tokens(logits, labels[part]))
     return share_of_correct_labels(right)
 

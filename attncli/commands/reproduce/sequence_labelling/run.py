@@ -142,7 +142,7 @@ def resolve_sizes(options: LabellingOptions, own: "Sizes") -> "Sizes":
     """The task's own sizes with the user's in their place, validated like those of any network."""
     from attncli.commands.reproduce.tasks import Sizes
 
-    sizes = options.sizes()
+    sizes = options.list_set_sizes()
     layers, heads, width = (sizes.get(name, getattr(own, name)) for name in SIZES)
     if heads > 0 and width % heads:
         raise UsageError(

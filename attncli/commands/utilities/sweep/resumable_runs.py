@@ -92,7 +92,9 @@ class SweepRuns:
         progress(len(places) - len(missing), len(places), "models")
         if missing:
             try:
-                with closing(self.engine(self.jobs(missing), len(missing))) as outcomes:
+                with closing(
+                    self.engine(self.iterate_unfinished_jobs(missing), len(missing))
+                ) as outcomes:
                     for place, run in outcomes:
                         self.read_outcome(place, run)
                         progress(sum(p in self.finished for p in places), len(places), "models")
@@ -116,7 +118,7 @@ class SweepRuns:
         self.record_outcome(place, SweepItem(name, self.plan.steps[place], report), 0)
         return True
 
-    def jobs(self, places: Sequence[int]) -> Iterator[Job]:
+    def iterate_unfinished_jobs(self, places: Sequence[int]) -> Iterator[Job]:
         """Yield the jobs; the cache is checked again for each, since another driver may have
         finished it meanwhile."""
         for place in places:

@@ -62,7 +62,7 @@ def progress_bar(requested: bool) -> Iterator[Progress]:
     try:
         yield bar
     finally:
-        bar.stop()
+        bar.stop_bar_display()
 
 
 @contextlib.contextmanager
@@ -123,12 +123,12 @@ class ProgressBar:
 
     def show_status(self, what: str) -> None:
         """Replace the text; an empty one erases it."""
-        self.clear()
+        self.erase_progress_line()
         if what and self.display is None and os.environ.get("TERM") not in DUMB:
             self.line = truncate_to_terminal_width(f"{escape_invisible_characters(what)} …")
             print(self.line, end="", file=sys.stderr, flush=True)
 
-    def clear(self) -> None:
+    def erase_progress_line(self) -> None:
         """Erase the text, so that another line can be printed."""
         if self.line:
             print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
@@ -136,12 +136,12 @@ class ProgressBar:
 
     def __call__(self, done: int, total: int, what: str) -> None:
         if self.display is None and time.monotonic() - self.began > PATIENCE:
-            self.clear()
-            self.show(what)
+            self.erase_progress_line()
+            self.start_bar_display(what)
         if self.display is not None:
             self.display.update(self.task, completed=done, total=total)
 
-    def show(self, what: str) -> None:
+    def start_bar_display(self, what: str) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -150,8 +150,8 @@ class ProgressBar:
         self.task = self.display.add_task(what)
         self.display.start()
 
-    def stop(self) -> None:
-        self.clear()
+    def stop_bar_display(self) -> None:
+        self.erase_progress_line()
         if self.display is not None:
             self.display.stop()
 

@@ -78,7 +78,7 @@ class SpecifiedRegistry(Registry[Entry_co], Generic[Entry_co, Declared]):
 
     specification: type[Declared]
 
-    def spec(self, name: str) -> Declared:
+    def declaration_of_entry(self, name: str) -> Declared:
         """What the entry's decorator declares."""
         found = DECLARED[self[name]]
         assert isinstance(found, self.specification)

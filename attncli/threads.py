@@ -29,14 +29,14 @@ class BlasThreadLimit:
         self.holders: dict[str, int] = {}
         self.before: dict[str, int] = {}
 
-    def take(self, library: LibController) -> None:
+    def limit_library_to_one_thread(self, library: LibController) -> None:
         path = library.filepath
         self.holders[path] = self.holders.get(path, 0) + 1
         if self.holders[path] == 1:
             self.before[path] = library.get_num_threads()
             set_thread_count(library, 1)
 
-    def give(self, library: LibController) -> None:
+    def restore_library_threads(self, library: LibController) -> None:
         path = library.filepath
         self.holders[path] -= 1
         if not self.holders[path]:
@@ -75,13 +75,13 @@ def limit_blas_to_one_thread() -> Iterator[None]:
     with HELD.lock:
         ours = find_blas_libraries(len(sys.modules))
         for library in ours:
-            HELD.take(library)
+            HELD.limit_library_to_one_thread(library)
     try:
         yield
     finally:
         with HELD.lock:
             for library in ours:
-                HELD.give(library)
+                HELD.restore_library_threads(library)
 
 
 class MeasurementLock(threading.local):
@@ -95,14 +95,14 @@ class MeasurementLock(threading.local):
         self.holder: ExitStack | None = None
 
     @contextmanager
-    def question(self) -> Iterator[None]:
+    def open_measurement_scope(self) -> Iterator[None]:
         """Within, a turn may be taken, which ends with it."""
         with ExitStack() as ends:
             self.open_stacks.append(ends)
             ends.callback(self.open_stacks.pop)
             yield
 
-    def take(self) -> ExitStack | None:
+    def acquire_until_scope_ends(self) -> ExitStack | None:
         """Wait for the turn, and return what ends with it; None if no question runs in this thread, or if it already has the turn."""
         own = self.open_stacks[-1] if self.open_stacks else None
         if own is None or own is self.holder:
@@ -114,10 +114,10 @@ class MeasurementLock(threading.local):
             )
         self.lock.acquire()
         self.holder = own
-        own.callback(self.give)
+        own.callback(self.release_lock)
         return own
 
-    def give(self) -> None:
+    def release_lock(self) -> None:
         self.holder = None
         self.lock.release()
 

@@ -32,7 +32,7 @@ class Tolerance:
     most: float = math.inf
     """No more than this, whatever ε is."""
 
-    def of(self, dtype: object = "float32") -> float:
+    def tolerance_for_dtype(self, dtype: object = "float32") -> float:
         """The largest difference allowed between numbers of this dtype of torch's, numpy's or by name."""
         name = str(dtype).removeprefix("torch.")
         name = PARTS.get(name, name)

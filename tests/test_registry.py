@@ -176,7 +176,7 @@ def test_what_an_entry_declares_is_found_by_its_name(toys: Registry) -> None:
     size = Size()
     assert size(toys["car"]) is toys["car"]
     toys.specification = Size
-    assert toys.spec("car") is size
+    assert toys.declaration_of_entry("car") is size
     toys.specification = Other
     with pytest.raises(AssertionError):
-        toys.spec("car")
+        toys.declaration_of_entry("car")

@@ -105,17 +105,17 @@ def test_every_tolerance_is_explained_and_taken() -> None:
     found = docstrings_of_table()
     for name, tolerance in TABLE.items():
         assert EXPLAINED.fullmatch(found[name]), name
-        assert math.isfinite(tolerance.of()), name
+        assert math.isfinite(tolerance.tolerance_for_dtype()), name
         assert f"{name}.of(" in sources or f"{name} if" in sources, name
 
 
 @pytest.mark.parametrize("name", EPSILON)
 def test_epsilon_is_that_of_torch(name: str) -> None:
     assert EPSILON[name] == torch.finfo(getattr(torch, name)).eps
-    assert Tolerance(roundings=3).of(getattr(torch, name)) == 3 * EPSILON[name]
+    assert Tolerance(roundings=3).tolerance_for_dtype(getattr(torch, name)) == 3 * EPSILON[name]
 
 
 def test_a_dtype_that_is_not_named_has_the_tolerance_of_float32() -> None:
     tolerance = Tolerance(number=1e-4, by_dtype={"float64": 1e-9})
-    assert [tolerance.of(each) for each in (torch.float32, torch.bfloat16, torch.complex128)] == [1e-4, 1e-4, 1e-9]  # fmt: skip
-    assert Tolerance(roundings=1e6, most=0.05).of(torch.float16) == 0.05
+    assert [tolerance.tolerance_for_dtype(each) for each in (torch.float32, torch.bfloat16, torch.complex128)] == [1e-4, 1e-4, 1e-9]  # fmt: skip
+    assert Tolerance(roundings=1e6, most=0.05).tolerance_for_dtype(torch.float16) == 0.05

@@ -168,7 +168,7 @@ class Capture:
                 "the weights or the states before it are not finite."
             )
         total = strip.total
-        allowed = ROW_SUM.of()
+        allowed = ROW_SUM.tolerance_for_dtype()
         if high > total + allowed or (low < total - allowed and site.name not in self.sinks):
             raise InputError(
                 f"layer {site.layer} ({site.name}): rows sum to {low:.4f} … {high:.4f} instead of {total:.4g}, "

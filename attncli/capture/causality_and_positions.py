@@ -93,7 +93,11 @@ def is_every_row_uniform(strip: Strip) -> bool:
     weights = strip.weights
     seen = weights > 0
     mean = weights.sum(-1, keepdim=True) / seen.sum(-1, keepdim=True)
-    return bool((torch.where(seen, weights / mean - 1.0, 0.0).abs() < UNIFORM_ROW.of()).all())
+    return bool(
+        (
+            torch.where(seen, weights / mean - 1.0, 0.0).abs() < UNIFORM_ROW.tolerance_for_dtype()
+        ).all()
+    )
 
 
 def is_any_module_in_stack(names: set[str], stack: BlockStack) -> bool:

@@ -101,7 +101,7 @@ def verify_capture(
     stream, captured = evidence.stream, evidence.output
     assert stream is not None
     refuse_missed_attention(model, stream)
-    allowed = CAPTURED_OUTPUT.of(model_dtype(model))
+    allowed = CAPTURED_OUTPUT.tolerance_for_dtype(model_dtype(model))
     difference = compute_largest_difference(as_set, captured)
     eager_alone = not difference <= allowed
     if eager_alone:

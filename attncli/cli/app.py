@@ -73,12 +73,12 @@ class CommandMixin:
             self.help_all = copy.copy(own[-1])  # the same option under another name
             self.help_all.name, self.help_all.opts = "help_all", ["--help-all"]
             self.help_all.help = "Show every option and exit."
-            self.help_all.hidden = not self.is_long  # it would show no more
+            self.help_all.hidden = not self.has_many_options  # it would show no more
             self.help_all.callback = partial(show_help, everything=True)
         return [*own, self.help_all]
 
     @property
-    def is_long(self) -> bool:
+    def has_many_options(self) -> bool:
         """Whether it has too many options for one screen."""
         return [one.param_type_name for one in self.params].count("option") > MANY
 

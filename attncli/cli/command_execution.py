@@ -73,7 +73,7 @@ def make_command_function(question: Callable[..., Any], entry: CommandEntry) -> 
     def run_command(**values: Any) -> int:
         output = group(**{each.name: values.pop(each.name) for each in shared})
         PARTS.folder = None
-        if getattr(output, "file", None) is not None:
+        if getattr(output, "local_report_path", None) is not None:
             start_resume_cache(question, values, output)
         code = run(question, fill_option_groups(question, values), output)
         if (
@@ -81,7 +81,7 @@ def make_command_function(question: Callable[..., Any], entry: CommandEntry) -> 
             and code in FINISHED
             and not read_launch_environment().is_distributed
         ):
-            PARTS.end()  # of several processes the last one out puts them away
+            PARTS.delete_saved_results()  # of several processes the last one out puts them away
         return code
 
     python_only = [OF_PYTHON[name] for name in vars(question)["own"]]
@@ -97,7 +97,7 @@ def run_command_and_write_report(
     from attncli.render import FORMATS
     from attncli.reports.provenance import add_provenance
 
-    module, file = None, output.file
+    module, file = None, output.local_report_path
     if "save_module" in vars(function)["own"] and file is not None and file.suffix == TENSORS:
         module, output = file, replace(output, output=None)  # and the report goes to stdout
     conditions = validate_output_options(output, module, options.get("save_maps"))
@@ -111,11 +111,11 @@ def run_command_and_write_report(
             say,
             tuple(conditions),
             pictures=output.plot is not None,
-            maps=FORMATS.spec(resolve_report_format(output)).shows_maps,
-            output=output.file,
+            maps=FORMATS.declaration_of_entry(resolve_report_format(output)).shows_maps,
+            output=output.local_report_path,
             save_module=module,
         )
-        with TURNS.question():  # in which libraries say nothing, as in Python
+        with TURNS.open_measurement_scope():  # in which libraries say nothing, as in Python
             report = function(**options, how=how)
     decided = decide_report_gates(report, conditions)
     report = add_provenance(report).with_verdicts([*report.verdicts, *decided])
@@ -163,7 +163,7 @@ def refuse_useless_process_count(count: int) -> None:
 
 def start_resume_cache(function: Question, values: OptionValues, output: Any) -> None:
     """Save the results of single texts next to the report until it is complete."""
-    path, command = output.file, function.__name__.replace("_", "-")
+    path, command = output.local_report_path, function.__name__.replace("_", "-")
     if command not in MODEL_COMMANDS or is_device_or_pipe(path):
         return
 
@@ -172,7 +172,7 @@ def start_resume_cache(function: Question, values: OptionValues, output: Any) ->
 
         return compute_run_fingerprint(command, values, but=WEIGHTS)
 
-    found = PARTS.begin(path, compute_fingerprint, make_stderr_printer(output.quiet))
+    found = PARTS.start_saving_results(path, compute_fingerprint, make_stderr_printer(output.quiet))
     if found and is_first_rank() and not is_started_by_attn() and not output.quiet:
         left = "1 result is" if found == 1 else f"{found} results are"
         print_line(

@@ -58,7 +58,7 @@ def run_distributed(
     if first and ended.code and TORCHRUN in os.environ:
         print_signal_message(explain_torchrun_exit(ended.code, line))
     if ended.code in FINISHED:
-        PARTS.end()
+        PARTS.delete_saved_results()
     exit_process(ended.code)
 
 

@@ -28,7 +28,7 @@ OPTION = re.compile(r""" (?=--?[a-z](?:[^'"]|'[^']*'|"[^"]*")*$)""")
 
 
 def format_help_page(command: Any, ctx: Any, everything: bool = False) -> str:
-    brief = not everything and command.is_long
+    brief = not everything and command.has_many_options
     return "\n".join(format_help_lines(command, ctx, brief)) + "\n"
 
 

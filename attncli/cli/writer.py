@@ -71,7 +71,9 @@ def write_report(report: Report, options: OutputOptions) -> int:
     if name == "github":
         append_to_github_step_summary(report)
     print_warnings_and_failed_gates(
-        report, options, written=options.output is None and FORMATS.spec(name).tells_verdicts
+        report,
+        options,
+        written=options.output is None and FORMATS.declaration_of_entry(name).tells_verdicts,
     )
     if undrawn is not None:
         raise undrawn
@@ -138,7 +140,7 @@ def render_report(report: Report, name: str, stream: Any, plot: bool) -> str:
 
     Warnings are for stderr (`notes`), whichever file the report goes to: text for people stays what stdout would show.
     """
-    apart = FORMATS.spec(name).warnings_apart
+    apart = FORMATS.declaration_of_entry(name).warnings_apart
     result = FORMATS[name](replace(report, warnings=()) if apart else report)
     if isinstance(result, str) and not plot:
         return result

@@ -131,11 +131,11 @@ def find_rule_for_other_source_kinds(
     own = [rule for rule in rules.get(one.name, ()) if rule.applies_to_value(one.value)]
     if one.of_any_model:
         own.append(Applies(to=ANY_MODEL))
-    return next((rule for rule in own if subject.kind not in rule.to), None)
+    return next((rule for rule in own if subject.kind_for_option_rules not in rule.to), None)
 
 
 def is_model_source(subject: RunSource | None) -> bool:
-    return subject is not None and subject.kind in ANY_MODEL
+    return subject is not None and subject.kind_for_option_rules in ANY_MODEL
 
 
 def describe_wrong_source(rule: Applies, options: Sequence[SetOption], subject: RunSource) -> str:

@@ -25,7 +25,7 @@ class RunSource:
     named_by: str = "name one as `source`"
 
     @property
-    def kind(self) -> str:
+    def kind_for_option_rules(self) -> str:
         return (
             WORDLESS
             if self.source.kind == "folder" and is_config_without_text(self.source.path)

@@ -85,7 +85,7 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
     if not path.is_file():
         raise UsageError(f"{path} does not exist or is not a file: check the path.")
     file = StoredArrays(path)
-    tensors = {name: file.array(name) for name in file.names()}
+    tensors = {name: file.read_tensor(name) for name in file.names()}
     described = file.metadata
     numbers = sorted(parse_whole_number(name[2:]) or 0 for name in tensors if name.startswith("x."))
     if described.get("format") != FORMAT or not {"w_q", "w_k"} <= tensors.keys() or not numbers:
@@ -172,7 +172,7 @@ def read_fit(
     sums = np.asarray(target.sum(axis=1)).ravel()
     if (
         not (value > 0.0).all()
-        or np.abs(sums - 1.0).max() > TARGET_ROW_SUM.of()
+        or np.abs(sums - 1.0).max() > TARGET_ROW_SUM.tolerance_for_dtype()
         or target.nnz != len(value)
     ):
         raise InputError(

@@ -51,10 +51,10 @@ class AllowedChange(RowSelection):
     reports hold the same texts or seeds, else of both; `p`: how often noise alone may fail the gate."""
 
     @property
-    def needs_noise(self) -> bool:
+    def is_limit_relative_to_noise(self) -> bool:
         return self.unit in ("s", CHANCE)
 
-    def size(self, pair: RowPair) -> float:
+    def measure_signed_change(self, pair: RowPair) -> float:
         """The pair's change in this unit, positive in the direction that fails; by chance the least likely is the largest."""
         if self.unit == CHANCE:
             return -self.noise_probability(pair)
@@ -62,49 +62,51 @@ class AllowedChange(RowSelection):
         return {"-": -change, "+": change, "": abs(change)}[self.sign]
 
     def convert_change(self, pair: RowPair) -> float:
-        change, old = pair.change, pair.old
+        change, old = pair.change_in_value, pair.old
         assert change is not None
         assert old is not None
         if self.unit == "s":
-            return self.in_standard_deviations(pair)
+            return self.convert_change_to_standard_deviations(pair)
         if self.unit == "%" and change:
             return 100.0 * change / abs(old.value) if old.value else math.copysign(math.inf, change)
         return change
 
-    def in_standard_deviations(self, pair: RowPair) -> float:
+    def convert_change_to_standard_deviations(self, pair: RowPair) -> float:
         """The change in standard deviations; without one, the question is open unless the numbers are equal."""
-        if pair.change == 0.0:
+        if pair.change_in_value == 0.0:
             return 0.0
-        if pair.in_standard_deviations is None:
-            raise self.refusal(pair)
-        return pair.in_standard_deviations
+        if pair.change_in_standard_deviations is None:
+            raise self.make_unknown_noise_error(pair)
+        return pair.change_in_standard_deviations
 
-    def refusal(self, pair: RowPair) -> UsageError:
+    def make_unknown_noise_error(self, pair: RowPair) -> UsageError:
         """The refusal for a number of unknown noise."""
         return UsageError(
-            f"the gate '{self.text}' needs standard deviations, and {format_row_coordinates(pair.row)} has none in both reports: "
+            f"the gate '{self.text}' needs standard deviations, and {format_row_coordinates(pair.row_with_coordinates)} has none in both reports: "
             "measure several texts or seeds, or give another limit, such as 5%."
         )
 
     def noise_probability(self, pair: RowPair) -> float:
         """The probability that noise alone moves as far in the direction that fails."""
-        if pair.change == 0.0:
+        if pair.change_in_value == 0.0:
             return 1.0
-        toward, chance = self.in_standard_deviations(pair), pair.noise_probability
+        toward, chance = self.convert_change_to_standard_deviations(pair), pair.noise_probability
         if chance is None:
             raise UsageError(
-                f"the gate '{self.text}' asks how likely a change is by noise alone, and of {format_row_coordinates(pair.row)} it is not "
+                f"the gate '{self.text}' asks how likely a change is by noise alone, and of {format_row_coordinates(pair.row_with_coordinates)} it is not "
                 "known over how many texts or seeds it was measured: save both reports again."
             )
         if not self.sign:
             return chance
         return chance / 2 if (toward > 0) == (self.sign == "+") else 1.0 - chance / 2
 
-    def limit_probability(self, pair: RowPair) -> float:
+    def compute_probability_of_reaching_limit(self, pair: RowPair) -> float:
         """The probability that noise alone reaches a limit in standard deviations."""
-        if pair.change == 0.0 or not pair.noise:
+        if pair.change_in_value == 0.0 or not pair.noise_standard_deviation:
             return 0.0
-        chance = pair.probability_of_change(self.limit * pair.noise) or 0.0
+        chance = (
+            pair.compute_probability_of_change(self.limit * pair.noise_standard_deviation) or 0.0
+        )
         return chance / 2 if self.sign else chance
 
 
@@ -132,17 +134,22 @@ class ChangeCheck:
         if change.unit == CHANCE:
             found = zip(self.pairs, self.noise_probabilities, strict=True)
             return [pair for pair, chance in found if chance <= change.limit]
-        return [pair for pair in self.pairs if change.size(pair) > change.limit]
+        return [pair for pair in self.pairs if change.measure_signed_change(pair) > change.limit]
 
     def largest_change_index(self) -> int:
         """The index of the number that moved farthest in the direction that fails."""
-        return max(range(len(self.pairs)), key=lambda place: self.change.size(self.pairs[place]))
+        return max(
+            range(len(self.pairs)),
+            key=lambda place: self.change.measure_signed_change(self.pairs[place]),
+        )
 
-    def limit_probability(self) -> float:
+    def bound_probability_of_reaching_limit(self) -> float:
         """An upper bound on the probability that noise alone takes any of these numbers to a limit in standard deviations."""
         if self.change.unit != "s":
             return 0.0
-        return min(1.0, math.fsum(map(self.change.limit_probability, self.pairs)))
+        return min(
+            1.0, math.fsum(map(self.change.compute_probability_of_reaching_limit, self.pairs))
+        )
 
 
 def require_probability(family_wise: float | None) -> None:
@@ -214,7 +221,7 @@ def match_gate_with_row_pairs(
     gone = [pair for pair in about if is_number_missing_from_report(pair)]
     if gone:
         return ChangeCheck(change, missing_message=describe_missing_number(gone[0], name))
-    both = [pair for pair in about if pair.change is not None]
+    both = [pair for pair in about if pair.change_in_value is not None]
     if not both:
         raise NoBaseline(
             f"{name} has no number to compare '{change.text}' with: save a new baseline."
@@ -232,7 +239,10 @@ def find_changes_within_noise(
     if family_wise is None:
         return None
     noise_questions = [
-        (one.change, pair) for one in questions if one.change.needs_noise for pair in one.pairs
+        (one.change, pair)
+        for one in questions
+        if one.change.is_limit_relative_to_noise
+        for pair in one.pairs
     ]
     chances = adjust_probabilities_by_holm(
         [change.noise_probability(pair) for change, pair in noise_questions]
@@ -267,7 +277,7 @@ def is_number_missing_from_report(pair: RowPair) -> bool:
 def describe_missing_number(pair: RowPair, name: str) -> str:
     if pair.new is not None:
         return describe_missing_value(pair.new)
-    return f"no number to test: {format_row_coordinates(pair.row)} it is in {name} alone"
+    return f"no number to test: {format_row_coordinates(pair.row_with_coordinates)} it is in {name} alone"
 
 
 def decide_baseline_gate(check: ChangeCheck, noise: set[tuple[int, int]] | None) -> Verdict:
@@ -297,7 +307,7 @@ def describe_largest_change(check: ChangeCheck) -> str:
     pair = check.pairs[check.largest_change_index()]
     assert pair.old is not None
     assert pair.new is not None
-    return f"{format_row_coordinates(pair.row)} {pair.old.value:.6g} → {pair.new.value:.6g} ({describe_change_in_gate_unit(pair, check)})"
+    return f"{format_row_coordinates(pair.row_with_coordinates)} {pair.old.value:.6g} → {pair.new.value:.6g} ({describe_change_in_gate_unit(pair, check)})"
 
 
 def describe_change_in_gate_unit(pair: RowPair, check: ChangeCheck) -> str:
@@ -311,7 +321,7 @@ def describe_change_in_gate_unit(pair: RowPair, check: ChangeCheck) -> str:
 
 def describe_noise_chance(check: ChangeCheck) -> str:
     """Describe how often noise alone is as large, which a limit in standard deviations does not cover."""
-    chance = check.limit_probability()
+    chance = check.bound_probability_of_reaching_limit()
     if chance < REACHED:
         return ""
     texts = format_text_counts(check.pairs[check.largest_change_index()])

@@ -48,7 +48,7 @@ class Condition(RowSelection):
     op: str
     number: float
 
-    def holds(self, value: float) -> bool:
+    def is_satisfied_by(self, value: float) -> bool:
         return OPERATORS[self.op](value, self.number)
 
 
@@ -132,8 +132,10 @@ def decide_report_gate(condition: Condition, rows: Sequence[Row]) -> Verdict:
     if condition.aggregate in AGGREGATES:
         value = AGGREGATES[condition.aggregate](values)
         text = f"{condition.aggregate} of {format_count(len(values), 'value')}: {value:.6g}"
-        return Verdict(condition.text, condition.holds(value), text)
-    holding = [row for row in numbers if row.value is not None and condition.holds(row.value)]
+        return Verdict(condition.text, condition.is_satisfied_by(value), text)
+    holding = [
+        row for row in numbers if row.value is not None and condition.is_satisfied_by(row.value)
+    ]
     failed = len(holding) == len(numbers) if condition.aggregate == "all" else bool(holding)
     return Verdict(
         condition.text, failed, describe_rows_behind_verdict(condition, numbers, holding)

@@ -45,7 +45,7 @@ class ArrayHeader(NamedTuple):
     dtype: np.dtype[Any]
 
     @property
-    def size(self) -> int:
+    def size_in_bytes(self) -> int:
         """Bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
@@ -98,9 +98,9 @@ def open_numpy_file(path: Path) -> StoredArrays | InMemoryArrays:
         require_real_numbers(path, claimed)
         code = CODES.get(claimed.dtype)
         if code is None or claimed.by_columns:
-            require_memory(3 * claimed.size, str(path), "save fewer tokens or heads")
+            require_memory(3 * claimed.size_in_bytes, str(path), "save fewer tokens or heads")
             return InMemoryArrays(str(path), {ALONE: read_array(path, stream, claimed)}, {})
-        place = TensorOffset(path, code, claimed.shape, stream.tell(), claimed.size)
+        place = TensorOffset(path, code, claimed.shape, stream.tell(), claimed.size_in_bytes)
         return StoredArrays(path, Header({ALONE: place}, {}))
 
 
@@ -114,7 +114,7 @@ def read_npz_archive(path: Path) -> dict[str, NDArray[np.generic]]:
                 if len(claimed.shape) < 2 or not is_numeric_array(claimed):
                     continue
                 require_real_numbers(path, claimed)
-                size += 3 * claimed.size
+                size += 3 * claimed.size_in_bytes
                 require_memory(size, f"{path}, unpacked,", "save fewer tokens or heads")
                 found[name.removesuffix(NPY)] = read_array(path, stream, claimed)
     return found

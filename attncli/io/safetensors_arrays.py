@@ -44,10 +44,10 @@ class StoredArrays:
     def dtype(self, name: str) -> str:
         return self.places[name].dtype
 
-    def array(self, name: str) -> NDArray[np.generic]:
+    def read_tensor(self, name: str) -> NDArray[np.generic]:
         """The whole tensor in its dtype in the file; bfloat16 as float32."""
         place = self.require_readable(name)
-        return self.numbers(name, [0], math.prod(place.shape)).reshape(place.shape)
+        return self.read_number_ranges(name, [0], math.prod(place.shape)).reshape(place.shape)
 
     def read_block(
         self, name: str, start: int, stop: int, axis: int = 0, lead: tuple[int, ...] = ()
@@ -63,7 +63,7 @@ class StoredArrays:
         size = (stop - start) * inner
         outer = range(math.prod(shape[:axis]))
         firsts = [skipped + (each * shape[axis] + start) * inner for each in outer]
-        found = self.numbers(name, firsts, size)
+        found = self.read_number_ranges(name, firsts, size)
         return found.reshape((*shape[:axis], stop - start, *shape[axis + 1 :]))
 
     def require_readable(self, name: str) -> TensorOffset:
@@ -74,7 +74,9 @@ class StoredArrays:
             )
         return place
 
-    def numbers(self, name: str, firsts: Sequence[int], count: int) -> NDArray[np.generic]:
+    def read_number_ranges(
+        self, name: str, firsts: Sequence[int], count: int
+    ) -> NDArray[np.generic]:
         """Read this many consecutive numbers of a tensor from each of these positions on."""
         place = self.places[name]
         kind = np.dtype(DTYPES[place.dtype])

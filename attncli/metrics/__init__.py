@@ -71,7 +71,7 @@ class MetricRegistry(SpecifiedRegistry[Measurement_co, MetricSpec]):
     specification = MetricSpec
 
     def definition(self, name: str) -> Definition:
-        return Definition(self.spec(name).unit, self.summary(name))
+        return Definition(self.declaration_of_entry(name).unit, self.summary(name))
 
 
 Metric = Callable[[SplitState], float]

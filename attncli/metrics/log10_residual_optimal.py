@@ -43,7 +43,7 @@ def find_nearest_centre(matrix: Array) -> Array:
             f"takes hours: {advice}."
         )
     found = find_nearest_constant_row(matrix)
-    if not found.gap <= OPTIMAL_RESIDUAL.of():
+    if not found.gap <= OPTIMAL_RESIDUAL.tolerance_for_dtype():
         raise LimitError(
             f"log10_residual_optimal is only known to {found.gap:.1g} of itself: {advice}."
         )

@@ -95,7 +95,7 @@ class FileNetwork:
         return Layer(**found)
 
     def tensor(self, name: str) -> Array:
-        array: Array = self.file.array(name).astype(np.float64, copy=False)
+        array: Array = self.file.read_tensor(name).astype(np.float64, copy=False)
         if not np.isfinite(array).all():
             raise InputError(f"{self.path}: tensor {name} holds NaN or infinite values.")
         refuse_distant_magnitudes(f"{self.path}: tensor {name}", array)

@@ -54,7 +54,7 @@ class HeadChoice:
         """Names of the options that the command line sets."""
         return [name for name, value in asdict(self).items() if value not in ([], None)]
 
-    def choose_layers(self) -> frozenset[int] | None:
+    def choose_layers_to_measure(self) -> frozenset[int] | None:
         """The layers to measure; None = all."""
         if self.layers:
             return frozenset(parse_numbers_and_ranges("layers", self.layers))
@@ -67,7 +67,7 @@ class HeadChoice:
             return frozenset(int(match[1]) for match in named if match)
         return None
 
-    def head_filter(self) -> Callable[[int, int], bool]:
+    def make_head_filter(self) -> Callable[[int, int], bool]:
         """Whether a head of a layer is reported."""
         if not self.heads:
             return lambda layer, head: True

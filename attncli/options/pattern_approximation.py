@@ -75,7 +75,7 @@ class PatternOptions:
     )
 
     @property
-    def names_or_default(self) -> list[str]:
+    def pattern_names_or_default(self) -> list[str]:
         return self.pattern or [DEFAULT_PATTERN]
 
 
@@ -102,7 +102,7 @@ class MethodOptions:
     )
 
     @property
-    def methods(self) -> list[str]:
+    def requested_fit_methods(self) -> list[str]:
         """The requested methods; parameters after a comma belong to the method before it."""
         from attncli.fits import FITS
 

@@ -24,5 +24,5 @@ class RowOptions:
     )
 
     @property
-    def metrics(self) -> list[str]:
+    def selected_metrics(self) -> list[str]:
         return list(dict.fromkeys(split_comma_separated_names(self.metric)))

@@ -52,7 +52,7 @@ class RunOptions:
     def collect_set_values(self) -> dict[str, int]:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
-    def all_seeds(self) -> list[int]:
+    def list_seeds(self) -> list[int]:
         first, count = self.seed or 0, DEFAULT_SEEDS if self.seeds is None else self.seeds
         if not 0 <= first <= LARGEST_SEED or not 1 <= count <= MOST_SEEDS:
             raise UsageError(
@@ -116,7 +116,7 @@ class OutputOptions:
     no_progress: bool = output_option(default=False, help="Hide the progress bar.")
 
     @property
-    def file(self) -> Path | None:
+    def local_report_path(self) -> Path | None:
         """The report's path; None for stdout or an address."""
         return None if self.output is None or is_remote_url(self.output) else Path(self.output)
 

@@ -111,7 +111,7 @@ class NetworkOptions:
         help=f"Factor on the standard deviation of all weights. {format_default('init_scale')}",
     )
 
-    def build_spec(self) -> NetworkSpec:
+    def build_network_specification(self) -> NetworkSpec:
         """The network that the options describe; what is not set has the default of networks."""
         return NetworkSpec(
             **{name: value for name, value in asdict(self).items() if value is not None}
@@ -207,7 +207,7 @@ class NormSwitchOptions:
         help="Where the MLP is removed, keep the norm after it.",
     )
 
-    def change_variants(
+    def switch_norms_in_variants(
         self, variants: Mapping[str, AblationSwitches]
     ) -> Mapping[str, AblationSwitches]:
         variants = switch_off_norms(variants) if self.no_norms else variants

@@ -135,7 +135,7 @@ def read_safetensors(path: Path, head: tuple[int, int] | None) -> csr_array:
             f"as in {path.name}:0.0."
         )
     require_file_fits_memory(path, math.prod(file.shape(names[0])))
-    return make_pattern_from_dense(path, file.array(names[0]))
+    return make_pattern_from_dense(path, file.read_tensor(names[0]))
 
 
 READERS: dict[str, Callable[[Path], csr_array]] = {

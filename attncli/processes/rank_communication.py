@@ -59,7 +59,7 @@ class RankConnection:
         self.processes: list[tuple[str, int]] = []
         """Machine and number of each rank's process."""
 
-    def open(self) -> None:
+    def connect_to_other_ranks(self) -> None:
         """Connect to the other ranks. Objects always use gloo, whatever backend the tensors of a
         model use."""
         import torch
@@ -77,7 +77,7 @@ class RankConnection:
 
         self.group = dist.new_group(backend="gloo", timeout=TOGETHER)
 
-    def gather(self, mine: object) -> list[Any]:
+    def gather_one_object_per_rank(self, mine: object) -> list[Any]:
         """Gather one object per rank, in the order of the ranks."""
         import torch.distributed as dist
 
@@ -98,7 +98,7 @@ LINE = RankConnection()
 
 def gather_from_ranks(mine: object) -> list[Any]:
     """Gather one object per rank; if a rank has left, exit as it did."""
-    found = LINE.gather(mine)
+    found = LINE.gather_one_object_per_rank(mine)
     left = [each for each in found if isinstance(each, RankExit)]
     if left:
         LINE.over = True
@@ -112,7 +112,7 @@ def exchange_exit_codes(code: int, message: str) -> RankExit:
     if LINE.over or LINE.group is None:
         return mine
     try:
-        found = LINE.gather(mine)
+        found = LINE.gather_one_object_per_rank(mine)
     except LimitError:  # all that was to be shared has been, so nothing is missing
         return mine
     LINE.over = True
@@ -123,9 +123,9 @@ def exchange_exit_codes(code: int, message: str) -> RankExit:
 def synchronize_ranks() -> None:
     """Synchronize before the work, so that from then on every rank notices a failure of another."""
     try:
-        LINE.open()
+        LINE.connect_to_other_ranks()
         here = socket.gethostname()
-        met = LINE.gather((here, os.getpid(), free_memory()))
+        met = LINE.gather_one_object_per_rank((here, os.getpid(), free_memory()))
     except RuntimeError as error:
         LINE.over = LINE.broken = True
         raise LimitError(

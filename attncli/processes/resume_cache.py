@@ -38,7 +38,9 @@ class ResumeCache:
         self.full = False
         """Whether one could not be written: no other is tried."""
 
-    def begin(self, output: Path, facts: Callable[[], str], say: Say = ignore_message) -> int:
+    def start_saving_results(
+        self, output: Path, facts: Callable[[], str], say: Say = ignore_message
+    ) -> int:
         """Save results for this report from now on; return how many an earlier run has left.
 
         `facts`: what results depend on besides the model and the text; called when there is a first
@@ -49,13 +51,13 @@ class ResumeCache:
         self.say, self.full = say, False
         return len(list(self.folder.glob("*.pt")))
 
-    def end(self) -> None:
+    def delete_saved_results(self) -> None:
         """End the cache, once the report exists."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder = None
 
-    def path(self, name: str) -> Path | None:
+    def path_of_saved_result(self, name: str) -> Path | None:
         if self.folder is None:
             return None
         digest = hashlib.sha256(f"{self.facts()} {name}".encode()).hexdigest()
@@ -79,7 +81,7 @@ def build_result_cache(*types: type) -> Keep:
     strings and containers."""
 
     def load_or_make(name: str, make: Callable[[], object]) -> Any:
-        path = PARTS.path(name)
+        path = PARTS.path_of_saved_result(name)
         if path is None:
             return make()
         found = read_cached_result(path, types)

@@ -57,13 +57,15 @@ class BaselineOptions:
         "values together.",
     )
 
-    def parse_changes(self) -> "list[AllowedChange]":
+    def parse_allowed_changes(self) -> "list[AllowedChange]":
         """Parse the conditions on changes before a file is read."""
         from attncli.gates.baseline_changes import parse_change, require_probability
 
         require_probability(self.family_wise)
         changes = [parse_change(text) for text in self.fail_on]
-        if self.family_wise is not None and not any(change.needs_noise for change in changes):
+        if self.family_wise is not None and not any(
+            change.is_limit_relative_to_noise for change in changes
+        ):
             raise UsageError(
                 "`family_wise` corrects limits by chance or in standard deviations, as in 'sink:p.05' and 'sink:2s', and no "
                 "`fail_on` has one: leave it out.",
@@ -71,7 +73,7 @@ class BaselineOptions:
             )
         return changes
 
-    def verdicts(
+    def decide_all_gates(
         self, report: Report, conditions: "Iterable[Condition]", old: Report | None
     ) -> "list[Verdict]":
         """Verdicts of conditions on the report itself, and on its changes since the baseline."""
@@ -83,16 +85,16 @@ class BaselineOptions:
             return found
         name = str(self.baseline)
         return found + decide_baseline_gates(
-            report, old, self.parse_changes(), name, self.family_wise
+            report, old, self.parse_allowed_changes(), name, self.family_wise
         )
 
-    def read(self) -> "Report | None":
+    def read_baseline_report(self) -> "Report | None":
         """Read the baseline; a typo in the conditions is reported before a missing file."""
         from attncli.reports.json_report_reading import is_existing_report, read_report
 
         if self.baseline is None:
             return None
-        self.parse_changes()
+        self.parse_allowed_changes()
         if not is_existing_report(self.baseline):
             raise NoBaseline(
                 f"there is no baseline {self.baseline}: save a report there, and check again."

@@ -111,7 +111,7 @@ def convert_options_and_run_question(
     options = {
         p.name: convert_to_option_value(p, values[p.name]) for p in parameters if p.name != SOURCE
     }
-    with TURNS.question(), ExitStack() as around:
+    with TURNS.open_measurement_scope(), ExitStack() as around:
         around.enter_context(limit_blas_to_one_thread())
         if SOURCE in values:
             any_module = vars(function)["any_module"]

@@ -43,7 +43,7 @@ class RunContext:
     settings: Mapping[str, str] | None = None
     """Environment of runs started for the answer; None: that of this process."""
 
-    def measure(self, study: "Study") -> "Report":
+    def run_measurement(self, study: "Study") -> "Report":
         """Say that the measurement begins, and run it."""
         self.show_status("measuring")
         return study(progress=self.progress)

@@ -62,7 +62,9 @@ class Answer(Report):
                 )
         parsed = [gates.parse_condition(text) for text in dict.fromkeys(conditions)]
         against, baseline_report = build_baseline(baseline, fail_on, family_wise)
-        decided = against.verdicts(self, parsed, baseline_report or against.read())
+        decided = against.decide_all_gates(
+            self, parsed, baseline_report or against.read_baseline_report()
+        )
         again = {verdict.condition for verdict in decided}
         before = [verdict for verdict in self.verdicts if verdict.condition not in again]
         return report_to_answer(self.with_verdicts([*before, *decided]))

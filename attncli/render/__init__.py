@@ -53,6 +53,6 @@ def format_endings(holding_rows: bool = True) -> dict[str, str]:
     return {
         ending: name
         for name in FORMATS.names()
-        for ending in FORMATS.spec(name).endings
-        if FORMATS.spec(name).holds_rows == holding_rows
+        for ending in FORMATS.declaration_of_entry(name).endings
+        if FORMATS.declaration_of_entry(name).holds_rows == holding_rows
     }

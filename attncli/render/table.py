@@ -50,14 +50,16 @@ class WrappedTable:
         start, end = 1, len(self.grid.header)
         while start < end:
             stop = end
-            while stop > start + 1 and is_table_too_wide(self.part(start, stop), console, options):
+            while stop > start + 1 and is_table_too_wide(
+                self.build_table_of_columns(start, stop), console, options
+            ):
                 stop -= 1
             if start > 1:
                 yield Text()
-            yield self.part(start, stop)
+            yield self.build_table_of_columns(start, stop)
             start = stop
 
-    def part(self, start: int, stop: int) -> Table:
+    def build_table_of_columns(self, start: int, stop: int) -> Table:
         """The first column and columns start … stop - 1; names are text, not markup."""
         result = Table(box=None, header_style="bold")
         for index, name in enumerate(self.grid.header):

@@ -66,7 +66,7 @@ def compare_reports(
     both = pair_rows(old, new)
     scales = largest_value_by_metric(both)
     pairs = sorted(both, key=lambda pair: compute_sort_key_of_change(pair, scales), reverse=True)
-    moved = [pair for pair in pairs if pair.change]
+    moved = [pair for pair in pairs if pair.change_in_value]
     shown = moved[:top]
     listed = set(map(id, shown))
     chances = compute_noise_probabilities(pairs) if family_wise is not None else None
@@ -111,9 +111,9 @@ def describe_changes(
     if chances is not None and family_wise is not None:
         beyond = sum(chances.get(id(pair), 1.0) <= family_wise for pair in moved)
         return f"{beyond} by more than noise (p ≤ {family_wise:g} among {format_count(len(chances), 'number')})"
-    if all(pair.noise is None for pair in moved):
+    if all(pair.noise_standard_deviation is None for pair in moved):
         return "with no standard deviations to compare with"
-    return f"{sum(abs(pair.in_standard_deviations or 0.0) > LARGE for pair in moved)} by more than {LARGE:g} standard deviations"
+    return f"{sum(abs(pair.change_in_standard_deviations or 0.0) > LARGE for pair in moved)} by more than {LARGE:g} standard deviations"
 
 
 def largest_value_by_metric(pairs: Sequence[RowPair]) -> Scales:
@@ -128,10 +128,10 @@ def largest_value_by_metric(pairs: Sequence[RowPair]) -> Scales:
 
 def compute_relative_change(pair: RowPair, scales: Scales) -> float | None:
     """The change as a share of the metric's largest number."""
-    if pair.change is None:
+    if pair.change_in_value is None:
         return None
-    scale = scales[pair.row.metric, pair.row.unit]
-    return pair.change / scale if scale else 0.0
+    scale = scales[pair.row_with_coordinates.metric, pair.row_with_coordinates.unit]
+    return pair.change_in_value / scale if scale else 0.0
 
 
 def compute_sort_key_of_change(pair: RowPair, scales: Scales) -> tuple[float, float]:
@@ -140,15 +140,15 @@ def compute_sort_key_of_change(pair: RowPair, scales: Scales) -> tuple[float, fl
     share = compute_relative_change(pair, scales)
     if share is None:
         return (-2.0, 0.0)
-    spreads = pair.in_standard_deviations
+    spreads = pair.change_in_standard_deviations
     return (-1.0 if spreads is None else abs(spreads), abs(share))
 
 
 def choose_comparison_columns(shown: Sequence[RowPair]) -> tuple[tuple[str, ...], str]:
     """The columns of the table, and the sort order in words: by standard deviations where there are
     some."""
-    spread = any(pair.in_standard_deviations is not None for pair in shown)
-    bare = any(pair.in_standard_deviations is None for pair in shown)
+    spread = any(pair.change_in_standard_deviations is not None for pair in shown)
+    bare = any(pair.change_in_standard_deviations is None for pair in shown)
     columns = ["old", "new", "change", *["change_in_spreads"] * spread, *["relative_change"] * bare]
     in_spreads = PAIRED if any(pair.differences for pair in shown) else IN_SPREADS
     order = [*[in_spreads] * spread, *[RELATIVE] * bare] or [IN_SPREADS]
@@ -157,10 +157,10 @@ def choose_comparison_columns(shown: Sequence[RowPair]) -> tuple[tuple[str, ...]
 
 def build_rows(pair: RowPair, names: tuple[str, str], scales: Scales, shown: bool) -> Iterator[Row]:
     """Five rows at the pair's coordinates; a null names the report that lacks it."""
-    unit = pair.row.unit
-    note = None if pair.change is not None else explain_missing(pair, names)
+    unit = pair.row_with_coordinates.unit
+    note = None if pair.change_in_value is not None else explain_missing(pair, names)
     share, missed = compute_relative_change(pair, scales), note
-    spreads = pair.in_standard_deviations
+    spreads = pair.change_in_standard_deviations
     if spreads is None or math.isinf(spreads):
         note = note or NOT_KNOWN if spreads is None else "the standard deviations are 0"
         spreads = None
@@ -168,7 +168,7 @@ def build_rows(pair: RowPair, names: tuple[str, str], scales: Scales, shown: boo
     for metric, own, value, why in (
         ("old", unit, pair.old.value if pair.old else None, missed),
         ("new", unit, pair.new.value if pair.new else None, missed),
-        ("change", unit, pair.change, missed),
+        ("change", unit, pair.change_in_value, missed),
         ("change_in_spreads", "spreads", spreads, note),
         ("relative_change", "1", share, missed),
     ):
@@ -180,7 +180,7 @@ def build_noise_probability_rows(
 ) -> Iterator[Row]:
     """The probability of the change by noise alone, if requested."""
     if chances is not None:
-        why = explain_missing(pair, names) if pair.change is None else NOT_KNOWN
+        why = explain_missing(pair, names) if pair.change_in_value is None else NOT_KNOWN
         yield build_comparison_row(
             pair, CHANCE, "1", chances.get(id(pair)), why, build_pair_row_keys(pair, shown)
         )
@@ -197,13 +197,13 @@ def build_comparison_row(
     """One row at the pair's coordinates."""
     if value is not None and math.isinf(value):
         value, why = None, BEYOND
-    row, note = pair.row, why if value is None else None
+    row, note = pair.row_with_coordinates, why if value is None else None
     return Row(metric, value, unit, row.variant, row.layer, row.head, note=note, keys=keys)
 
 
 def build_pair_row_keys(pair: RowPair, shown: bool) -> Mapping[str, Scalar]:
     """The keys of all rows of a pair."""
-    row = pair.row
+    row = pair.row_with_coordinates
     return {
         **row.keys,
         "measured": row.metric,
@@ -246,7 +246,7 @@ def weight_hash(report: Report) -> str | None:
 def format_summary(
     pairs: Sequence[RowPair], moved: Sequence[RowPair], scales: Scales, count: str
 ) -> str:
-    both = sum(pair.change is not None for pair in pairs)
+    both = sum(pair.change_in_value is not None for pair in pairs)
     if not both:
         return "No number is in both reports."
     if not moved:
@@ -258,13 +258,13 @@ def format_changed_value(pair: RowPair, scales: Scales) -> str:
     """The number with its change, in the unit of the comparison."""
     assert pair.old is not None
     assert pair.new is not None
-    spreads, share = pair.in_standard_deviations, compute_relative_change(pair, scales)
+    spreads, share = pair.change_in_standard_deviations, compute_relative_change(pair, scales)
     tail = ""
     if spreads is not None and math.isfinite(spreads):
         tail = f", {spreads:+.2g} standard deviations"
     if spreads is None and share is not None:
         tail = f", {share:+.2g} of the metric's largest"
-    return f"{format_row_label(pair.row)}: {pair.old.value:.4g} → {pair.new.value:.4g} ({pair.change:+.3g}{tail})"
+    return f"{format_row_label(pair.row_with_coordinates)}: {pair.old.value:.4g} → {pair.new.value:.4g} ({pair.change_in_value:+.3g}{tail})"
 
 
 def describe_report_source(report: Report, name: str) -> dict[str, object]:
@@ -286,6 +286,6 @@ def warn_missing_rows(pairs: Sequence[RowPair], names: tuple[str, str]) -> Itera
     sides = ([p for p in pairs if p.new is None], [p for p in pairs if p.old is None])
     for alone, name in zip(sides, names, strict=True):
         if alone:
-            named = "; ".join(format_row_label(pair.row) for pair in alone[:NAMED])
+            named = "; ".join(format_row_label(pair.row_with_coordinates) for pair in alone[:NAMED])
             rest = f" and {len(alone) - NAMED} more" if len(alone) > NAMED else ""
             yield f"in {name} alone: {named}{rest}"

@@ -34,14 +34,14 @@ class RowPair:
     """new - old for each text or seed; empty where the reports do not have the same ones."""
 
     @property
-    def row(self) -> Row:
+    def row_with_coordinates(self) -> Row:
         """The row of the pair's coordinates."""
         row = self.new or self.old
         assert row is not None
         return row
 
     @property
-    def change(self) -> float | None:
+    def change_in_value(self) -> float | None:
         """new - old, where both are numbers."""
         if self.old is None or self.new is None:
             return None
@@ -50,7 +50,7 @@ class RowPair:
         return self.new.value - self.old.value
 
     @property
-    def noise(self) -> float | None:
+    def noise_standard_deviation(self) -> float | None:
         """The standard deviation of the differences, or √(s_old² + s_new²): that of one draw from each."""
         if self.old is None or self.new is None:
             return None
@@ -64,20 +64,20 @@ class RowPair:
         size = max(map(abs, (*old.each, *new.each)))
         return max(
             standard_deviation(self.differences, mean(self.differences)) or 0.0,
-            OTHER_MACHINE.of() * size,
+            OTHER_MACHINE.tolerance_for_dtype() * size,
         )
 
     @cached_property
-    def in_standard_deviations(self) -> float | None:
+    def change_in_standard_deviations(self) -> float | None:
         """The change in standard deviations; infinite where neither side varies and they differ."""
-        return divide_if_possible(self.mean_change, self.noise)
+        return divide_if_possible(self.mean_change, self.noise_standard_deviation)
 
     @property
     def mean_change(self) -> float | None:
         """The tested change: of paired numbers the mean difference, which differs from the change
         only for maxima."""
-        if self.change is None or not self.differences:
-            return self.change
+        if self.change_in_value is None or not self.differences:
+            return self.change_in_value
         return mean(self.differences)
 
     @property
@@ -90,11 +90,13 @@ class RowPair:
     @property
     def standard_error(self) -> float | None:
         """The standard error of the mean change, and no less than rounding, which more texts do not average away."""
-        if self.noise is None or min(self.sample_counts) < 2:
+        if self.noise_standard_deviation is None or min(self.sample_counts) < 2:
             return None
         assert self.old is not None
         assert self.new is not None
-        least = OTHER_MACHINE.of() * max(abs(mean_of_row(self.old)), abs(mean_of_row(self.new)))
+        least = OTHER_MACHINE.tolerance_for_dtype() * max(
+            abs(mean_of_row(self.old)), abs(mean_of_row(self.new))
+        )
         if self.differences:
             deviation = standard_deviation(self.differences, mean(self.differences))
             return max((deviation or 0.0) / math.sqrt(self.sample_counts[0]), least)
@@ -105,11 +107,11 @@ class RowPair:
     def noise_probability(self) -> float | None:
         """The probability that noise alone moves the mean this far or farther; None without a
         standard deviation."""
-        if self.change is None or self.old is None or self.new is None:
+        if self.change_in_value is None or self.old is None or self.new is None:
             return None
-        return self.probability_of_change(mean_of_row(self.new) - mean_of_row(self.old))
+        return self.compute_probability_of_change(mean_of_row(self.new) - mean_of_row(self.old))
 
-    def probability_of_change(self, change: float) -> float | None:
+    def compute_probability_of_change(self, change: float) -> float | None:
         """The probability of a change at least this large by Student's t: of paired numbers, or
         Welch's."""
         error = self.standard_error

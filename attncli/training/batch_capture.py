@@ -314,7 +314,12 @@ def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
             other = seen[0].heads.get(site, {}).get(metric) if seen else None
             if isinstance(value, Tensor) and not (
                 isinstance(other, Tensor)
-                and torch.allclose(value, other, rtol=STEP_CAPTURE.of(), atol=STEP_CAPTURE.of())
+                and torch.allclose(
+                    value,
+                    other,
+                    rtol=STEP_CAPTURE.tolerance_for_dtype(),
+                    atol=STEP_CAPTURE.tolerance_for_dtype(),
+                )
             ):
                 raise InputError(
                     f"{site.name}: {metric} of a step is not what the capture sees: its maps cannot be vouched for, look at the "
@@ -326,7 +331,11 @@ def refuse_metrics_that_need_more_than_maps(metrics: MetricSelection) -> None:
     """Refuse metrics of states, roles and head outputs, which the maps of a step cannot give."""
     others = [
         *metrics.states,
-        *(n for n in metrics.heads if not is_map_metric(n) or "repeats" in ATTENTION.spec(n).needs),
+        *(
+            n
+            for n in metrics.heads
+            if not is_map_metric(n) or "repeats" in ATTENTION.declaration_of_entry(n).needs
+        ),
     ]
     if others:
         raise UsageError(

@@ -109,7 +109,9 @@ def inspected(model: Any, inputs: dict[str, torch.Tensor], names: tuple[str, ...
 
 def kept(model: Any, inputs: dict[str, torch.Tensor]) -> Work:
     """All maps at once, then the default metrics."""
-    names = [name for name in choose_metrics(()).heads if ATTENTION.spec(name).of in KEPT]
+    names = [
+        name for name in choose_metrics(()).heads if ATTENTION.declaration_of_entry(name).of in KEPT
+    ]
     count = inputs["input_ids"].shape[1]
     visible = torch.ones(count, count).tril().bool()[None, None]
 

@@ -182,7 +182,7 @@ def test_signed_maps_have_the_numbers_that_make_sense_of_them(
     for site in (site for site in seen.heads if site.is_difference):
         values = seen.heads[site]
         for name in names:
-            if not ATTENTION.spec(name).signed:
+            if not ATTENTION.declaration_of_entry(name).signed:
                 assert isinstance(values[name], str), name
         weights = applied[site.layer]
         sizes = torch.linalg.svdvals(weights)

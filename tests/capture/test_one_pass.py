@@ -63,7 +63,9 @@ pytestmark = needs_library
 
 torch.set_num_threads(1)
 
-COVERED = tuple(name for name in ATTENTION.names() if ATTENTION.spec(name).of in WITHOUT_WEIGHTS)
+COVERED = tuple(
+    name for name in ATTENTION.names() if ATTENTION.declaration_of_entry(name).of in WITHOUT_WEIGHTS
+)
 OF_ROUNDING = frozenset({"off_diagonal_rank"})
 """Of the nearly uniform maps of untrained models it sees what rounding leaves."""
 MORE = tuple(name for name in ATTENTION.names() if name not in OF_ROUNDING)

@@ -89,7 +89,7 @@ def test_a_line_that_would_wrap_is_cut(
     monkeypatch.delenv("COLUMNS", raising=False)
     bar = ProgressBar()
     bar.show_status("loading \x1b[31m" + "x" * 500)
-    bar.stop()
+    bar.stop_bar_display()
     said = capsys.readouterr().err
     assert said.endswith(ERASED)
     assert len(said) == 79 + len(ERASED)

@@ -150,4 +150,6 @@ def test_values_by_their_beginning(value: object, text: str, expected: bool) -> 
 def test_a_folder_that_reads_no_words(tmp_path: Path, config: str, expected: bool) -> None:
     (tmp_path / "config.json").write_text(config)
     assert is_config_without_text(tmp_path) is expected
-    assert RunSource(Source("folder", str(tmp_path))).kind == ("wordless" if expected else "folder")
+    assert RunSource(Source("folder", str(tmp_path))).kind_for_option_rules == (
+        "wordless" if expected else "folder"
+    )

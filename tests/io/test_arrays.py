@@ -37,7 +37,7 @@ def test_numbers_are_those_of_the_library(kind: str, tmp_path: Path) -> None:
     save_file(held, tmp_path / "x.safetensors")
     file = StoredArrays(tmp_path / "x.safetensors")
     for name, wanted in held.items():
-        np.testing.assert_array_equal(file.array(name), wanted, strict=True)
+        np.testing.assert_array_equal(file.read_tensor(name), wanted, strict=True)
     for axis in range(3):
         part = np.take(held["a"], range(1, 3), axis=axis)
         np.testing.assert_array_equal(file.read_block("a", 1, 3, axis=axis), part, strict=True)
@@ -46,7 +46,7 @@ def test_numbers_are_those_of_the_library(kind: str, tmp_path: Path) -> None:
 def test_bfloat16_is_exact(tmp_path: Path) -> None:
     values = torch.randn(7, 5).to(torch.bfloat16)
     save_torch({"a": values}, tmp_path / "x.safetensors")
-    found = StoredArrays(tmp_path / "x.safetensors").array("a")
+    found = StoredArrays(tmp_path / "x.safetensors").read_tensor("a")
     np.testing.assert_array_equal(found, values.float().numpy(), strict=True)
 
 
@@ -56,7 +56,7 @@ def test_types_without_numbers_are_refused_by_name(kind: str, tmp_path: Path) ->
     file = StoredArrays(written(tmp_path / "x.safetensors", header, bytes(32)))
     assert kind not in DTYPES
     with pytest.raises(InputError, match="tensor a holds"):
-        file.array("a")
+        file.read_tensor("a")
 
 
 @pytest.mark.parametrize(

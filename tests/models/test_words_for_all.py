@@ -135,7 +135,11 @@ def test_everything_is_asked_of_random_tokens(kind: str) -> None:
 def test_copies_are_told_where_maps_are_of_the_tokens_themselves(kind: str) -> None:
     """More keys than tokens, or patches of them, are no places of the text that was made."""
     report = attncli.inspect_model(f"random:{kind}?tiny", random_tokens=6, metric="copying")
-    made = [row for row in report.rows if "made text" in ATTENTION.spec(row.metric).needs]
+    made = [
+        row
+        for row in report.rows
+        if "made text" in ATTENTION.declaration_of_entry(row.metric).needs
+    ]
     notes = {row.note for row in made if row.value is None}
     assert any("not the tokens of the text" in str(note) for note in notes)
 

@@ -15,9 +15,9 @@ from attncli.processes.resume_cache import PARTS, build_result_cache, compute_wi
 
 @pytest.fixture
 def report(tmp_path: Path) -> Iterator[Path]:
-    PARTS.begin(tmp_path / "report.json", lambda: "command")
+    PARTS.start_saving_results(tmp_path / "report.json", lambda: "command")
     yield tmp_path / "report.json"
-    PARTS.end()
+    PARTS.delete_saved_results()
 
 
 def never() -> Any:
@@ -29,11 +29,11 @@ def test_what_is_kept_is_not_made_again(report: Path) -> None:
     assert keep("one", lambda: {"a": [1.5, None]}) == {"a": [1.5, None]}
     assert keep("one", never) == {"a": [1.5, None]}
     assert keep("two", lambda: 2) == 2
-    assert PARTS.begin(report, lambda: "command") == 2
+    assert PARTS.start_saving_results(report, lambda: "command") == 2
     assert keep("one", never) == {"a": [1.5, None]}
-    PARTS.begin(report, lambda: "another")
+    PARTS.start_saving_results(report, lambda: "another")
     assert keep("one", lambda: 3) == 3
-    PARTS.end()
+    PARTS.delete_saved_results()
     assert list(report.parent.iterdir()) == []
 
 
@@ -60,7 +60,7 @@ def test_a_full_disk_ends_no_run(room: int, tmp_path: Path) -> None:
     """The file system takes so many bytes of a file and no more; what was kept before counts, and it is said once."""
     resource = pytest.importorskip("resource")
     said: list[str] = []
-    PARTS.begin(tmp_path / "report.json", lambda: "command", said.append)
+    PARTS.start_saving_results(tmp_path / "report.json", lambda: "command", said.append)
     keep = build_result_cache()
     assert keep("before", lambda: 1) == 1
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -76,7 +76,7 @@ def test_a_full_disk_ends_no_run(room: int, tmp_path: Path) -> None:
     assert "are no longer kept" in sentence
     assert "file too large" in sentence
     assert len(list((tmp_path / "report.json.parts").iterdir())) == 1
-    PARTS.end()
+    PARTS.delete_saved_results()
 
 
 def test_without_a_report_nothing_is_kept() -> None:

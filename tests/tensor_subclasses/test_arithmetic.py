@@ -75,7 +75,7 @@ def assert_known_is_true(plain: Trajectory, truth: Any) -> int:
         assert math.isnan(value) == bool(why)
         if not why:
             assert abs(value - true) <= uncertainty + 1e-5 * abs(true) + 1e-9
-            assert abs(value - true) <= KNOWN_NUMBER.of() * abs(true) + 1e-6
+            assert abs(value - true) <= KNOWN_NUMBER.tolerance_for_dtype() * abs(true) + 1e-6
     return sum(map(bool, plain.unknown[METRIC]))
 
 

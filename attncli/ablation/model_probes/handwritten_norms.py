@@ -50,4 +50,8 @@ def is_scale_invariant(forward: Function, value: Output, output: Output) -> bool
         return False
     if value.shape != output.shape or not value.is_floating_point() or not output.any():
         return False
-    return bool(torch.allclose(forward(FACTOR * value), output, rtol=UNNAMED_NORM.of(), atol=0))
+    return bool(
+        torch.allclose(
+            forward(FACTOR * value), output, rtol=UNNAMED_NORM.tolerance_for_dtype(), atol=0
+        )
+    )

@@ -173,5 +173,5 @@ def are_finite(*summands: Summand) -> bool:
 
 def find_changed_tokens(before: Tensor, after: Tensor, features: int) -> Tensor:
     """The tokens at which two tensors differ by more than rounding."""
-    least = TOKEN_MIXING.of(before.dtype) * float(before.abs().max())
+    least = TOKEN_MIXING.tolerance_for_dtype(before.dtype) * float(before.abs().max())
     return ((before - after).abs() > least).any(dim=features)

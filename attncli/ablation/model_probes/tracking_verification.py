@@ -41,7 +41,7 @@ def run_model_with_tracking(
 def check_tracking_unchanged(tracked: Seen, plain: Iterable[torch.Tensor]) -> None:
     """Refuse a model whose blocks return something else under tracking."""
     for (run, (output, *_)), expected in zip(tracked, plain, strict=True):
-        allowed = TRACKED_OUTPUT.of(output.dtype)
+        allowed = TRACKED_OUTPUT.tolerance_for_dtype(output.dtype)
         largest = expected.abs().max()
         if not (output - expected).abs().max() <= allowed * largest:
             raise InputError(

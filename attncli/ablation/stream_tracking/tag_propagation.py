@@ -87,7 +87,9 @@ def has_changed_no_number(name: str, result: Output, arguments: torch.Tensor) ->
         return False
     if result is arguments or result.shape != arguments.shape:
         return False
-    return torch.allclose(result, arguments, rtol=UNCHANGED_NUMBERS.of(arguments.dtype), atol=0.0)
+    return torch.allclose(
+        result, arguments, rtol=UNCHANGED_NUMBERS.tolerance_for_dtype(arguments.dtype), atol=0.0
+    )
 
 
 def list_dependency_tensors(name: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:

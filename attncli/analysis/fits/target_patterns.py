@@ -38,7 +38,7 @@ class ChosenPatterns:
         from attncli.patterns._user_matrices import UserMatrix
 
         targets: dict[str, csr_array] = {}
-        for index, text in enumerate(self.options.names_or_default):
+        for index, text in enumerate(self.options.pattern_names_or_default):
             if isinstance(text, UserMatrix):
                 targets[text] = normalise_rows(text.to_checked_pattern(self.options.length, causal))
                 continue
@@ -58,7 +58,9 @@ class ChosenPatterns:
         """The report with the models and matrices that patterns were taken from."""
         from attncli.patterns._user_matrices import UserMatrix
 
-        own = [each for each in self.options.names_or_default if isinstance(each, UserMatrix)]
+        own = [
+            each for each in self.options.pattern_names_or_default if isinstance(each, UserMatrix)
+        ]
         matrices = {str(each): each.describe() for each in own}
         described = {"models": self.models, "matrices": matrices}
         input = {**report.input, **{key: value for key, value in described.items() if value}}
@@ -73,11 +75,11 @@ def choose_patterns(
     from attncli.patterns._head_patterns import parse_model_head
     from attncli.patterns._pattern_files import is_pattern_file, pattern_path
 
-    for text in filter(is_pattern_file, options.names_or_default):
+    for text in filter(is_pattern_file, options.pattern_names_or_default):
         refuse_files_of_wrong_kind(str(pattern_path(text)), "approximate(pattern=FILE)")
     heads = [
         head
-        for head in map(parse_model_head, dict.fromkeys(options.names_or_default))
+        for head in map(parse_model_head, dict.fromkeys(options.pattern_names_or_default))
         if head is not None
     ]
     maps: dict[str, csr_array] = {}

@@ -55,7 +55,9 @@ class MetricSelection:
     @property
     def repeated_token_metrics(self) -> tuple[str, ...]:
         """The metrics that need random tokens repeated twice."""
-        return tuple(name for name in self.heads if ATTENTION.spec(name).group == "roles")
+        return tuple(
+            name for name in self.heads if ATTENTION.declaration_of_entry(name).group == "roles"
+        )
 
     def with_linear_metrics(self) -> "MetricSelection":
         """The default set where layers are linear too."""
@@ -64,10 +66,14 @@ class MetricSelection:
     def generated_text_metrics(self) -> dict[str, tuple[str, ...]]:
         """The metrics of each kind of generated text."""
         kinds = dict.fromkeys(
-            ATTENTION.spec(name).text for name in self.heads if ATTENTION.spec(name).text
+            ATTENTION.declaration_of_entry(name).text
+            for name in self.heads
+            if ATTENTION.declaration_of_entry(name).text
         )
         return {
-            kind: tuple(name for name in self.heads if ATTENTION.spec(name).text == kind)
+            kind: tuple(
+                name for name in self.heads if ATTENTION.declaration_of_entry(name).text == kind
+            )
             for kind in kinds
         }
 
@@ -88,7 +94,11 @@ def list_state_metrics() -> list[str]:
 def list_metrics_by_group() -> Mapping[str, list[str]]:
     """The metrics of every group."""
     by_group = {
-        group: [name for name in ATTENTION.names() if ATTENTION.spec(name).group == group]
+        group: [
+            name
+            for name in ATTENTION.names()
+            if ATTENTION.declaration_of_entry(name).group == group
+        ]
         for group in HEAD_GROUPS
     }
     return {**by_group, "states": [name for name in list_state_metrics() if name not in SLOW]}

@@ -48,7 +48,7 @@ class DecomposableModel:
 
     @property
     def completeness_tolerance(self) -> float:
-        return COMPLETENESS.of(self.checkpoint.model.dtype)
+        return COMPLETENESS.tolerance_for_dtype(self.checkpoint.model.dtype)
 
     @property
     def completeness_advice(self) -> str:

@@ -49,7 +49,9 @@ def absolute_difference_or_inf(one: float, other: float) -> float:
 
 
 def has_significant_digits(value: float, uncertainty: float) -> bool:
-    allowed = max(KNOWN_NUMBER.of() * abs(value), KNOWN_NUMBER_AT_ZERO.of())
+    allowed = max(
+        KNOWN_NUMBER.tolerance_for_dtype() * abs(value), KNOWN_NUMBER_AT_ZERO.tolerance_for_dtype()
+    )
     return math.isfinite(value) and uncertainty <= allowed
 
 

@@ -290,7 +290,7 @@ def check_reconstruction(site: AttentionSite, missed: float, outputs: Tensor) ->
         raise NonFiniteNumbers(
             f"layer {site.layer} ({site.name}): its map is not finite; the weights or the states before it are not."
         )
-    if found > LINEAR_MAP.of(outputs.dtype):
+    if found > LINEAR_MAP.tolerance_for_dtype(outputs.dtype):
         raise InputError(
             f"layer {site.layer} ({site.name}): its map times its values misses its output by {found:.1e} of its size, so "
             "the map cannot be vouched for: leave the layer out with `layers`."

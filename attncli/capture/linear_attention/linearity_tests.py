@@ -129,7 +129,7 @@ class RandomArgument:
 
 def are_outputs_close(value: Tensor, target: Tensor) -> bool:
     most = float(target.abs().max())
-    allowed = LINEAR_ARGUMENT.of(target.dtype) * most
+    allowed = LINEAR_ARGUMENT.tolerance_for_dtype(target.dtype) * most
     return most > 0.0 and float((value - target).abs().max()) <= allowed
 
 

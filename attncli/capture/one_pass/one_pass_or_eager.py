@@ -229,6 +229,6 @@ def summarize_eager_rows(strip: Strip) -> dict[str, Tensor]:
 def require_close_numbers(ours: Tensor, theirs: Tensor, size: float) -> None:
     if (
         ours.shape != theirs.shape
-        or not float((ours - theirs).abs().max()) <= ONE_PASS_ROW.of() * size
+        or not float((ours - theirs).abs().max()) <= ONE_PASS_ROW.tolerance_for_dtype() * size
     ):
         raise NotCovered("another formula")

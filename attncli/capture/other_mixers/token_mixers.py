@@ -236,7 +236,7 @@ def has_change_at_other_tokens(first: Tensor, other: Tensor, axis: int | None, p
         return False
     change = (first - other).abs()
     change.select(axis, place).zero_()
-    least = TOKEN_MIXING.of(first.dtype) * float(first.abs().max())
+    least = TOKEN_MIXING.tolerance_for_dtype(first.dtype) * float(first.abs().max())
     return bool(change.max() > least)
 
 

@@ -147,7 +147,7 @@ class MapFile:
         unsaid = seen not in self.names and "heads" not in self.metadata
         shape = (shape[0], shape[1], shape[2])
         ahead = compute_weight_on_future_keys(self.file, name, shape) if unsaid else math.inf
-        if 0.0 < ahead <= SAVED_HIDDEN_WEIGHT.of():
+        if 0.0 < ahead <= SAVED_HIDDEN_WEIGHT.tolerance_for_dtype():
             self.slightly_ahead[name] = ahead
         causal = ahead == 0.0
         return SavedMap(name, site, heads, shape, self.file.dtype(name) == "F64", causal)
@@ -193,9 +193,12 @@ class MapFile:
         sums = weights.sum(dim=-1)
         self.add_sums(saved.name, sums)
         if saved.site.is_difference:
-            wrong = ~((sums - total).abs() <= SAVED_ROW_SUM.of())
+            wrong = ~((sums - total).abs() <= SAVED_ROW_SUM.tolerance_for_dtype())
         else:
-            wrong = ~((sums <= total + SAVED_ROW_SUM.of()) & (weights.amin(dim=-1) >= 0.0))
+            wrong = ~(
+                (sums <= total + SAVED_ROW_SUM.tolerance_for_dtype())
+                & (weights.amin(dim=-1) >= 0.0)
+            )
         if bool(wrong.any()):
             head, row = wrong.nonzero()[0].tolist()
             called = saved.name if self.own is None else self.own.find_saved_name(saved.name)
@@ -207,7 +210,7 @@ class MapFile:
     def check_hidden(self, saved: SavedMap, weights: Tensor, seen: Tensor, start: int) -> None:
         """Check that hidden keys have no weight; a row that sees no key may be uniform, as softmax makes it."""
         hidden = weights.abs().masked_fill(seen, 0.0).sum(dim=-1)
-        wrong = (hidden > SAVED_HIDDEN_WEIGHT.of()) & seen.any(dim=-1)
+        wrong = (hidden > SAVED_HIDDEN_WEIGHT.tolerance_for_dtype()) & seen.any(dim=-1)
         if not bool(wrong.any()):
             return
         head, row = wrong.nonzero()[0].tolist()
@@ -255,7 +258,7 @@ def compute_weight_on_future_keys(
         ahead = ~make_causal_visibility(start, stop, keys).numpy()
         later = np.where(ahead, np.abs(file.read_block(name, start, stop, axis=1)), 0.0)
         found = float(later.sum(axis=-1).max())
-        if not found <= SAVED_HIDDEN_WEIGHT.of():
+        if not found <= SAVED_HIDDEN_WEIGHT.tolerance_for_dtype():
             return math.inf
         largest = max(largest, found)
     return largest

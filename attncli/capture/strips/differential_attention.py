@@ -80,7 +80,7 @@ class DifferentialPairs:
             return
         if not isinstance(value, Tensor) or value.shape != expected.shape:
             raise unknown_differential_error(module)
-        allowed = DIFFERENTIAL_OUTPUT.of(value.dtype)
+        allowed = DIFFERENTIAL_OUTPUT.tolerance_for_dtype(value.dtype)
         if not float((value - expected).abs().max()) <= allowed * float(value.abs().max()):
             raise unknown_differential_error(module)
 

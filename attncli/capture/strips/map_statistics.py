@@ -71,17 +71,17 @@ def request_statistics(
     names: tuple[str, ...], period: int | None, weights: bool = False
 ) -> StatisticsRequest:
     """What these metrics need; `weights`: whether something else reads them."""
-    kinds = {ATTENTION.spec(name).of for name in names}
+    kinds = {ATTENTION.declaration_of_entry(name).of for name in names}
     rows = RecordedRows(period)
     for name in names:
-        if ATTENTION.spec(name).of == "summaries":
+        if ATTENTION.declaration_of_entry(name).of == "summaries":
             rows.record(name)
     known = {"sums", *rows.__dict__, *(["squares"] if kinds & SQUARES else [])}
     known |= {"on_first"} if "gates" in kinds else set()
     known |= {"centred_squares"} if "spectrum" in kinds else set()
     read = tuple(name for name in ROWS if name in known)
     if weights or not kinds <= WITHOUT_WEIGHTS:
-        scores = any("logits" in ATTENTION.spec(name).needs for name in names)
+        scores = any("logits" in ATTENTION.declaration_of_entry(name).needs for name in names)
         read = tuple(name for name in read if name != "small")
         return StatisticsRequest(False, False, (), read, weights=True, scores=scores)
     columns = bool(kinds & {"columns", "spectrum"}) or "small" in known
@@ -106,7 +106,7 @@ class RecordedRows(MapStripRows):
 
     def record(self, name: str) -> None:
         """Compute a metric, unless it needs a text that repeats itself and this does not."""
-        needs = ATTENTION.spec(name).needs
+        needs = ATTENTION.declaration_of_entry(name).needs
         self.scores = self.weights if "scores" in needs else None
         if self.period is not None or "repeats" not in needs:
             ATTENTION[name](self)

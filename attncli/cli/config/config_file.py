@@ -30,7 +30,7 @@ class ConfigFile:
     prefix: Keys
     """The table of the file that is attn's."""
 
-    def locate_key(self, *keys: str) -> str:
+    def format_key_location(self, *keys: str) -> str:
         """`attn.toml, line 3`: the line of a key, or of the nearest table where the key is inline."""
         full = (*self.prefix, *keys)
         for size in range(len(full), 0, -1):

@@ -147,7 +147,7 @@ def read_model_settings(file: "ConfigFile", root: TyperGroup) -> Iterator[Option
     takers = dict(iterate_model_options(root))
     known = {option_to_config_key(option) for options in takers.values() for option in options}
     for key, value in table.items():
-        where = file.locate_key(MODEL, key)
+        where = file.format_key_location(MODEL, key)
         if key not in known:
             raise add_location_to_error(
                 where, make_unknown_name_error("option of models", key, known)
@@ -177,7 +177,7 @@ def iterate_model_options(root: TyperGroup) -> Iterator[tuple[CommandPath, list[
 def require_toml_table(file: "ConfigFile", table: object, path: CommandPath) -> Facts:
     if not isinstance(table, Mapping):
         raise UsageError(
-            f"{file.locate_key(*path)}: '{'.'.join(path)}' must be a table of options."
+            f"{file.format_key_location(*path)}: '{'.'.join(path)}' must be a table of options."
         )
     return table
 
@@ -193,12 +193,12 @@ def read_file_settings(
         if members is not None:
             if key not in members:
                 raise add_location_to_error(
-                    file.locate_key(*path, key),
+                    file.format_key_location(*path, key),
                     make_unknown_name_error("command", key, [*members, CHECKS, MODEL]),
                 )
             yield from read_file_settings(file, value, members[key], (*path, key))
         else:
-            where = file.locate_key(*path, key)
+            where = file.format_key_location(*path, key)
             refuse_option_that_became_command(" ".join(path), key, where)
             option = find_option_by_config_key(command, key, where)
             yield OptionSetting(path, option, wrap_single_option_value(option, value), where)

@@ -98,7 +98,7 @@ def approximate(
     request = build_fit_request(patterns, search, precision)
     if sweep is not None:
         runs.refuse_fixed_length_patterns(patterns)
-    chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0])
+    chosen = choose_patterns(patterns, texts, files, run.list_seeds()[0])
     if sweep is not None or frontier is not None:
         from attncli.commands.approximate.runs_over_sizes import run_sweep
 

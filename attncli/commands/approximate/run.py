@@ -27,8 +27,8 @@ def run_fits(
     how: RunContext,
 ) -> Report:
     """Fit one module for all patterns, at the requested width or at the smallest found."""
-    save, seeds = how.save_module, run.all_seeds()
-    targets, methods = chosen.build_targets(seeds[0], request.causal), search.methods
+    save, seeds = how.save_module, run.list_seeds()
+    targets, methods = chosen.build_targets(seeds[0], request.causal), search.requested_fit_methods
     searching = search.width is None
     solution = solve_pattern(
         targets,
@@ -61,14 +61,14 @@ def run_decision(
     """Decide whether the requested width is enough, or find the smallest that is."""
     from attncli.commands.approximate.fixed_attention_module.width_decision import decide_widths
 
-    seeds = run.all_seeds()
+    seeds = run.list_seeds()
     targets = chosen.build_targets(seeds[0], request.causal)
     return decide_widths(targets, request, search.width, search.widest, seeds, how.progress)
 
 
 def refuse_fixed_length_patterns(patterns: PatternOptions) -> None:
     """Refuse patterns that have one length where a sweep needs every length."""
-    for text in patterns.names_or_default:
+    for text in patterns.pattern_names_or_default:
         own = "what was given" if isinstance(text, UserMatrix) else "its text"
         if parse_model_head(text) is not None or isinstance(text, UserMatrix):
             raise UsageError(

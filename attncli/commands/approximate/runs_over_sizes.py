@@ -33,21 +33,21 @@ def run_sweep(
 ) -> Report:
     """Over the length, over the width, or over both."""
     patterns = chosen.options
-    if frontier and len(patterns.names_or_default) > 1:
+    if frontier and len(patterns.pattern_names_or_default) > 1:
         raise UsageError("`frontier` takes one `pattern`.", about=["frontier", "pattern"])
-    seeds, first = run.all_seeds(), patterns.names_or_default[0]
+    seeds, first = run.list_seeds(), patterns.pattern_names_or_default[0]
     lengths = [int(n) for n in parse_size_sweep(sweep, {"length": int})[1]] if sweep else []
     widths = parse_widths(frontier) if frontier else []
     own = [name for name in list_fixed_width_methods() if not is_width_one_method(name)]
-    methods = search.methods if search.method or not widths else own
-    fits = len(patterns.names_or_default) * len(methods) * len(seeds) * max(1, len(widths))
+    methods = search.requested_fit_methods if search.method or not widths else own
+    fits = len(patterns.pattern_names_or_default) * len(methods) * len(seeds) * max(1, len(widths))
     refuse_work_of_days(lengths, fits, "`sweep`", "sweep to a smaller one")
 
     def make_pattern(name: str, length: int, rng: np.random.Generator) -> csr_array:
         return build_pattern(name, length, rng, patterns.causal)
 
     if not widths:
-        names = patterns.names_or_default
+        names = patterns.pattern_names_or_default
         return measure_width_growth(
             names,
             methods,

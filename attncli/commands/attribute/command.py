@@ -65,4 +65,4 @@ def attribute(
     study = prepare_attribution(
         subject, token, relevance, top, how, model=model, inputs=inputs, tokens=tokens, seed=seed
     )
-    return how.measure(study)
+    return how.run_measurement(study)

@@ -94,7 +94,7 @@ def compute_relevance(
 def refuse_fixed_length(row: Tensor, text: ModelInput) -> None:
     """Refuse the norm of a state that a norm layer has just fixed: its gradient along itself is
     zero."""
-    if not float(row.abs().max()) > FIXED_LENGTH.of():
+    if not float(row.abs().max()) > FIXED_LENGTH.tolerance_for_dtype():
         raise InputError(
             f"{text.name}: the state comes from a norm, which fixes its length, so that nothing moves it in its own "
             "direction: explain a class or a token of a model with a head."

@@ -49,4 +49,4 @@ def count_paths(
     refuse_gates_on_other_metrics(how.conditions)
     subject = resolve_source(source, "count_paths", how.output)
     count = prepare_count(subject, layers, heads, skip, files)
-    return how.measure(count)
+    return how.run_measurement(count)

@@ -56,4 +56,4 @@ def dispersion(
     study = prepare_dispersion(
         subject, lengths, names, heads, how.conditions, model=model, inputs=inputs, seed=seed
     )
-    return how.measure(study)
+    return how.run_measurement(study)

@@ -92,7 +92,7 @@ def metric_definitions(metrics: MetricSelection) -> dict[str, Definition]:
 
 
 def slope_definition(name: str) -> Definition:
-    if ATTENTION.spec(name).unit == LOGARITHMIC:
+    if ATTENTION.declaration_of_entry(name).unit == LOGARITHMIC:
         text = f"Slope of {name} against ln n, least squares over the lengths n: 0 where it does not move."
         return Definition(LOGARITHMIC, text)
     text = f"Exponent e of {name} ~ n^e, least squares in logarithms over the lengths n: 0 where it does not move."
@@ -132,7 +132,7 @@ def build_slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
 
 def transform_to_log_axes(metric: str, curves: np.ndarray) -> "np.ndarray | None":
     """[text, length]: the values as plotted against ln n; None where a logarithm is not defined."""
-    if ATTENTION.spec(metric).unit == LOGARITHMIC:
+    if ATTENTION.declaration_of_entry(metric).unit == LOGARITHMIC:
         return curves
     return np.log(curves) if (curves > 0.0).all() else None
 
@@ -158,7 +158,11 @@ def describe_slopes(metric: str, rows: Sequence[Row]) -> str:
     """The middle head, the two ends, and how many do as uniform attention does."""
     ordered = sorted(rows, key=lambda row: float(row.value or 0.0))
     low, middle, high = (ordered[place] for place in (0, len(ordered) // 2, -1))
-    how = "moves with ln n by" if ATTENTION.spec(metric).unit == LOGARITHMIC else "goes as n to the"
+    how = (
+        "moves with ln n by"
+        if ATTENTION.declaration_of_entry(metric).unit == LOGARITHMIC
+        else "goes as n to the"
+    )
     text = f"{metric} {how} {format_slope(middle)} in the middle head, {format_slope(low)} in {format_location(low)} to {format_slope(high)} in {format_location(high)}"
     even = [row for row in rows if abs(float(row.keys.get(UNIFORM, 0.0))) > STILL]
     if not even:
@@ -181,7 +185,11 @@ def format_location(row: Row) -> str:
 def build_views(lines: Sequence[Row], metrics: Sequence[str], texts: int) -> Iterator[View]:
     over = describe_averaging(texts, "texts")
     for metric in metrics:
-        what = "against ln n" if ATTENTION.spec(metric).unit == LOGARITHMIC else "exponent of n"
+        what = (
+            "against ln n"
+            if ATTENTION.declaration_of_entry(metric).unit == LOGARITHMIC
+            else "exponent of n"
+        )
         own = [row for row in lines if row.metric == metric + SLOPE]
         errors = [float(row.keys["error"]) for row in own if "error" in row.keys]
         known = f"; standard errors {format_min_to_max(errors)}" if errors else ""

@@ -56,7 +56,7 @@ def prepare_dispersion(
             f"`lengths={lengths!r}` goes to {points[-1]} tokens, {type(checkpoint.model).__name__} has positions for {most}: end it there."
         )
     texts = {length: cut_to_length(checkpoint, requested, length) for length in points}
-    plan = HeadPlan(metrics, heads.choose_layers(), heads.head_filter(), seed=seed)
+    plan = HeadPlan(metrics, heads.choose_layers_to_measure(), heads.make_head_filter(), seed=seed)
     subject = prepare_softmax_heads(checkpoint.body)
     refuse_nonexistent_heads(available_heads(subject), plan)
     shorter = "let `lengths` end at a shorter one"

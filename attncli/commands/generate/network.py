@@ -44,7 +44,7 @@ def generate_network(
     from attncli.networks.network_weights import GeneratedNetwork
     from attncli.resource_limits import require_memory
 
-    source = GeneratedNetwork(network.build_spec(), validate_seed(seed))
+    source = GeneratedNetwork(network.build_network_specification(), validate_seed(seed))
     variant = next(iter(switches.choose_variants())) if switches.list_set_options() else "paper"
     require_tensor_file(output)
     spec = source.spec

@@ -71,7 +71,7 @@ def prepare_survey(
 ) -> Report:
     """Every head of a model on texts of one length."""
     source = resolve_source(model, "head_capacity")
-    seeds = run.all_seeds()
+    seeds = run.list_seeds()
     longest = patterns.length or LONGEST
     check_options_before_loading(source, files, inputs, longest, seeds[0])
     requested = take_two_texts_by_default(inputs.build_requested_input(longest, seeds[0]))
@@ -83,7 +83,7 @@ def prepare_survey(
     )
     texts = cut_to_shortest(checkpoint, requested)
     require_memory_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")
-    plan = HeadCapacityPlan(request, search.methods, search.widest, seeds)
+    plan = HeadCapacityPlan(request, search.requested_fit_methods, search.widest, seeds)
 
     fetching = files.build_fetch_settings()
 
@@ -131,7 +131,7 @@ def find_inputs_of_one_head(
     source = resolve_source(model, "head_capacity(head=...)")
     trained = load_head(str(source), head, files, how)
     add_real_tokens = load_model_for_token_inputs(str(source), trained, files) if real else None
-    chosen = choose_patterns(patterns, texts, files, run.all_seeds()[0])
+    chosen = choose_patterns(patterns, texts, files, run.list_seeds()[0])
     if not chosen.models:
         refuse_options_of_runs(texts, files, real)
     report = build_head_inputs_report(trained, chosen, search, request, run, how, add_real_tokens)
@@ -178,10 +178,12 @@ def build_head_inputs_report(
         raise UsageError(
             "`causal`: every query of this head sees all keys; leave it out.", about=["causal"]
         )
-    save, seeds = how.save_module, run.all_seeds()
+    save, seeds = how.save_module, run.list_seeds()
     targets = chosen.build_targets(seeds[0], head.causal)
     request = replace(request.at_width(head.d), causal=head.causal)
-    found = find_inputs_for_patterns(head, targets, search.methods, request, seeds, how.progress)
+    found = find_inputs_for_patterns(
+        head, targets, search.requested_fit_methods, request, seeds, how.progress
+    )
     plain = how.maps and head.rotary is None  # a page can do without, a file and a plot cannot
     fits = to_saved_fits(head, found) if how.pictures or plain or save is not None else []
     if save is not None:

@@ -61,4 +61,4 @@ def inspect_maps(
     names = split_comma_separated_names(metric or [])
     plan = build_head_plan(maps, names, pairs, heads, how.conditions)
     study = prepare_maps(maps, plan, labels, batch, how, draws=bool(heads.heads))
-    return how.measure(study)
+    return how.run_measurement(study)

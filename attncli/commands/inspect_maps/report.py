@@ -57,7 +57,7 @@ def inspect_maps(
     maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
     saved_metrics = {row.metric for row in metadata.rows}
     shown = tuple(name for name in plan.metrics.heads if name not in saved_metrics)
-    full_row = (FULL_ROW if file.own is None else SAVED_ROW_SUM).of()
+    full_row = (FULL_ROW if file.own is None else SAVED_ROW_SUM).tolerance_for_dtype()
     request = PassRequest(shown, pairs=plan.metrics.pairs, full_row=full_row)
     looks = [*([small.add_strip] if small else []), *([on_strip] if on_strip else [])]
     seen = observe_maps(file, maps, request, progress, looks)
@@ -169,7 +169,7 @@ def warn_about_unusual_maps(file: MapFile) -> Iterator[str]:
         return
     sums = file.least_sums()
     of = f"of {format_count(len(file.row_sums), 'layer')}"
-    short = [least for least in sums.values() if least < 1.0 - SAVED_ROW_SUM.of()]
+    short = [least for least in sums.values() if least < 1.0 - SAVED_ROW_SUM.tolerance_for_dtype()]
     if short and not any(saved.site.is_difference for saved in file.maps):
         yield (
             f"rows of {len(short)} {of} sum to less than 1, the least to {min(short):.4g}: what is missing counts as a "

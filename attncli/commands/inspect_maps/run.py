@@ -53,7 +53,10 @@ def build_head_plan(
     if conditions:
         refuse_gates_on_unmeasured_metrics(conditions, list(metrics.metric_definitions()))
     return HeadPlan(
-        metrics, heads.choose_layers(), heads.head_filter(), select_ranking(heads, metrics.heads)
+        metrics,
+        heads.choose_layers_to_measure(),
+        heads.make_head_filter(),
+        select_ranking(heads, metrics.heads),
     )
 
 

@@ -55,7 +55,7 @@ def inspect_model(
     validate_names_and_numbers(how.conditions, options.metric_names, options.pairs or 0, heads)
     from attncli.commands.inspect_model.run import prepare_inspection
 
-    return how.measure(prepare_inspection(subject, options, heads, model, inputs, how))
+    return how.run_measurement(prepare_inspection(subject, options, heads, model, inputs, how))
 
 
 def validate_names_and_numbers(
@@ -70,8 +70,8 @@ def validate_names_and_numbers(
     )
     from attncli.gates import refuse_gates_on_unmeasured_metrics
 
-    heads.choose_layers()
-    heads.head_filter()
+    heads.choose_layers_to_measure()
+    heads.make_head_filter()
     chosen = choose_metrics(metric, pairs)
     select_ranking(heads, chosen.heads)
     if conditions:

@@ -71,8 +71,8 @@ class InspectionOptions:
         order = select_ranking(heads, metrics.heads)
         return HeadPlan(
             metrics,
-            heads.choose_layers(),
-            heads.head_filter(),
+            heads.choose_layers_to_measure(),
+            heads.make_head_filter(),
             order,
             self.with_shuffled_text,
             self.seed,

@@ -47,4 +47,4 @@ def inspect_weights(
 
     subject = resolve_source(source, "inspect_weights", how.output)
     study = prepare_weights(subject, split_comma_separated_names(metric or []), heads, files, seed)
-    return how.measure(study)
+    return how.run_measurement(study)

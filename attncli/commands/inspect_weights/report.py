@@ -100,7 +100,7 @@ def select_layer_or_head_indices(
 
 def build_head_rows(products: HeadProducts, names: Sequence[str], rotary: bool) -> Iterator[Row]:
     for name in names:
-        spec, layer, head = WEIGHTS.spec(name), products.layer, products.head
+        spec, layer, head = WEIGHTS.declaration_of_entry(name), products.layer, products.head
         of_logits = spec.of == "qk"
         product = products.qk if of_logits else products.ov
         value, note = measure_weight_metric_or_reason(name, product)

@@ -57,7 +57,7 @@ def paths(
         study = prepare_model_paths(subject, options, model, inputs, network, run, conditions)
     else:
         study = prepare_network_paths(subject, options, network, run, conditions)
-    return how.measure(study)
+    return how.run_measurement(study)
 
 
 def prepare_network_paths(

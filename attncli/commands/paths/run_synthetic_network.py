@@ -43,8 +43,8 @@ def open_networks(
 ) -> tuple[Sequence[Network], Mapping[str, object]]:
     networks: Sequence[Network]
     if source.kind == "synthetic":
-        spec = network.build_spec()
-        networks = [GeneratedNetwork(spec, seed) for seed in run.all_seeds()]
+        spec = network.build_network_specification()
+        networks = [GeneratedNetwork(spec, seed) for seed in run.list_seeds()]
     else:
         from attncli.networks.network_files import FileNetwork
 

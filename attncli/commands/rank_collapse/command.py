@@ -77,7 +77,7 @@ def rank_collapse(
 
     subject = resolve_source(source, "rank_collapse", how.output)
     if subject.is_model:
-        applied = model_switches.change_variants(choose())
+        applied = model_switches.switch_norms_in_variants(choose())
         if conditions:
             refuse_gates_on_absent_variants(conditions, applied, options.with_random_init)
         from attncli.commands.rank_collapse.run import prepare_collapse
@@ -110,7 +110,7 @@ def rank_collapse(
         study = prepare_sweep(
             subject, options.sweep, choose, network, run, conditions, options.gradients
         )
-    return how.measure(partial(study, metrics=metrics))
+    return how.run_measurement(partial(study, metrics=metrics))
 
 
 def refuse_gates_on_absent_variants(
@@ -170,8 +170,8 @@ def prepare_network_curves(
 
     networks: Sequence[Network]
     if source.kind == "synthetic":
-        spec, chosen = network.build_spec(), choose()
-        networks = [GeneratedNetwork(spec, seed) for seed in run.all_seeds()]
+        spec, chosen = network.build_network_specification(), choose()
+        networks = [GeneratedNetwork(spec, seed) for seed in run.list_seeds()]
     else:
         from attncli.networks.network_files import FileNetwork
 
@@ -220,7 +220,7 @@ def prepare_sweep(
     from attncli.options.sweep_ranges import parse_size_sweep
 
     parameter, points = parse_size_sweep(text, SWEPT)
-    spec = network.build_spec()
+    spec = network.build_network_specification()
     specs = {point: network_spec_at_swept_size(spec, parameter, point) for point in points}
     refuse_gates_that_match_no_row(conditions, {"variant": list(choose()), parameter: points})
-    return partial(sweep_sizes, specs, parameter, run.all_seeds(), choose(), gradients=gradients)
+    return partial(sweep_sizes, specs, parameter, run.list_seeds(), choose(), gradients=gradients)

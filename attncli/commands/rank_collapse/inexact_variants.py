@@ -79,7 +79,7 @@ def are_curves_equal(exact: Curves, plain: Lines) -> bool:
     """Whether exact and plain curves agree without an allowance for rounding, which then need not
     be measured."""
     return all(
-        abs(ours - known) <= EXACT_CURVE.of()  # False where either is not a number
+        abs(ours - known) <= EXACT_CURVE.tolerance_for_dtype()  # False where either is not a number
         for place, line in plain.items()
         for ours, known in zip(exact[place].values[RESIDUAL], line[RESIDUAL], strict=True)
     )
@@ -94,7 +94,9 @@ def describe_disagreement(exact: Curves, plain: Curves) -> str:
         for layer, (known, by) in enumerate(plain_values):
             if math.isnan(known) or whys[layer]:  # rounding has taken it
                 continue
-            near = abs(ours[layer] - known) <= by + EXACT_CURVE.of()  # not a number is not
+            near = (
+                abs(ours[layer] - known) <= by + EXACT_CURVE.tolerance_for_dtype()
+            )  # not a number is not
             if not near:
                 return (
                     f"log10 r after layer {layer} of {place.stack} is {ours[layer]:.4g} exactly and "

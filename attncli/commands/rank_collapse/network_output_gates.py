@@ -26,7 +26,9 @@ Measured = dict[tuple[str, int, int], list[float]]
 
 
 def list_gate_metrics() -> list[str]:
-    return [name for name in ATTENTION.names() if ATTENTION.spec(name).of == OF_GATES]
+    return [
+        name for name in ATTENTION.names() if ATTENTION.declaration_of_entry(name).of == OF_GATES
+    ]
 
 
 def add_gate_rows(
@@ -77,7 +79,13 @@ def measure_gates_of_layers(
 def build_output_gate_rows(measured: Measured, variant: str) -> Iterator[Row]:
     for (name, layer, head), values in measured.items():
         row = summarize_values(
-            name, ATTENTION.spec(name).unit, values, "", variant=variant, layer=layer, head=head
+            name,
+            ATTENTION.declaration_of_entry(name).unit,
+            values,
+            "",
+            variant=variant,
+            layer=layer,
+            head=head,
         )
         yield row if row.value is not None else replace(row, note=NO_NUMBER)
 

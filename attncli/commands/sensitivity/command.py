@@ -60,4 +60,4 @@ def sensitivity(
     study = prepare_sensitivity(
         subject, directions, stack, model, inputs, tokens=tokens, seed=seed, say=how.say
     )
-    return how.measure(study)
+    return how.run_measurement(study)

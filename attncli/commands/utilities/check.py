@@ -33,8 +33,8 @@ def check(
     from attncli.cli.writer import validate_output_options, write_report
 
     conditions = validate_output_options(output)
-    old = baseline.read()
+    old = baseline.read_baseline_report()
     report = read_report_source(source, "check")
-    verdicts = baseline.verdicts(report, conditions, old)
-    shown = select_rows(report, rows.metrics, rows.sort, rows.top)
+    verdicts = baseline.decide_all_gates(report, conditions, old)
+    shown = select_rows(report, rows.selected_metrics, rows.sort, rows.top)
     return write_report(shown.with_verdicts(verdicts) if verdicts else shown, output)

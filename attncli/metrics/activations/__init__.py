@@ -4,7 +4,7 @@ A file holds a function of its own name under `@metric(…)`: of an `_activation
 used by their methods, so that nothing here imports torch.
 
     >>> from attncli.metrics.activations import ACTIVATIONS
-    >>> ACTIVATIONS.names()[0], ACTIVATIONS.spec("max_activation").unit
+    >>> ACTIVATIONS.names()[0], ACTIVATIONS.declaration_of_entry("max_activation").unit
     ('max_activation', '1')
 """
 

@@ -19,7 +19,7 @@ Tensors are only used by their methods, so that nothing here imports torch. Axes
 batch items count alike.
 
     >>> from attncli.metrics.attention import ATTENTION
-    >>> ATTENTION.spec("sink").of, ATTENTION.summary("sink")
+    >>> ATTENTION.declaration_of_entry("sink").of, ATTENTION.summary("sink")
     ('columns', 'Mean weight on token 0 from the queries that see it.')
 """
 
@@ -49,4 +49,4 @@ HEAD_GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "gat
 
 def is_map_metric(name: str) -> bool:
     """Whether the metric is computed from maps alone."""
-    return ATTENTION.spec(name).of not in BESIDE_MAPS
+    return ATTENTION.declaration_of_entry(name).of not in BESIDE_MAPS

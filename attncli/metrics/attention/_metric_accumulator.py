@@ -55,7 +55,7 @@ class MetricTotals:
         self.sums: dict[str, Any] = {}
         self.row_sums: tuple[Tensor, Tensor] | None = None
         """[batch, head]: the least sum of a row, and the largest."""
-        self.full_row = FULL_ROW.of()
+        self.full_row = FULL_ROW.tolerance_for_dtype()
         """How far below 1 a row may sum without a learned sink."""
         self.cut_off = False
         """Whether weights have become 0 whose logits are not known otherwise."""
@@ -74,7 +74,7 @@ class MetricTotals:
     @cached_property
     def collectors(self) -> dict[str, type]:
         """The types of what is collected for the requested metrics, by their kinds."""
-        specs = map(ATTENTION.spec, self.functions)
+        specs = map(ATTENTION.declaration_of_entry, self.functions)
         return {spec.of: find_collector(spec) for spec in specs if spec.of in COLLECTED}
 
     def add(self, rows: MapStripRows) -> None:
@@ -87,9 +87,9 @@ class MetricTotals:
         self.others = rows.ids is not None and not len(rows.ids) == rows.queries == rows.keys
         self.scored = self.scored and rows.scores is not None
         for name, metric in self.functions.items():
-            if ATTENTION.spec(name).of in ROW_KINDS and self.is_possible(name):
+            if ATTENTION.declaration_of_entry(name).of in ROW_KINDS and self.is_possible(name):
                 self.add_rows(name, metric(rows), rows)
-        if any("logits" in ATTENTION.spec(name).needs for name in self.functions):
+        if any("logits" in ATTENTION.declaration_of_entry(name).needs for name in self.functions):
             self.cut_off = self.cut_off or rows.cut_off
         if "virtual_sink" in self.functions:
             self.add_row_sums(rows.sums)
@@ -125,7 +125,7 @@ class MetricTotals:
         self.sums["outputs"] = {
             name: metric(outputs)
             for name, metric in self.functions.items()
-            if ATTENTION.spec(name).of == "outputs"
+            if ATTENTION.declaration_of_entry(name).of == "outputs"
         }
 
     def add_gates(self, gate: "Tensor", context: "Tensor", projection: "Tensor") -> None:
@@ -136,12 +136,12 @@ class MetricTotals:
         self.sums["gated"] = {
             name: context[:0].double().new_tensor([metric(each).tolist() for each in items])
             for name, metric in self.functions.items()
-            if ATTENTION.spec(name).of == "gates"
+            if ATTENTION.declaration_of_entry(name).of == "gates"
         }
 
     def add_rows(self, name: str, values: "Tensor", rows: MapStripRows) -> None:
         values = values.double()
-        if ATTENTION.spec(name).take != "mean":
+        if ATTENTION.declaration_of_entry(name).take != "mean":
             self.sums.setdefault(name, []).append(
                 (values, rows.keys_per_query.expand_as(values[:, :1]))
             )
@@ -191,9 +191,9 @@ class MetricTotals:
             return NOT_APPLICABLE + reason
         if not self.is_possible(name):
             return NO_SCORES
-        if "logits" in ATTENTION.spec(name).needs and self.cut_off:
+        if "logits" in ATTENTION.declaration_of_entry(name).needs and self.cut_off:
             return CUT_OFF
-        kind = ATTENTION.spec(name).of
+        kind = ATTENTION.declaration_of_entry(name).of
         if kind == "outputs":
             applied: Tensor = self.sums[kind][name]
             return applied.double()
@@ -203,7 +203,7 @@ class MetricTotals:
         if kind not in ROW_KINDS:
             found: Tensor = self.functions[name](self.sums[kind])
             return found.double()
-        if ATTENTION.spec(name).take != "mean":
+        if ATTENTION.declaration_of_entry(name).take != "mean":
             return self.find_extremes(name)
         total, count = self.sums[name]
         if not bool((count > 0).all()):
@@ -213,14 +213,14 @@ class MetricTotals:
 
     def find_extremes(self, name: str) -> "Tensor | str":
         """[item, head]: the largest or least number of all rows that count."""
-        largest = ATTENTION.spec(name).take == "max"
+        largest = ATTENTION.declaration_of_entry(name).take == "max"
         rows: list[tuple[Tensor, Tensor]] = self.sums[name]
         most = rows[0][1].amax(dim=-1, keepdim=True)
         for _, seen in rows:
             most = most.maximum(seen.amax(dim=-1, keepdim=True))
         best: Tensor | None = None
         for values, seen in rows:
-            few = 2 * seen < most if ATTENTION.spec(name).enough else values.isnan()
+            few = 2 * seen < most if ATTENTION.declaration_of_entry(name).enough else values.isnan()
             values = values.masked_fill(few | values.isnan(), -inf if largest else inf)
             here = values.amax(dim=-1) if largest else values.amin(dim=-1)
             best = here if best is None else best.maximum(here) if largest else best.minimum(here)
@@ -230,15 +230,17 @@ class MetricTotals:
     def is_possible(self, name: str) -> bool:
         """Whether the strips so far have what the metric needs."""
         return not self.explain_impossible(name) and (
-            self.scored or "scores" not in ATTENTION.spec(name).needs
+            self.scored or "scores" not in ATTENTION.declaration_of_entry(name).needs
         )
 
     def explain_impossible(self, name: str) -> str:
         """Explain why a metric is undefined for this map, whatever its numbers; empty where it is defined."""
-        needs = ATTENTION.spec(name).needs
-        if self.signed and not ATTENTION.spec(name).signed:
+        needs = ATTENTION.declaration_of_entry(name).needs
+        if self.signed and not ATTENTION.declaration_of_entry(name).signed:
             return "weights of both signs are no shares of attention"
-        if self.linear and (reason := explain_linear_map_without_metric(ATTENTION.spec(name))):
+        if self.linear and (
+            reason := explain_linear_map_without_metric(ATTENTION.declaration_of_entry(name))
+        ):
             return reason
         if "same tokens" in needs and not self.same_tokens:
             return "queries and keys are not the same tokens"
@@ -252,14 +254,14 @@ class MetricTotals:
 
     def explain_missing(self, name: str) -> str:
         """Explain what a metric needs and the strips lack; empty where they have it."""
-        needs = ATTENTION.spec(name).needs
+        needs = ATTENTION.declaration_of_entry(name).needs
         if "learned sink" in needs and self.least_row > 1.0 - self.full_row:
             return "all rows sum to 1: there is no learned sink"
         if "outputs" in needs and "outputs" not in self.sums:
             return "what the heads write is not seen entering a linear layer as it is"
-        if ATTENTION.spec(name).of == "gates" and "gated" not in self.sums:
+        if ATTENTION.declaration_of_entry(name).of == "gates" and "gated" not in self.sums:
             return "no sigmoid is seen that multiplies what the heads write"
-        return self.unseen if ATTENTION.spec(name).of == "sides" else ""
+        return self.unseen if ATTENTION.declaration_of_entry(name).of == "sides" else ""
 
 
 def find_collector(spec: MetricSpec) -> type:
@@ -301,7 +303,7 @@ def reduce_over_batch(name: str, items: "Tensor | str") -> "Tensor | str":
     """Reduce to [head, …]: the mean over batch items, or the worst one."""
     if isinstance(items, str):
         return items
-    take = ATTENTION.spec(name).take
+    take = ATTENTION.declaration_of_entry(name).take
     if take == "mean":
         return items.mean(dim=0)
     return items.amax(dim=0) if take == "max" else items.amin(dim=0)

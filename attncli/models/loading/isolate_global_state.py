@@ -20,7 +20,7 @@ DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "maia", "ipu", "xla", "pr
 
 def isolate_in_process() -> None:
     """Run alone in this process, with neutral global state."""
-    turn = TURNS.take()
+    turn = TURNS.acquire_until_scope_ends()
     if turn is not None:
         turn.enter_context(use_neutral_global_state())
 
@@ -31,7 +31,7 @@ def take_measurement_lock() -> Iterator[None]:
     if TURNS.holder is not None:
         yield
         return
-    with TURNS.question():
+    with TURNS.open_measurement_scope():
         isolate_in_process()
         yield
 

@@ -33,9 +33,9 @@ def run_jobs_on_local_workers(count: int, jobs: Iterable[Job], total: int) -> Ou
     """Each job to the worker that is free first."""
     workers = LocalWorkerPool(min(count, total))
     try:
-        yield from workers.outcomes(iter(jobs))
+        yield from workers.yield_job_outcomes(iter(jobs))
     finally:
-        workers.stop()
+        workers.stop_all_workers()
 
 
 class LocalWorker:
@@ -54,11 +54,11 @@ class LocalWorker:
         self.place = -1
 
     @property
-    def output(self) -> IO[str]:
+    def worker_stdout(self) -> IO[str]:
         assert self.process.stdout is not None
         return self.process.stdout
 
-    def take(self, job: Job) -> None:
+    def send_job_to_worker(self, job: Job) -> None:
         assert self.process.stdin is not None
         self.place = job.place
         with suppress(BrokenPipeError):  # it has died; its silence will say so
@@ -66,14 +66,14 @@ class LocalWorker:
 
     def read_outcome(self) -> ProcessRun:
         """The outcome of the job; a worker that closes its pipe has died."""
-        line = self.output.readline()
+        line = self.worker_stdout.readline()
         return ProcessRun(*json.loads(line)) if line else describe_exit(self.process.wait())
 
     @property
     def is_alive(self) -> bool:
         return self.process.poll() is None
 
-    def stop(self) -> None:
+    def stop_worker(self) -> None:
         """Stop the worker at once."""
         self.process.terminate()
         try:
@@ -97,7 +97,7 @@ class LocalWorkerPool:
         self.free: list[LocalWorker] = []
         self.selector = DefaultSelector()
 
-    def outcomes(self, jobs: Iterator[Job]) -> Outcomes:
+    def yield_job_outcomes(self, jobs: Iterator[Job]) -> Outcomes:
         """Yield outcomes as they come, each before the next job starts, since the caller may stop
         the sweep."""
         self.start_jobs(jobs)
@@ -105,7 +105,7 @@ class LocalWorkerPool:
             for key, _ in self.selector.select():
                 worker: LocalWorker = key.data
                 place, found = worker.place, worker.read_outcome()
-                self.rest(worker)
+                self.release_worker(worker)
                 yield place, found
                 self.start_jobs(jobs)
 
@@ -116,21 +116,21 @@ class LocalWorkerPool:
                 return
             worker = self.free.pop() if self.free else LocalWorker(self.environment)
             self.busy.append(worker)
-            self.selector.register(worker.output, EVENT_READ, worker)
-            worker.take(job)
+            self.selector.register(worker.worker_stdout, EVENT_READ, worker)
+            worker.send_job_to_worker(job)
 
-    def rest(self, worker: LocalWorker) -> None:
-        self.selector.unregister(worker.output)
+    def release_worker(self, worker: LocalWorker) -> None:
+        self.selector.unregister(worker.worker_stdout)
         self.busy.remove(worker)
         if worker.is_alive:
             self.free.append(worker)
         else:
-            worker.stop()
+            worker.stop_worker()
 
-    def stop(self) -> None:
+    def stop_all_workers(self) -> None:
         self.selector.close()
         for worker in (*self.busy, *self.free):
-            worker.stop()
+            worker.stop_worker()
 
 
 def divide_cores_and_memory(count: int) -> dict[str, str]:

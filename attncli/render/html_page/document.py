@@ -104,7 +104,7 @@ def pack_report_for_script(report: Report) -> str:
     header = {
         "study": report.study,
         "count": len(report.rows),
-        "columns": store.add_all(pack_columns(report)),
+        "columns": store.append_packed_columns(pack_columns(report)),
         "metrics": {name: [found.unit, found.definition] for name, found in report.metrics.items()},
         "nulls": NULLS,
         "found": sorted(FOUND_KEYS),
@@ -117,7 +117,7 @@ def pack_report_for_script(report: Report) -> str:
         "maps": pack_attention_maps(report, store),
         "left_out": count_omitted_maps(report),
     }
-    return store.text(header)
+    return store.encode_as_compressed_text(header)
 
 
 def describe_view(report: Report, view: View) -> JsonObject:

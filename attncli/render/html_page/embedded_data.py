@@ -18,17 +18,17 @@ class ColumnStore:
         self.parts: list[bytes] = []
         self.size = 0
 
-    def add(self, packed: PackedColumn) -> dict[str, Any]:
+    def append_packed_column(self, packed: PackedColumn) -> dict[str, Any]:
         """Append a column; return its description with its offset."""
         described = {**packed.description, "from": self.size}
         self.parts.append(packed.data)
         self.size += len(packed.data)
         return described
 
-    def add_all(self, columns: Iterable[PackedColumn]) -> list[JsonObject]:
-        return [self.add(packed) for packed in columns]
+    def append_packed_columns(self, columns: Iterable[PackedColumn]) -> list[JsonObject]:
+        return [self.append_packed_column(packed) for packed in columns]
 
-    def text(self, header: Facts) -> str:
+    def encode_as_compressed_text(self, header: Facts) -> str:
         """All of it, with every text in the header made visible; the same content gives the same
         text, as no date is inside."""
         head = json.dumps(sanitize_value(header), separators=(",", ":"), allow_nan=False).encode()

@@ -62,4 +62,4 @@ def pack_map_panel(
     name: str, rows: int, columns: int, full: float, data: bytes, store: ColumnStore
 ) -> JsonObject:
     described = {"name": name, "rows": rows, "columns": columns, "full": full}
-    return store.add(PackedColumn(described, data))
+    return store.append_packed_column(PackedColumn(described, data))

@@ -48,13 +48,13 @@ class Chart:
     x_words: str = ""
 
     @property
-    def points(self) -> list[ChartPoint]:
+    def points_of_all_series(self) -> list[ChartPoint]:
         return [point for points in self.series.values() for point in points]
 
     @property
     def axis_range(self) -> tuple[float, float]:
         """Of the axis: gaps count too, or a curve would seem to end well where its last item has failed."""
-        places = [*(point.x for point in self.points), *self.gaps]
+        places = [*(point.x for point in self.points_of_all_series), *self.gaps]
         return min(places), max(places)
 
 
@@ -195,13 +195,13 @@ def inverse_symmetric_log(value: float) -> float:
 
 def needs_symmetric_log_axis(chart: Chart) -> bool:
     """Whether curves span more than two decades and are not all positive."""
-    values = [point.y for point in chart.points]
+    values = [point.y for point in chart.points_of_all_series]
     return min(values) <= 0.0 and max(map(abs, values)) > 100.0
 
 
 def is_log_axis_suitable(chart: Chart) -> bool:
     """Whether all numbers are positive and span orders of magnitude, so that a log axis suits them."""
-    values = [*(point.y for point in chart.points), *chart.levels.values()]
+    values = [*(point.y for point in chart.points_of_all_series), *chart.levels.values()]
     return (
         chart.metric not in (*FITTED, *LINEAR)
         and min(values) > 0.0
@@ -217,7 +217,7 @@ EVEN_STEPS = 1.3
 
 def is_geometric_sequence(chart: Chart) -> bool:
     """Whether positions grow by factors, as 64, 128, 256."""
-    places = sorted({point.x for point in chart.points})
+    places = sorted({point.x for point in chart.points_of_all_series})
     if len(places) < 3 or places[0] <= 0.0:
         return False
     factors = [later / earlier for earlier, later in itertools.pairwise(places)]

@@ -92,9 +92,11 @@ def draw_panel(axes: "Axes", drawn: Chart, styles: Mapping[str, LineStyle]) -> N
         draw_bound(axes, drawn, points, styles.get(name), name, limits)
     for name, law in drawn.laws.items():
         low, high = min(p.x for p in drawn.series[name]), max(p.x for p in drawn.series[name])
-        xs, ys = zip(*law.points(low, high), strict=True)
+        xs, ys = zip(*law.sample_points(low, high), strict=True)
         shown = (
-            f"{format_series(name)}: d = {law.text}" if len(drawn.laws) > 1 else f"d = {law.text}"
+            f"{format_series(name)}: d = {law.formula_text}"
+            if len(drawn.laws) > 1
+            else f"d = {law.formula_text}"
         )
         axes.plot(
             xs,
@@ -184,11 +186,11 @@ def set_scales(axes: "Axes", drawn: Chart) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
     if is_geometric_sequence(drawn):
-        places = sorted({point.x for point in drawn.points})
+        places = sorted({point.x for point in drawn.points_of_all_series})
         axes.set_xscale("log", base=2)
         axes.set_xticks(places, [f"{place:g}" for place in places])
         axes.xaxis.set_minor_locator(NullLocator())
-    elif all(point.x.is_integer() for point in drawn.points):
+    elif all(point.x.is_integer() for point in drawn.points_of_all_series):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if needs_symmetric_log_axis(drawn):
         axes.set_yscale("symlog", linthresh=1.0)

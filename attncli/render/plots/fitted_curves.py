@@ -21,7 +21,7 @@ class FittedCurve(NamedTuple):
     rate: float
 
     @property
-    def text(self) -> str:
+    def formula_text(self) -> str:
         """`2.6 n^0.11`"""
         if self.kind == CONSTANT:
             return format_number(self.start)
@@ -29,14 +29,14 @@ class FittedCurve(NamedTuple):
             return f"{self.start:.2g} {'−' if self.rate < 0.0 else '+'} {abs(self.rate):.2g} ln n"
         return f"{self.start:.2g} n^{self.rate:.2g}"
 
-    def value(self, x: float) -> float:
+    def evaluate_at(self, x: float) -> float:
         return evaluate_growth_law(self.kind, self.start, self.rate, x)
 
-    def points(self, low: float, high: float) -> Iterator[tuple[float, float]]:
+    def sample_points(self, low: float, high: float) -> Iterator[tuple[float, float]]:
         """Points evenly spaced in log x."""
         for step in range(STEPS + 1):
             x = low * (high / low) ** (step / STEPS)
-            yield x, self.value(x)
+            yield x, self.evaluate_at(x)
 
 
 def find_best_law(report: Report, axis: str, place: str) -> FittedCurve | None:

@@ -67,7 +67,7 @@ class TerminalPlot:
 def draw_chart(drawn: Chart, width: int) -> list[Text]:
     """The lines of the plot: canvas with a scale on the left, the x axis, the legend."""
     scale = symmetric_log if needs_symmetric_log_axis(drawn) else float
-    heights = [scale(point.y) for point in drawn.points]
+    heights = [scale(point.y) for point in drawn.points_of_all_series]
     heights += [scale(level) for level in drawn.levels.values()]
     low, high = min(heights), max(heights)
     span = (high - low) or 1.0

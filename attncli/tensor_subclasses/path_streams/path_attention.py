@@ -90,7 +90,7 @@ def select_full_stream_qkv(*sides: Tensor) -> list[Tensor]:
 def verify_attention_output(module: nn.Module, ours: Tensor, own: Tensor) -> None:
     """Check that P V equals what the model's attention returns."""
     error = float((ours - own).abs().max() / own.abs().max().clamp_min(1e-30))
-    if not error < PATH_ATTENTION.of(own.dtype):
+    if not error < PATH_ATTENTION.tolerance_for_dtype(own.dtype):
         raise InputError(
             f"the attention of {type(module).__name__} is not understood: its output is no product of "
             f"weights and values (it differs by {error:.1g})."

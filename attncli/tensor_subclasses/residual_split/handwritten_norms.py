@@ -69,8 +69,10 @@ def recognise_norm(
         ours = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + one.epsilon)
         ours = ours * (1.0 if one.gain is None else one.gain)
         ours = ours + (0.0 if one.bias is None else one.bias)
-        near_zero = HANDWRITTEN_NORM_AT_ZERO.of()
-        if torch.allclose(ours, expected, rtol=HANDWRITTEN_NORM.of(), atol=near_zero):
+        near_zero = HANDWRITTEN_NORM_AT_ZERO.tolerance_for_dtype()
+        if torch.allclose(
+            ours, expected, rtol=HANDWRITTEN_NORM.tolerance_for_dtype(), atol=near_zero
+        ):
             return one
     return None
 

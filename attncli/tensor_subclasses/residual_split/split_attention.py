@@ -143,6 +143,6 @@ def mix_values(weights: Tensor, values: Tensor, missing: Tensor) -> SplitTensor:
 def mix_values_by_weights(weights: Tensor, values: SplitTensor) -> SplitTensor:
     """Mix values by weights of unknown origin: their row sums show what they lack of 1."""
     missing = 1.0 - weights.to(torch.float64).sum(dim=-1, keepdim=True)
-    if float(missing.abs().max()) <= KNOWN_ROW_SUM.of():
+    if float(missing.abs().max()) <= KNOWN_ROW_SUM.tolerance_for_dtype():
         missing = torch.zeros_like(missing)
     return mix_values(weights.to(torch.float64), values, missing)

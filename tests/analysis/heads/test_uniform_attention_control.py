@@ -20,7 +20,7 @@ torch.set_num_threads(1)
 NAMES = tuple(
     name
     for name in ATTENTION.names()
-    if ATTENTION.spec(name).of not in ("outputs", "gates", "sides")
+    if ATTENTION.declaration_of_entry(name).of not in ("outputs", "gates", "sides")
 )
 N, PERIOD = 24, 12
 

@@ -41,7 +41,7 @@ torch.set_num_threads(1)
 ON_MAPS = tuple(
     name
     for name in ATTENTION.names()
-    if is_map_metric(name) and "scores" not in ATTENTION.spec(name).needs
+    if is_map_metric(name) and "scores" not in ATTENTION.declaration_of_entry(name).needs
 )
 """What whole maps show without the run that made them."""
 ONE_ROW, EVERYTHING = 1, 2**25

@@ -140,7 +140,7 @@ def test_residuals_of_long_paths_are_true_far_below_the_float_floor() -> None:
         decompose_output(network, VARIANTS["SAN+skip"], "", lambda: None),
         ["log10_residual_frobenius"],
         "",
-        COMPLETENESS.of("float64"),
+        COMPLETENESS.tolerance_for_dtype("float64"),
     )
     ours = found.by_length["log10_residual_frobenius"]
     assert ours[10] < -18
@@ -265,7 +265,7 @@ def test_terms_that_cancel_are_warned_of() -> None:
         one,
         {0: sum_terms({0: one, 1: large}), 1: subtract_states(one, sum_terms({0: one, 1: large}))},
     )
-    numbers = measure_path_terms(found, [], "", COMPLETENESS.of("float64"))
+    numbers = measure_path_terms(found, [], "", COMPLETENESS.tolerance_for_dtype("float64"))
     assert numbers.cancellation > 1000.0
     assert "terms cancel each other" in build_path_length_finding("", [numbers], {0: 1, 1: 1}).text
 

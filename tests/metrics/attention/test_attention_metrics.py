@@ -166,7 +166,7 @@ def test_long_strips_have_the_distance_that_their_definition_says() -> None:
 @pytest.mark.parametrize(("queries", "keys"), [(30, 47), (47, 30)])
 def test_spectra_of_maps_that_are_not_square(queries: int, keys: int) -> None:
     weights = some_map("full", 47)[0][:queries, :keys]
-    names = [name for name in ON_MAPS if ATTENTION.spec(name).of == "spectrum"]
+    names = [name for name in ON_MAPS if ATTENTION.declaration_of_entry(name).of == "spectrum"]
     found = measure_maps(weights[None, None], names, same_tokens=False)
     for name in names:
         assert float(found[name]) == pytest.approx(spectral(name, weights.numpy()), rel=1e-6), name
@@ -205,7 +205,7 @@ def dense(name: str, a: np.ndarray, visible: np.ndarray, period: int) -> float:
     def pairs(offset: int, first: int) -> float:
         return float(a[(i - j == offset) & visible & (i >= first)].mean())
 
-    if ATTENTION.spec(name).of == "spectrum":
+    if ATTENTION.declaration_of_entry(name).of == "spectrum":
         return spectral(name, a)
     if name == "offset_share":
         even = [a[(i - j == r) & visible] for r in range(1 - n, n)]
@@ -297,16 +297,25 @@ def some_map(kind: str, n: int = 23) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("kind", ["full", "causal", "window", "both sides"])
 @pytest.mark.parametrize(
-    "name", [name for name in ON_MAPS if name != "offset_profile" and not ATTENTION.spec(name).text]
+    "name",
+    [
+        name
+        for name in ON_MAPS
+        if name != "offset_profile" and not ATTENTION.declaration_of_entry(name).text
+    ],
 )
 def test_metrics_are_what_their_definitions_say(name: str, kind: str) -> None:
     weights, mask = some_map(kind)
     weights = 0.8 * weights if name == "virtual_sink" else weights
     scores = 700.0 + 40.0 * scores_of(weights, mask)
-    how = {"scores": scores[None, None]} if "scores" in ATTENTION.spec(name).needs else {}
+    how = (
+        {"scores": scores[None, None]}
+        if "scores" in ATTENTION.declaration_of_entry(name).needs
+        else {}
+    )
     found = on_map(weights, mask, period=11, **how)[name]
     expected = dense(name, weights.numpy(), mask.numpy(), 11)
-    assert float(found) == pytest.approx(expected, rel=1e-6 if ATTENTION.spec(name).of == "spectrum" else 1e-10)  # fmt: skip
+    assert float(found) == pytest.approx(expected, rel=1e-6 if ATTENTION.declaration_of_entry(name).of == "spectrum" else 1e-10)  # fmt: skip
 
 
 def test_the_offset_profile_is_the_mean_of_each_diagonal() -> None:
@@ -431,7 +440,9 @@ def several(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
 def in_strips(weights: Tensor, mask: Tensor, size: int, name: str) -> Any:
     """As they come from a model: key columns that a strip cannot see are left out."""
     totals = MetricTotals([name])
-    scores = scores_of(weights, mask) if "scores" in ATTENTION.spec(name).needs else None
+    scores = (
+        scores_of(weights, mask) if "scores" in ATTENTION.declaration_of_entry(name).needs else None
+    )
     while True:
         for start in range(0, weights.shape[2], size):
             part = slice(start, start + size)
@@ -503,14 +514,14 @@ def test_extreme_maps_have_finite_numbers(name: str, kind: str) -> None:
     found = measure_maps(EXTREME[kind][None, None], [name], period=11)[name]
     assert (
         isinstance(found, str)
-        or ATTENTION.spec(name).undefined
+        or ATTENTION.declaration_of_entry(name).undefined
         or bool(torch.isfinite(found).all())
     )
 
 
 def test_numbers_that_are_nan_have_a_reason() -> None:
     assert math.isnan(measure_maps(EXTREME["one key each"][None, None], ["decay"])["decay"])  # type: ignore[arg-type]
-    assert "decay could be told" in ATTENTION.spec("decay").undefined
+    assert "decay could be told" in ATTENTION.declaration_of_entry("decay").undefined
 
 
 def test_weights_that_fall_with_distance_have_their_rate() -> None:
@@ -625,7 +636,7 @@ def test_definitions_have_a_unit_and_a_sentence(name: str) -> None:
     found = ATTENTION.definition(name)
     assert found.unit
     assert len(found.definition) > 20
-    assert ATTENTION.spec(name).of in (
+    assert ATTENTION.declaration_of_entry(name).of in (
         "rows",
         "summaries",
         "columns",
@@ -634,7 +645,7 @@ def test_definitions_have_a_unit_and_a_sentence(name: str) -> None:
         "outputs",
         *COLLECTED,
     )
-    assert ATTENTION.spec(name).group in HEAD_GROUPS
+    assert ATTENTION.declaration_of_entry(name).group in HEAD_GROUPS
 
 
 @pytest.mark.parametrize("hidden", HIDDEN_SCORES)

@@ -16,7 +16,7 @@ from attncli.metrics.attention._metric_accumulator import MetricTotals, measure_
 from attncli.models.inputs.synthetic_texts import COPIED, NEEDLES, TEXTS, make_synthetic_texts
 from attncli.records import Report
 
-COPYING = [name for name in ATTENTION.names() if ATTENTION.spec(name).text]
+COPYING = [name for name in ATTENTION.names() if ATTENTION.declaration_of_entry(name).text]
 IDS = torch.tensor([3, 1, 3, 2, 1, 3, 2, 2, 3, 1, 1, 3, 2, 1, 3, 1, 2, 3, 3, 2])
 
 

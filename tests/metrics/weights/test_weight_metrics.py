@@ -116,7 +116,7 @@ def test_a_zero_product(name: str) -> None:
 
 def test_every_metric_says_what_it_measures() -> None:
     for name in NAMES:
-        assert WEIGHTS.spec(name).of == name.partition("_")[0]
+        assert WEIGHTS.declaration_of_entry(name).of == name.partition("_")[0]
         assert WEIGHTS.definition(name).definition
 
 

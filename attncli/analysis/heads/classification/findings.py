@@ -309,7 +309,11 @@ def describe_sink_token(heads: Sequence[ClassifiedHead]) -> str:
     if len(known) < len(heads):
         return ""
     first = sum(
-        isclose(head.numbers["sink"], head.numbers[SINK.evidence], rel_tol=SAME_TOKEN.of())
+        isclose(
+            head.numbers["sink"],
+            head.numbers[SINK.evidence],
+            rel_tol=SAME_TOKEN.tolerance_for_dtype(),
+        )
         for head in known
     )
     if first == len(heads):

@@ -63,7 +63,7 @@ class PassRequest:
     """[token]: ids of a generated text."""
     pairs: int = 0
     """How many of each head's strongest pairs of tokens are collected."""
-    full_row: float = FULL_ROW.of()
+    full_row: float = FULL_ROW.tolerance_for_dtype()
     """How far below 1 a row may sum where there is no learned sink."""
 
 
@@ -245,7 +245,11 @@ def mask_metrics_of_zero_maps(silent: Tensor, name: str, value: Tensor | str) ->
 
 def uniform_output_shares(values: Values) -> Values:
     """The shares of output if all heads wrote the same amount."""
-    found = {name: value for name, value in values.items() if ATTENTION.spec(name).of == "outputs"}
+    found = {
+        name: value
+        for name, value in values.items()
+        if ATTENTION.declaration_of_entry(name).of == "outputs"
+    }
     return {
         name: torch.full((1,), 1.0 / len(value), dtype=torch.float64)
         for name, value in found.items()
@@ -343,7 +347,7 @@ def observe_forward_pass(
                 on_strip(site, strip)
         return observer.observe_strip(site, strip)
 
-    extra_names = {ATTENTION.spec(name).of for name in request.heads}
+    extra_names = {ATTENTION.declaration_of_entry(name).of for name in request.heads}
     weights = on_strip is not None or request.pairs > 0
     one_pass = OnePass(request_statistics(request.heads, request.period, weights))
     with (

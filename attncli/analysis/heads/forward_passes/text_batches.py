@@ -174,7 +174,7 @@ def can_measure_texts_in_batches(subject: PreparedModel, request: PassRequest) -
     alone = (
         subject.linear.layers or subject.replaces_modules or isinstance(subject.body, ForeignModule)
     )
-    spectra = any(ATTENTION.spec(name).of == "spectrum" for name in request.heads)
+    spectra = any(ATTENTION.declaration_of_entry(name).of == "spectrum" for name in request.heads)
     return not (alone or spectra or request.pairs)
 
 
@@ -185,7 +185,7 @@ def is_batched_result_equal_to_single(
     own, other, allowed = (
         collect_measured_values(found),
         collect_measured_values(alone),
-        BATCHED_TEXT.of(dtype),
+        BATCHED_TEXT.tolerance_for_dtype(dtype),
     )
     return own.keys() == other.keys() and all(
         are_measured_values_close(own[place], other[place], allowed) for place in own

@@ -85,5 +85,5 @@ def is_missing_from_maps(metric: str) -> bool:
     return (
         metric not in ATTENTION.names()
         or not is_map_metric(metric)
-        or bool(ATTENTION.spec(metric).text)
+        or bool(ATTENTION.declaration_of_entry(metric).text)
     )

@@ -48,9 +48,14 @@ class HeadObservations:
 
     def passes_with_metric(self, metric: str) -> list[PassResult]:
         """Where a metric is taken from."""
-        if ATTENTION.spec(metric).group == ON_REPEATS and self.repeated_token_passes:
+        if (
+            ATTENTION.declaration_of_entry(metric).group == ON_REPEATS
+            and self.repeated_token_passes
+        ):
             return self.repeated_token_passes
-        return self.generated_text_passes.get(ATTENTION.spec(metric).text, self.texts)
+        return self.generated_text_passes.get(
+            ATTENTION.declaration_of_entry(metric).text, self.texts
+        )
 
     def metrics_not_on_texts(
         self, on_repeats: Sequence[str], on_made: Mapping[str, Sequence[str]]
@@ -83,7 +88,7 @@ class HeadObservations:
     def singular_value_shortfall(self, site: AttentionSite, metric: str) -> "Tensor | None":
         """[head]: relative error by which a metric's singular values may be too small; None for
         other metrics."""
-        if ATTENTION.spec(metric).of != "spectrum":
+        if ATTENTION.declaration_of_entry(metric).of != "spectrum":
             return None
         return torch.stack([seen.short[site] for seen in self.texts]).amax(dim=0)
 
@@ -137,7 +142,7 @@ def build_head_rows(
                 yield Row(
                     metric,
                     None,
-                    ATTENTION.spec(metric).unit,
+                    ATTENTION.declaration_of_entry(metric).unit,
                     layer=site.layer,
                     note=found,
                     keys=keys[site],
@@ -178,7 +183,7 @@ def build_site_rows(
 ) -> Iterator[Row]:
     """Rows of the heads of one attention layer; a metric with an axis of its own has a row per
     index."""
-    axis = ATTENTION.spec(metric).axis
+    axis = ATTENTION.declaration_of_entry(metric).axis
     places: Sequence[int | None] = range(tensors[0].shape[1]) if axis else (None,)
     values = torch.stack(tensors).cpu()
     values = values.where(values.isfinite(), math.nan)
@@ -192,7 +197,7 @@ def build_site_rows(
             }
             yield summarize_values(
                 metric,
-                ATTENTION.spec(metric).unit,
+                ATTENTION.declaration_of_entry(metric).unit,
                 values[(slice(None), head, *(() if place is None else (place,)))].tolist(),
                 "",
                 keys={
@@ -200,7 +205,7 @@ def build_site_rows(
                     **({} if place is None else {axis: place}),
                     **{name: value for name, value in nulls.items() if value is not None},
                 },
-                take=ATTENTION.spec(metric).take,
+                take=ATTENTION.declaration_of_entry(metric).take,
                 layer=site.layer,
                 head=true_number,
             )
@@ -208,7 +213,7 @@ def build_site_rows(
 
 def explain_missing_value(row: Row) -> Row:
     """Give the metric's own reason where a head has no such number."""
-    undefined = ATTENTION.spec(row.metric).undefined
+    undefined = ATTENTION.declaration_of_entry(row.metric).undefined
     if row.value is not None or not undefined:
         return row
     return replace(row, note=NOT_APPLICABLE + undefined)
@@ -251,7 +256,7 @@ def reduce_over_texts(metric: str, tensors: "list[Tensor] | str") -> "Tensor | N
     """Reduce over all texts: the mean, or the maximum or minimum of an extreme metric."""
     if isinstance(tensors, str) or not tensors:
         return None
-    take = ATTENTION.spec(metric).take
+    take = ATTENTION.declaration_of_entry(metric).take
     if take != "mean":
         every = torch.stack(tensors)
         return every.amax(dim=0) if take == "max" else every.amin(dim=0)

@@ -169,7 +169,7 @@ def require_same_map_from_model(
     text = {WORDS: torch.tensor([list(ids)], device=checkpoint.model.device)}
     own = capture_maps(subject, [site], text).maps_by_layer[site][int(head.description["head"])]
     errors = 0.5 * np.abs(own - target).sum(axis=1)
-    if not abs(float(errors.max()) - evidence.total_variation) <= HEAD_MAP.of():
+    if not abs(float(errors.max()) - evidence.total_variation) <= HEAD_MAP.tolerance_for_dtype():
         raise InputError(
             f"the model's own map on the tokens found is {format_number(float(errors.max()))} from the pattern, by its weights "
             f"{format_number(evidence.total_variation)}: something between them is not understood."

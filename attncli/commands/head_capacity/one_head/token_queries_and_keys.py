@@ -176,7 +176,7 @@ def require_token_wise_inputs(
         compute_scaled_queries_and_keys(head, x), (table.queries, table.keys), strict=True
     ):
         picked = alone[chosen, np.arange(length)]
-        if np.abs(mixed - picked).max() > TOKEN_ALONE.of() * np.abs(picked).max():
+        if np.abs(mixed - picked).max() > TOKEN_ALONE.tolerance_for_dtype() * np.abs(picked).max():
             raise InputError(
                 "what this model's first layer reads of a token depends on its neighbours, which `inputs` embeddings "
                 "does not support."

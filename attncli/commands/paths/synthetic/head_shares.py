@@ -131,7 +131,7 @@ def compute_head_shares(network: Network, variant: str, advance: Callable[[], No
         frobenius_norm_ratio(subtract_states(state, sum_parts_by_head(own)), state)
         for own in by_layer
     )
-    if not error <= COMPLETENESS.of("float64"):
+    if not error <= COMPLETENESS.tolerance_for_dtype("float64"):
         raise InputError(
             f"{where}: the heads of a layer add up to the output within {error:.1g} only."
         )

@@ -76,7 +76,9 @@ def decompose_networks_by_path_length(
     for network in networks:
         where = f"{variant}, seed {network.seed}"
         terms = decompose_output(network, VARIANTS[variant], where, count_layer)
-        found.append(measure_path_terms(terms, metrics, where, COMPLETENESS.of("float64")))
+        found.append(
+            measure_path_terms(terms, metrics, where, COMPLETENESS.tolerance_for_dtype("float64"))
+        )
     return found
 
 

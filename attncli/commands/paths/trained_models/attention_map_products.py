@@ -34,7 +34,7 @@ class AttentionMapsOfStack:
             raise InputError(f"stack {stack} has no attention whose paths could be followed.")
         for layer, maps in enumerate(self.layers):
             off = float(np.abs(maps.sum(axis=-1) - 1.0).max())
-            if off > PATH_MAP_ROW_SUM.of() or maps.shape[1] != maps.shape[2]:
+            if off > PATH_MAP_ROW_SUM.tolerance_for_dtype() or maps.shape[1] != maps.shape[2]:
                 raise InputError(
                     f"layer {layer} of {stack}: attention rows that miss the sum of one by {off:.1g}, or maps "
                     "that are not square, have no product that is understood here."

@@ -49,7 +49,7 @@ def prepare_circle(
     from attncli.commands.reproduce.circle.experiment import STEPS, TRAINING_STEPS, Experiment
 
     experiment = Experiment(
-        seeds=run.all_seeds(),
+        seeds=run.list_seeds(),
         training_steps=validate_number(
             "train_steps", training.train_steps, TRAINING_STEPS, 0, MOST_TRAINING
         ),

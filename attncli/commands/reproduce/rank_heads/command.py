@@ -30,4 +30,4 @@ def rank_heads(
     from attncli.models.loading.isolate_global_state import isolate_in_process
 
     isolate_in_process()
-    return how.measure(study)
+    return how.run_measurement(study)

@@ -41,7 +41,7 @@ def prepare_head_rank_experiment(
         tokens=validate_number("length", options.length, TOKENS, 2, MOST_TOKENS),
         ranks=ranks,
         products=products or [dimension, 4 * dimension],
-        seeds=run.all_seeds(),
+        seeds=run.list_seeds(),
         training_steps=validate_number(
             "train_steps", training.train_steps, TRAINING_STEPS, 0, MOST_STEPS
         ),

@@ -128,7 +128,7 @@ def verify_single_path_terms(
     ours = torch.cat(compute_frozen_path_terms(network, inputs["inputs"], few))
     own = run_single_paths(network, stack, inputs, few).terms
     error = float((ours - own).norm() / own.norm())
-    if not error <= COMPLETENESS.of(own.dtype):
+    if not error <= COMPLETENESS.tolerance_for_dtype(own.dtype):
         raise InputError(
             f"terms of single paths differ by {error:.1g} from those of the network's own code."
         )
@@ -141,7 +141,7 @@ def decompose_output_by_path_length(
     terms = decompose_by_length(network, stack, inputs, count_attention=True)[0].terms
     output = network.compute_final_states(**inputs)[0]
     error = float((terms.sum(dim=0) - output).norm() / output.norm())
-    if not error <= COMPLETENESS.of(output.dtype):
+    if not error <= COMPLETENESS.tolerance_for_dtype(output.dtype):
         raise InputError(
             f"the paths of all lengths add up to the output within {error:.1g} only: "
             "the decomposition cannot be trusted and is not reported."

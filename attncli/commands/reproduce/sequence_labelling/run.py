@@ -42,7 +42,7 @@ def run_task(
     from attncli.models.loading.isolate_global_state import isolate_in_process
 
     isolate_in_process()
-    return how.measure(study)
+    return how.run_measurement(study)
 
 
 def prepare_task(
@@ -80,7 +80,7 @@ def prepare_task(
         steps=steps,
         evaluations=evaluations,
         numbers=sums,
-        seeds=run.all_seeds(),
+        seeds=run.list_seeds(),
         saved_as=saved_as,
         training_observer=watched or do_not_observe_training,
     )

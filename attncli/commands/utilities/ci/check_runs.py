@@ -53,8 +53,12 @@ def evaluate_check(check: "Check", scratch: Path, accepting: bool) -> CheckResul
     refuse_ci_inside_ci(check)
     conditions = [gates.parse_condition(text) for text in check.fail_if]
     against = BaselineOptions(check.baseline, check.fail_on, check.family_wise)
-    changes = against.parse_changes()
-    old = against.read() if check.baseline and is_existing_report(check.baseline) else None
+    changes = against.parse_allowed_changes()
+    old = (
+        against.read_baseline_report()
+        if check.baseline and is_existing_report(check.baseline)
+        else None
+    )
     report = (
         run_or_read_check_report(check, scratch)
         if check.command

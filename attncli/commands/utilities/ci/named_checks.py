@@ -43,12 +43,12 @@ def parse_checks(file: ConfigFile | None) -> list[Check]:
         return []
     table = file.values.get(CHECKS, {})
     if not isinstance(table, Mapping):
-        raise UsageError(f"{file.locate_key(CHECKS)}: checks are tables, as in {EXAMPLE}.")
+        raise UsageError(f"{file.format_key_location(CHECKS)}: checks are tables, as in {EXAMPLE}.")
     return [parse_check(file, name, members) for name, members in table.items()]
 
 
 def parse_check(file: ConfigFile, name: str, table: object) -> Check:
-    where = file.locate_key(CHECKS, name)
+    where = file.format_key_location(CHECKS, name)
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: a check is a table, as in {EXAMPLE}.")
     if not re.fullmatch(r"[\w .@+-]+", name):
@@ -56,7 +56,7 @@ def parse_check(file: ConfigFile, name: str, table: object) -> Check:
     for key in table:
         if key not in KEYS:
             error = make_unknown_name_error(f"key of the check '{name}'", key, KEYS)
-            raise UsageError(f"{file.locate_key(CHECKS, name, key)}: {error}")
+            raise UsageError(f"{file.format_key_location(CHECKS, name, key)}: {error}")
     values = {key: parse_texts(file, name, table, key) for key in KEYS if key != FAMILY}
     if bool(values["command"]) == bool(values["report"]):
         raise UsageError(f"{where}: the check '{name}' needs a command or a report, and not both.")
@@ -83,11 +83,11 @@ def parse_allowed_failure_rate(
         return None
     if isinstance(value, bool) or not isinstance(value, float) or not 0.0 < value < 1.0:
         raise UsageError(
-            f"{file.locate_key(CHECKS, name, FAMILY)}: {FAMILY} must be a number between 0 and 1, as in 0.05."
+            f"{file.format_key_location(CHECKS, name, FAMILY)}: {FAMILY} must be a number between 0 and 1, as in 0.05."
         )
     if not judges:
         raise UsageError(
-            f"{file.locate_key(CHECKS, name, FAMILY)}: {FAMILY} goes with fail-on: give both."
+            f"{file.format_key_location(CHECKS, name, FAMILY)}: {FAMILY} goes with fail-on: give both."
         )
     return value
 
@@ -101,7 +101,9 @@ def parse_texts(file: ConfigFile, name: str, table: Facts, key: str) -> list[str
         found = [None]
     if not all(isinstance(text, str) and text for text in found):
         expected = "a text or a list of texts" if several else "a text"
-        raise UsageError(f"{file.locate_key(CHECKS, name, key)}: {key} must be {expected}.")
+        raise UsageError(
+            f"{file.format_key_location(CHECKS, name, key)}: {key} must be {expected}."
+        )
     return found
 
 
@@ -110,9 +112,11 @@ def parse_command(file: ConfigFile, name: str, command: list[str]) -> tuple[str,
     try:
         found = list(split_command(command))
     except ValueError as error:
-        where = file.locate_key(CHECKS, name, "command")
+        where = file.format_key_location(CHECKS, name, "command")
         raise UsageError(f"{where}: cannot read the command: {str(error).lower()}.") from None
-    refuse_command_line_only_options(found, file.locate_key(CHECKS, name, "command"), APART)
+    refuse_command_line_only_options(
+        found, file.format_key_location(CHECKS, name, "command"), APART
+    )
     return tuple(found[1:] if found[:1] == ["attn"] else found)
 
 

@@ -60,7 +60,7 @@ def describe_block_operations(run: BlockRun) -> tuple[Kind, ...]:
 
 def trace_residual_streams(run: BlockRun) -> list[list[StreamPoint]]:
     """Points of each stream from the block's input to its output."""
-    return [output.lineage() for output in run.outputs if output]
+    return [output.points_from_block_input() for output in run.outputs if output]
 
 
 def describe_parts_left_on(structure: ModelStructure) -> Iterator[str]:

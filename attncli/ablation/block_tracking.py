@@ -97,7 +97,7 @@ class BlockTracking:
 
     def run_model(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         """Run one forward: its blocks are counted from the first."""
-        self.following.restart()
+        self.following.start_forward_pass()
         with torch.inference_mode(False), torch.no_grad():
             output = forward(*args, **kwargs)
         self.following.require_all_blocks()
@@ -150,8 +150,8 @@ class BlockTracking:
     def start_block(self, run: BlockRun, stream: torch.Tensor, key: str) -> torch.Tensor:
         """A stream as the block receives it."""
         stream = self.feed(run, stream)
-        point = run.make_point("input", key=key)
-        attach_tag(stream, Tag(run).move_to(point))
+        point = run.make_stream_point("input", key=key)
+        attach_tag(stream, Tag(run).move_to_stream_point(point))
         return stream
 
     def run_norm(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
@@ -159,7 +159,7 @@ class BlockTracking:
         tracker, name = self.tracker, self.norms[module]
         if tracker is None or tracker.inside_norm:
             return forward(*args, **kwargs)
-        activation = tracker.only_activation(args, kwargs)
+        activation = tracker.find_only_activation(args, kwargs)
         if activation is None:
             tracker.refuse_conditioned_norm(name, args, kwargs)
             return forward(*args, **kwargs)

@@ -93,10 +93,10 @@ class KeepBySwitches:
         self.anatomy = anatomy
         self.switches = switches
 
-    def is_merge(self, run: BlockRun, site: CallSite) -> bool:
+    def is_branch_merge(self, run: BlockRun, site: CallSite) -> bool:
         return (run.stack, run.call.layer, site) in self.anatomy.merges
 
-    def is_mixing(self, run: BlockRun, place: AdditionSite) -> bool:
+    def is_token_mixing_branch(self, run: BlockRun, place: AdditionSite) -> bool:
         return (run.stack, run.call.layer, place) in self.anatomy.mixing
 
     def choose_summands(self, point: StreamPoint) -> Keep:

@@ -2,7 +2,7 @@
 
     checkpoint = load_in_dtype(source, options, FLOAT64_IF_IT_FITS)
     texts = make_inputs(checkpoint, wanted)
-    subject = prepare_model(checkpoint.body, texts[0], needs=CAPTURE | BLOCKS)
+    subject = prepare_model(checkpoint.model_without_head, texts[0], needs=CAPTURE | BLOCKS)
     require_memory_to_run(subject.body, texts[0].tokens, …)
 
 Questions differ in the dtype in which they load, in the input on which a model is verified, in what they need of it, and in
@@ -230,7 +230,7 @@ def record_first_forward(body: "PreTrainedModel", inputs: Inputs) -> tuple[Probe
     if replaces_modules:
         seen = probe_forward(body, inputs)
     if isinstance(body, ForeignModule):
-        body.take_attending(seen)
+        body.set_attending_parts(seen)
     return seen, replaces_modules
 
 

@@ -29,7 +29,9 @@ def open_weights(source: Source | str | Path, how: FetchSettings, seed: int) -> 
     named = parse_source(str(source.absolute())) if isinstance(source, Path) else source
     named = parse_source(named) if isinstance(named, str) else named
     if named.kind == "live":
-        return open_in_memory_weights(named.live.model, str(named.live), named.live.identity())
+        return open_in_memory_weights(
+            named.live.model, str(named.live), named.live.describe_in_memory_model()
+        )
     if named.kind == "random":
         from attncli.models.loading.load import load_model
         from attncli.models.loading.load_options import LoadOptions

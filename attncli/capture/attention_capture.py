@@ -90,16 +90,16 @@ class Capture:
         self.one_pass = one_pass
         """Attention with statistics; None where all maps come from the model's own functions."""
 
-    def restart(self, *_: object) -> None:
+    def start_forward_pass(self, *_: object) -> None:
         """Start a new forward pass."""
-        self.sites.restart()
+        self.sites.start_forward_pass()
         self.captured, self.shapes, self.rows = [], {}, Counter()
-        self.watcher.restart()
-        self.pairs.restart()
+        self.watcher.start_forward_pass()
+        self.pairs.start_forward_pass()
         if self.one_pass is not None:
-            self.one_pass.restart()
+            self.one_pass.start_forward_pass()
 
-    def finish(self, *_: object) -> None:
+    def check_finished_pass(self, *_: object) -> None:
         """End a forward pass: check that exactly the verified attentions were captured, in full."""
         self.refuse_what_was_missed()
         if self.proved is not None:
@@ -119,8 +119,8 @@ class Capture:
         more = {name: to_float32(value) for name, value in keywords.items()}
         call = EagerCall(module, exact[0], exact[1], exact[2], attention_mask, more)
         pair = module in self.pairs.modules
-        second = pair and self.pairs.is_second(module, query, key)
-        site = self.sites.difference() if second else self.sites.make_site(module)
+        second = pair and self.pairs.is_second_call_of_pair(module, query, key)
+        site = self.sites.make_difference_site() if second else self.sites.make_site(module)
         share = differential_lambda(module) if second else 0.0
         self.captured.append(site)
         self.on_interface.add(site.name)
@@ -131,7 +131,7 @@ class Capture:
         try:
             with torch.autocast(query.device.type, enabled=False):  # or it rounds the scores
                 eager = find_unpatched_eager(module)
-                rows = rows_per_strip(self.memory, call.row)
+                rows = rows_per_strip(self.memory, call.bytes_per_row)
 
                 def emit(strip: Strip) -> bool:
                     applied = to_applied_map(strip, share) if second else strip
@@ -139,7 +139,7 @@ class Capture:
 
                 output = None
                 if self.one_pass is not None and not (pair or self.group):
-                    output = self.one_pass.attend(eager, call, rows, emit)
+                    output = self.one_pass.attend_if_covered(eager, call, rows, emit)
                 if output is None:
                     output = attend_in_strips(eager, call, rows, emit)
             if pair:
@@ -225,7 +225,7 @@ def capture_attention(
     """
     stream = Capture(model, observe, strip_memory, proved, apart, one_pass)
     with (
-        hook_forwards([(model, stream.restart)], [(model, stream.finish)]),
+        hook_forwards([(model, stream.start_forward_pass)], [(model, stream.check_finished_pass)]),
         force_eager_attention(model),
         replace_eager_interface(stream.attend),
         stream.watcher.hook_modules(),

@@ -86,11 +86,15 @@ def to_eager_mask(
     if mask is not None:
         zeros = partial(torch.zeros, mask.shape, device=mask.device)
         is_additive = mask.dtype != torch.bool
-        return mask if is_additive else masks.find(mask, lambda: zeros().masked_fill_(~mask, least))
+        return (
+            mask
+            if is_additive
+            else masks.find_or_compute_for_mask(mask, lambda: zeros().masked_fill_(~mask, least))
+        )
     is_causal = how.get("is_causal")
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     length = query.shape[2]
     if not causal or length < 2:
         return None
     square = partial(torch.full, (1, 1, length, length), least, device=query.device)
-    return masks.find(None, lambda: square().triu_(1), length, query.device)
+    return masks.find_or_compute_for_mask(None, lambda: square().triu_(1), length, query.device)

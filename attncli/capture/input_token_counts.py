@@ -22,15 +22,15 @@ class FirstBlockProber(ForwardProber):
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
         self.stream_inputs: dict[ModuleCall, torch.Tensor | None] = {}
-        self.watch.on_attention = self.stop
+        self.watch.on_attention = self.stop_at_first_attention
 
-    def enter(
+    def record_call_begin(
         self, call: ModuleCall, stream: torch.Tensor | None, states: list[torch.Tensor]
     ) -> None:
-        super().enter(call, stream, states)
+        super().record_call_begin(call, stream, states)
         self.stream_inputs[call] = stream
 
-    def stop(self) -> None:
+    def stop_at_first_attention(self) -> None:
         self.result.attention.append(tuple(self.open))
         raise StopAtFirstAttention
 

@@ -42,7 +42,7 @@ class CaptureEvidence:
     """What the model returned."""
     stream: Capture | None = None
 
-    def observe(self, site: AttentionSite, strip: Strip) -> None:
+    def observe_strip(self, site: AttentionSite, strip: Strip) -> None:
         with unseen():
             largest = max_future_weight(strip)
             here = (largest, largest)
@@ -166,7 +166,7 @@ def gather_evidence(model: nn.Module, inputs: Inputs) -> Iterator[CaptureEvidenc
 
     with (
         wrap_forwards([model], keep),
-        capture_attention(model, evidence.observe, small, apart=None) as evidence.stream,
+        capture_attention(model, evidence.observe_strip, small, apart=None) as evidence.stream,
     ):
         yield evidence
 

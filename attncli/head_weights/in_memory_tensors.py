@@ -42,7 +42,7 @@ class InMemoryTensors(TensorReader):
             str(self.folder), {name: self.state[name] for name in self.read_from}
         )
 
-    def read(self, name: str, part: tuple[slice, ...]) -> Array:
+    def read_part(self, name: str, part: tuple[slice, ...]) -> Array:
         self.read_from.add(name)
         result: Array = np.array(self.state[name][part].detach().cpu().double().numpy())
         if not np.isfinite(result).all():

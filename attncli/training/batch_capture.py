@@ -171,8 +171,11 @@ class StepCapture(BatchCapture):
         for (start, stop), group in self.groups.items():
             own = slice_attention_call(call, [piece.item for piece in group.pieces], start, stop)
             eager, observe = find_unpatched_eager(call.module), group.make_strip_observer(site)
-            rows = rows_per_strip(STRIP_MEMORY, own.row)
-            if self.one_pass.attend(eager, own.once_more(), rows, observe) is None:
+            rows = rows_per_strip(STRIP_MEMORY, own.bytes_per_row)
+            if (
+                self.one_pass.attend_if_covered(eager, own.with_few_value_features(), rows, observe)
+                is None
+            ):
                 emit_maps_without_output(eager, own, rows, observe)
 
 
@@ -257,7 +260,7 @@ def slice_text(inputs: Inputs, piece: TextSpan) -> dict[str, Tensor]:
 
 def require_batch_support(trained: UnwrappedModel) -> None:
     """Refuse models whose batches are not supported."""
-    model = trained.of_transformers
+    model = trained.transformers_model
     if model is None:
         raise UsageError(
             f"`measure='batch'` is for models of transformers, and {type(trained.model).__name__} is none: leave it out, and "

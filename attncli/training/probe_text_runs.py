@@ -109,7 +109,7 @@ def prepare_probe(
     `by_default`: the metrics are the default, so those of states are left out where no blocks have
     states.
     """
-    own = trained.of_transformers
+    own = trained.transformers_model
     most = LONGEST if own is None else min(LONGEST, max_positions(own) or LONGEST)
     with take_measurement_lock():
         texts = read_probe(trained, probe, tokenizer, tokens or most)
@@ -123,7 +123,7 @@ def verify_probe(
     trained: UnwrappedModel, text: ModelInput, with_states: bool, by_default: bool
 ) -> PreparedModel:
     """The model, verified: at rest, and every softmax of it; a module of another origin has states only where these are requested."""
-    foreign = trained.of_transformers is None
+    foreign = trained.transformers_model is None
     needs = Requirement.CAPTURE if foreign and not with_states else HEADS
     optional = foreign and by_default
     with eval_mode(trained.model):
@@ -140,7 +140,7 @@ def read_probe(
     trained: UnwrappedModel, probe: object, tokenizer: PreTrainedTokenizerBase | None, tokens: int
 ) -> list[ModelInput]:
     """The probe as the model reads it, on its device."""
-    model = trained.of_transformers
+    model = trained.transformers_model
     if isinstance(probe, Mapping):
         return [arguments_to_model_input(trained.model, probe)]
     if model is None:
@@ -153,7 +153,7 @@ def read_probe(
     with eval_mode(model):
         if probe is None or texts:
             return make_inputs(checkpoint, RequestedInput(texts=texts, tokens=tokens))
-        reading = TextEncoder(checkpoint, find_extra_inputs(checkpoint.body), 0)
+        reading = TextEncoder(checkpoint, find_extra_inputs(checkpoint.model_without_head), 0)
     return [
         make_text_input(
             reading,

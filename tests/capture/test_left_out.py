@@ -326,7 +326,7 @@ def test_keys_beside_the_tokens_are_no_look_ahead(more: str, leaks: bool) -> Non
     evidence = verification.CaptureEvidence()
     for row in range(tokens):
         part = weights[..., row : row + 1, :]
-        evidence.observe(site, Strip(part, row, 0, tokens, weights.shape[-1], None))
+        evidence.observe_strip(site, Strip(part, row, 0, tokens, weights.shape[-1], None))
     assert all(evidence.ahead[site]) == leaks
     stream, model = mock.Mock(captured=[site], on_interface={site.name}, masked=set()), nn.Module()
     layer = nn.Module()

@@ -103,7 +103,9 @@ def maps_of(
 
     with in_precision(model, dtype):
         layers = found_in(kind, short)
-        plan = LinearAttentionHeads.of(layers.layers, None, lambda layer, head: 0 <= head < heads)
+        plan = LinearAttentionHeads.select_from_layers(
+            layers.layers, None, lambda layer, head: 0 <= head < heads
+        )
         with torch.no_grad():
             plain = model(**longer)[0]
             with capture_linear_attention(model, plan.layers, plan.heads, take, 2**16) as run:
@@ -120,7 +122,9 @@ def given_to(kind: str, tokens: int) -> KernelCall:
     ending, function = CLASSES[kind]
 
     def take(mixer: nn.Module, call: KernelCall) -> None:
-        calls.extend([call.map_tensors(Tensor.clone)] if call.name == function else [])
+        calls.extend(
+            [call.transform_floating_tensors(Tensor.clone)] if call.name == function else []
+        )
 
     mixer = model.get_submodule(mixers_named(model, ending)[0].paths[0])
     with in_precision(model, torch.float64), torch.no_grad(), record_kernel_calls([mixer], take):
@@ -357,7 +361,7 @@ def test_another_kernel_on_a_longer_text_is_refused(monkeypatch: pytest.MonkeyPa
     mixers = [TokenMixer("0", 0, "mixer", ("0",))]
     short, longer = ({"input": torch.randn(1, size, 6)} for size in (PROBE, 30))
     layers = find_linear_attention_layers(model, mixers, short, PROBE)
-    plan = LinearAttentionHeads.of(layers.layers, None, lambda layer, head: True)
+    plan = LinearAttentionHeads.select_from_layers(layers.layers, None, lambda layer, head: True)
     with (
         torch.no_grad(),
         capture_linear_attention(model, plan.layers, plan.heads, lambda *_: None, 2**20) as run,
@@ -377,7 +381,9 @@ def test_layers_that_do_not_run_are_refused() -> None:
     model = model_of("lfm2")
     with silence_libraries(), torch.no_grad():
         layers = found_in("lfm2", make_example_inputs(model, PROBE))
-        plan = LinearAttentionHeads.of(layers.layers, None, lambda layer, head: head == 0)
+        plan = LinearAttentionHeads.select_from_layers(
+            layers.layers, None, lambda layer, head: head == 0
+        )
         with (
             pytest.raises(InputError, match="does not"),
             capture_linear_attention(model, plan.layers, plan.heads, lambda *_: None, 2**20),

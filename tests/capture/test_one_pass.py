@@ -196,7 +196,7 @@ def require_equal(case: Case, library: Library | NoLibrary) -> None:
         shown = (case.mask > -1e30).any(dim=1, keepdim=True)
         visible = shown | ~shown.any(dim=-1, keepdim=True)
     rows = MapStripRows(weights, visible=visible)
-    ours = found.statistics.as_rows(True, None, None)
+    ours = found.statistics.make_row_statistics(True, None, None)
     require_near(found.outputs, output, allowed, "output")
     entropy = -torch.where(weights > 0, weights * weights.clamp_min(1e-300).log(), 0.0).sum(-1)
     require_near(ours.entropy, entropy, allowed, "entropy")
@@ -348,11 +348,11 @@ def test_spans_of_masks() -> None:
 
 def test_what_a_mask_shows_is_read_once_until_the_mask_is_written_to() -> None:
     masks, read, mask = PerMask(), iter(range(9)), torch.zeros(3)
-    assert [masks.find(mask, read.__next__) for _ in range(2)] == [0, 0]
-    assert masks.find(mask, read.__next__, 5) == 1
+    assert [masks.find_or_compute_for_mask(mask, read.__next__) for _ in range(2)] == [0, 0]
+    assert masks.find_or_compute_for_mask(mask, read.__next__, 5) == 1
     mask[0] = 1.0
-    assert masks.find(mask, read.__next__) == 2
-    assert masks.find(mask.clone(), read.__next__) == 3
+    assert masks.find_or_compute_for_mask(mask, read.__next__) == 2
+    assert masks.find_or_compute_for_mask(mask.clone(), read.__next__) == 3
 
 
 def observe(
@@ -597,7 +597,7 @@ def test_fused_calls_equal_float64(spans: str, monkeypatch: pytest.MonkeyPatch) 
     case = Case(100, 100, 2, 3, 16, 16, batch=2, spans=spans, sharp=3.0)
     output, weights, _ = case.theirs()
     found = case.ours(compiled(), SERVED)
-    ours = found.statistics.as_rows(100, True, None, None)
+    ours = found.statistics.make_row_statistics(100, True, None, None)
     rows = MapStripRows(weights, visible=None if case.mask is None else case.mask > -1e30)
     require_near(found.outputs, output, 1e-5, "output")
     for name in SERVED.rows:

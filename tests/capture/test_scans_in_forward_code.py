@@ -40,7 +40,7 @@ def maps_in(
         rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
         whole[:, rows, : strip.weights.shape[3]] = strip.signed_map[0]
 
-    plan = LinearAttentionHeads.of(layers.layers, None, lambda layer, head: True)
+    plan = LinearAttentionHeads.select_from_layers(layers.layers, None, lambda layer, head: True)
     with (
         torch.no_grad(),
         capture_linear_attention(model, plan.layers, plan.heads, take, 2**12) as run,
@@ -203,7 +203,7 @@ def of_scan(kind: type[Scan]) -> tuple[nn.Module, LinearAttentionLayers]:
 
 def test_each_channel_has_the_products_of_its_decays() -> None:
     model, layers = of_scan(Scan)
-    assert [(layer.function, layer.is_channels) for layer in layers.layers] == [("forward: scanned", True)]  # fmt: skip
+    assert [(layer.function, layer.has_single_channel_heads) for layer in layers.layers] == [("forward: scanned", True)]  # fmt: skip
     states = torch.randn(1, 17, 6, dtype=torch.float64)
     ((weights,), missed, found) = (lambda m, e, f: (list(m.values()), e, f))(*maps_in(model, layers, {"states": states}, 17))  # fmt: skip
     assert torch.equal(found, model(states))
@@ -229,7 +229,7 @@ def test_what_is_not_linear_or_never_the_same_or_only_sorts_has_none(kind: type[
 def test_a_step_that_is_not_come_to_again_is_refused() -> None:
     """One token is another path through many a forward."""
     model, layers = of_scan(Scan)
-    plan = LinearAttentionHeads.of(layers.layers, None, lambda layer, head: True)
+    plan = LinearAttentionHeads.select_from_layers(layers.layers, None, lambda layer, head: True)
     model.get_submodule("scan").forward = lambda states: states
     with (
         pytest.raises(InputError, match="does not run here"),

@@ -320,9 +320,9 @@ def test_what_a_model_writes_into_its_mask_is_kept() -> None:
     assert isinstance(mask, RowwiseMask)
     view = mask[:, :, :, :3]
     view[0, 0, 1] = 7.0
-    assert (mask.rows(1, 2)[0, 0, 0, :3] == 7.0).all()
+    assert (mask.compute_mask_rows(1, 2)[0, 0, 0, :3] == 7.0).all()
     mask.mul_(2.0)
-    assert (mask.rows(1, 2)[0, 0, 0, :3] == 14.0).all()
+    assert (mask.compute_mask_rows(1, 2)[0, 0, 0, :3] == 14.0).all()
 
 
 # --- captures that are wrong are refused

@@ -110,7 +110,7 @@ def outcome(folder: Path) -> bool:
     except InputError as error:
         sentence = str(error)
     else:
-        compare(checkpoint.body, load_file(folder / WEIGHTS))
+        compare(checkpoint.model_without_head, load_file(folder / WEIGHTS))
         return True
     assert "\n" not in sentence
     return False
@@ -280,7 +280,7 @@ def test_the_properties_can_fail(whole: Path, scratch: Path) -> None:
     held["bert.embeddings.LayerNorm.bias"][0] += 1
     save_file(held, folder / WEIGHTS)
     with pytest.raises(AssertionError, match=r"LayerNorm\.bias"):
-        compare(checkpoint.body, held)
+        compare(checkpoint.model_without_head, held)
 
 
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {

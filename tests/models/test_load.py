@@ -75,7 +75,7 @@ def test_a_saved_model_comes_back(name: str, tmp_path: Path, silence: None) -> N
     assert not checkpoint.model.training
     assert not any(parameter.requires_grad for parameter in checkpoint.model.parameters())
     assert not getattr(checkpoint.model.config, "use_cache", False)
-    assert checkpoint.body is checkpoint.model.base_model
+    assert checkpoint.model_without_head is checkpoint.model.base_model
 
 
 def test_identity_says_what_was_loaded(tmp_path: Path) -> None:
@@ -373,7 +373,7 @@ def test_a_foreign_class_falls_back_to_the_body(tmp_path: Path) -> None:
         assert type(checkpoint.model).__name__ == "BertModel"
         assert "loaded as BertModel" in checkpoint.warnings[0]
         held = model.base_model.state_dict()
-        for name, tensor in checkpoint.body.state_dict().items():
+        for name, tensor in checkpoint.model_without_head.state_dict().items():
             assert "pooler" in name or torch.equal(tensor, held[name])
 
 
@@ -469,8 +469,8 @@ def test_random_models_have_an_identity(silence: None) -> None:
 def test_an_encoder_that_a_model_calls_its_base_is_not_all_of_it(tmp_path: Path) -> None:
     """DINOv3's base is its encoder, which needs the positions that the whole model makes; its other weights count too."""
     checkpoint = load_model("random:dinov3_vit?tiny")
-    assert checkpoint.body is checkpoint.model
-    checkpoint.body(pixel_values=torch.zeros(1, 3, 64, 64))
+    assert checkpoint.model_without_head is checkpoint.model
+    checkpoint.model_without_head(pixel_values=torch.zeros(1, 3, 64, 64))
     checkpoint.model.save_pretrained(tmp_path)
     assert load_model(str(tmp_path)).warnings == ()
     tensors = load_file(tmp_path / "model.safetensors")

@@ -57,14 +57,14 @@ def test_a_text_is_a_batch_of_one_with_its_special_tokens(checkpoint: LoadedMode
     assert set(one.kwargs) == {"input_ids"}
     assert (one.name, one.kind, one.tokens) == ("text 1", "text", 7)
     assert two.labels == ("[CLS]", "b", "[SEP]")
-    checkpoint.body(**one.kwargs)
+    checkpoint.model_without_head(**one.kwargs)
 
 
 def test_a_missing_mask_is_a_mask_of_ones(checkpoint: LoadedModel) -> None:
     [one] = make_inputs(checkpoint, RequestedInput(texts=("a b c",)))
     ids = one.kwargs["input_ids"]
-    with_mask = checkpoint.body(input_ids=ids, attention_mask=torch.ones_like(ids))
-    assert torch.equal(checkpoint.body(**one.kwargs)[0], with_mask[0])
+    with_mask = checkpoint.model_without_head(input_ids=ids, attention_mask=torch.ones_like(ids))
+    assert torch.equal(checkpoint.model_without_head(**one.kwargs)[0], with_mask[0])
 
 
 def test_the_tokenizers_of_transformers_agree(checkpoint: LoadedModel) -> None:
@@ -90,7 +90,7 @@ def test_a_text_longer_than_the_positions_is_refused(checkpoint: LoadedModel) ->
         make_inputs(checkpoint, RequestedInput(texts=(long,)))
     [cut] = make_inputs(checkpoint, RequestedInput(texts=(long,), tokens=12))
     assert cut.tokens == 12
-    checkpoint.body(**cut.kwargs)
+    checkpoint.model_without_head(**cut.kwargs)
 
 
 def test_roberta_has_fewer_positions_than_rows(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_roberta_has_fewer_positions_than_rows(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"11 tokens, .* positions for 10"):
         make_inputs(checkpoint, RequestedInput(texts=(" ".join("a" * 9),)))
     [fits] = make_inputs(checkpoint, RequestedInput(texts=(" ".join("a" * 8),)))
-    checkpoint.body(**fits.kwargs)
+    checkpoint.model_without_head(**fits.kwargs)
 
 
 def test_relative_positions_have_no_end(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_random_model_reads_random_tokens() -> None:
     [one] = make_inputs(checkpoint, RequestedInput())
     assert one.kind == "random tokens"
     assert one.tokens > 1
-    checkpoint.body(**one.kwargs)
+    checkpoint.model_without_head(**one.kwargs)
     with pytest.raises(InputError, match="random model has no tokenizer"):
         make_inputs(checkpoint, RequestedInput(texts=("a",)))
 
@@ -161,7 +161,7 @@ def test_images_are_random_and_say_so(tmp_path: Path) -> None:
     assert one.kind == "random pixel_values"
     assert one.kwargs["pixel_values"].shape == (1, 3, 8, 8)
     assert not torch.equal(one.kwargs["pixel_values"], two.kwargs["pixel_values"])
-    checkpoint.body(**one.kwargs)
+    checkpoint.model_without_head(**one.kwargs)
     with pytest.raises(UsageError, match="reads pixel_values, not text"):
         make_inputs(checkpoint, RequestedInput(texts=("a",)))
 

@@ -32,7 +32,7 @@ def test_an_input_has_as_many_tokens_as_its_first_block_is_given(
     source: str, dtype: str | None
 ) -> None:
     checkpoint = load_model(source, LoadOptions(dtype=dtype))
-    body = checkpoint.body
+    body = checkpoint.model_without_head
     [given] = make_inputs(checkpoint, RequestedInput())
     sizes: list[int] = []
     stacks = find_block_stacks(body, given.kwargs)
@@ -50,7 +50,7 @@ def test_an_input_has_as_many_tokens_as_its_first_block_is_given(
 def test_images_of_another_size_have_another_number_of_positions() -> None:
     """(side / patch)² and a class token."""
     [large] = make_inputs(load_model("random:dinov2?tiny"), RequestedInput())
-    config = load_model("random:dinov2?tiny").body.config
+    config = load_model("random:dinov2?tiny").model_without_head.config
     assert large.tokens == (config.image_size // config.patch_size) ** 2 + 1
 
 

@@ -371,7 +371,7 @@ def streams(seed: int = 0) -> Any:
         lambda x: torch.cat([x, x], dim=0),
         lambda x: x.mean(),
         lambda x: torch.nn.functional.layer_norm(x, (4, 6)),
-        lambda x: x.after_attention().after_attention(),
+        lambda x: x.mark_attention_output().mark_attention_output(),
     ],
 )
 def test_whatever_is_not_linear_or_mixes_streams_is_refused(wrong: Any) -> None:
@@ -391,7 +391,7 @@ def test_constants_begin_at_length_zero() -> None:
 
 
 def test_a_step_moves_every_length_on() -> None:
-    moved = streams().after_attention()
+    moved = streams().mark_attention_output()
     assert torch.equal(moved.numbers[2], streams().numbers[1])
     assert not moved.numbers[1].any()
     assert torch.equal(moved.numbers[0], streams().numbers[0])

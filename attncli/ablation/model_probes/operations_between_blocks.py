@@ -97,14 +97,16 @@ def check_stack_inputs(
     """
     layers = {call.order: call.layer for call in stack.calls}
     first = NoiseOutputs(set())
-    always, _ = run_with_replaced_outputs(model, inputs, stacks, first.replace)
+    always, _ = run_with_replaced_outputs(model, inputs, stacks, first.replace_output_by_noise)
     for digit in range((len(layers) - 1).bit_length()):
         for changes in (0, 1):
             other = {order for order, layer in layers.items() if layer >> digit & 1 == changes}
-            found, _ = run_with_replaced_outputs(model, inputs, stacks, NoiseOutputs(other).replace)
+            found, _ = run_with_replaced_outputs(
+                model, inputs, stacks, NoiseOutputs(other).replace_output_by_noise
+            )
             compare_block_inputs(stack, set(layers) - other, always, found)
     shifted, _ = run_with_replaced_outputs(
-        model, roll_input_positions(inputs), stacks, first.replace
+        model, roll_input_positions(inputs), stacks, first.replace_output_by_noise
     )
     compare_block_inputs(stack, set(layers), always, shifted)
 
@@ -115,7 +117,7 @@ class NoiseOutputs:
     def __init__(self, changed: set[int]) -> None:
         self.changed = changed
 
-    def replace(self, order: int, output: torch.Tensor) -> torch.Tensor:
+    def replace_output_by_noise(self, order: int, output: torch.Tensor) -> torch.Tensor:
         """Noise for one output, always the same numbers whatever else is drawn."""
         generator = torch.Generator().manual_seed(2 * order + (order in self.changed))
         drawn = torch.randn(output.shape, generator=generator, dtype=torch.float64)

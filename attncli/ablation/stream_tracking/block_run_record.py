@@ -63,7 +63,7 @@ class BlockRun:
         if self.values is not None:
             self.values[point] = stream
 
-    def make_point(
+    def make_stream_point(
         self,
         kind: Kind,
         parent: StreamPoint | None = None,
@@ -80,7 +80,7 @@ class BlockRun:
         tag = find_tag_of_run(tensor, self)
         return Tag(self) if tag is None and id(tensor) in self.outside else tag
 
-    def attention_call(self) -> int:
+    def number_attention_call(self) -> int:
         """Number a new attention call."""
         self.reached.append(set())
         return len(self.reached) - 1

@@ -27,10 +27,10 @@ class Keep(Enum):
 class KeepPolicy(Protocol):
     """Decides what is kept of each recognised part."""
 
-    def is_merge(self, run: BlockRun, site: CallSite) -> bool:
+    def is_branch_merge(self, run: BlockRun, site: CallSite) -> bool:
         """Whether the addition of two branches here may merge attention and MLP."""
 
-    def is_mixing(self, run: BlockRun, place: AdditionSite) -> bool:
+    def is_token_mixing_branch(self, run: BlockRun, place: AdditionSite) -> bool:
         """Whether the branch without attention that is added here mixes tokens."""
 
     def choose_summands(self, point: StreamPoint) -> Keep:
@@ -49,10 +49,10 @@ class KeepEverything:
     def __init__(self, mixing: Mixing = frozenset()) -> None:
         self.mixing = mixing
 
-    def is_merge(self, run: BlockRun, site: CallSite) -> bool:
-        return not self.is_mixing(run, AdditionSite(site))
+    def is_branch_merge(self, run: BlockRun, site: CallSite) -> bool:
+        return not self.is_token_mixing_branch(run, AdditionSite(site))
 
-    def is_mixing(self, run: BlockRun, place: AdditionSite) -> bool:
+    def is_token_mixing_branch(self, run: BlockRun, place: AdditionSite) -> bool:
         return (run.stack, run.call.layer, place) in self.mixing
 
     def choose_summands(self, point: StreamPoint) -> Keep:

@@ -42,15 +42,15 @@ def evaluate_residual_addition(
     for stream, branch in ((0, 1), (1, 0)):
         on, off = tags[stream], tags[branch]
         if on and on.point and off and not off.point:
-            place = AdditionSite(current_call_site(), len(on.point.lineage()))
-            kind = classify_skip_addition(on, off, parts.is_mixing(run, place))
+            place = AdditionSite(current_call_site(), len(on.point.points_from_block_input()))
+            kind = classify_skip_addition(on, off, parts.is_token_mixing_branch(run, place))
             if kind:
                 return evaluate_skip_addition(run, parts, whole, stream, kind, place, (on, off))
     if (
         tags[0]
         and tags[1]
         and are_parallel_branches(tags[0], tags[1])
-        and parts.is_merge(run, current_call_site())
+        and parts.is_branch_merge(run, current_call_site())
     ):
         return evaluate_branch_merge(run, parts, whole, (tags[0], tags[1]))
     if any(tag and tag.raw for tag in tags):
@@ -77,12 +77,12 @@ class Addition:
         self.kwargs = kwargs
         self.terms = terms
 
-    def evaluate(self, keep: Keep, stream: int) -> torch.Tensor:
+    def evaluate_summands(self, keep: Keep, stream: int) -> torch.Tensor:
         """The sum, or what is kept of it, written in place where the code adds in place; `stream`: which term that is."""
         if keep is Keep.BOTH:
             result: torch.Tensor = self.func(*self.args, **self.kwargs)
             return result
-        term = self.terms.term(stream if keep is Keep.STREAM else 1 - stream)
+        term = self.terms.broadcast_summand(stream if keep is Keep.STREAM else 1 - stream)
         # a copy, like a sum: the code may go on to change it in place
         value = torch.zeros_like(term) if keep is Keep.NOTHING else term.clone()
         if self.func.__name__ in ("add_", "__iadd__"):
@@ -129,15 +129,17 @@ def evaluate_skip_addition(
     """Evaluate a recognised skip addition; its result is the stream at a new point."""
     on, off = tags
     assert on.point is not None
-    point = run.make_point(kind, on.point, place.key, off.bare, off.begins_with_norm(on.point))
+    point = run.make_stream_point(
+        kind, on.point, place.key, off.bare, off.begins_with_norm(on.point)
+    )
     record_added_branch(run, place, whole, 1 - stream, stream)
     run.scaled |= on.scaled
     if kind == "attention" and off.depth == MLP_DEPTH:
         run.inseparable.add(point)
     for call in off.attention:
         run.reached[call].add(point)
-    result = whole.evaluate(parts.choose_summands(point), stream)
-    attach_tag(result, derive_tag_off_stream([on, off]).move_to(point))
+    result = whole.evaluate_summands(parts.choose_summands(point), stream)
+    attach_tag(result, derive_tag_off_stream([on, off]).move_to_stream_point(point))
     run.record_stream(point, result)
     return result
 
@@ -147,8 +149,8 @@ def record_added_branch(
 ) -> None:
     """Record an added branch, if requested."""
     if run.summands is not None:
-        added_to = None if stream is None else whole.terms.term(stream).clone()
-        run.summands.append(Summand(place, whole.terms.term(branch).clone(), added_to))
+        added_to = None if stream is None else whole.terms.broadcast_summand(stream).clone()
+        run.summands.append(Summand(place, whole.terms.broadcast_summand(branch).clone(), added_to))
 
 
 def are_parallel_branches(one: Tag, other: Tag) -> bool:
@@ -169,7 +171,9 @@ def evaluate_branch_merge(
     run.merges.append(site)
     attention = 0 if tags[0].attention else 1
     record_added_branch(run, AdditionSite(site), whole, 1 - attention)
-    result = whole.evaluate(Keep.BOTH if parts.keeps_merged_mlp() else Keep.STREAM, attention)
+    result = whole.evaluate_summands(
+        Keep.BOTH if parts.keeps_merged_mlp() else Keep.STREAM, attention
+    )
     bare = (*tags[0].bare, *tags[1].bare, UntouchedResult("merge", site))
     attach_tag(result, derive_tag_off_stream([*tags])._replace(bare=bare))
     return result

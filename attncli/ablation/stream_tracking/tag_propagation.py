@@ -131,7 +131,7 @@ def propagate_tag(
         return join_stream_tags(tags)
     tag = derive_tag_off_stream(tags)
     if is_attention(name, tag.scores):
-        tag = tag._replace(attention=tag.attention | {run.attention_call()}, depth=0)
+        tag = tag._replace(attention=tag.attention | {run.number_attention_call()}, depth=0)
     scores = has_scores_in_result(name, len(tags), tag.scores)
     raw = tag.raw and name not in LINEAR and name not in PRODUCTS
     by_weights = name in LINEAR or (name in PRODUCTS and len(tags) == 1)
@@ -144,8 +144,8 @@ def propagate_tag(
 
 def join_stream_tags(tags: list[Tag]) -> Tag:
     """The tag of tokens from several points of one stream: the furthest point, if all others lead there."""
-    latest = max(tags, key=lambda tag: len(tag.point.lineage()) if tag.point else 0)
-    before = latest.point.lineage() if latest.point else []
+    latest = max(tags, key=lambda tag: len(tag.point.points_from_block_input()) if tag.point else 0)
+    before = latest.point.points_from_block_input() if latest.point else []
     if all(tag.point in before for tag in tags):
         return latest
     points = dict.fromkeys(tag.point for tag in tags if tag.point)

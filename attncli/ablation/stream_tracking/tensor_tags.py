@@ -60,9 +60,11 @@ class StreamPoint:
     @property
     def place(self) -> AdditionSite:
         """The key that identifies it among the additions of its block."""
-        return AdditionSite(self.key, 0 if self.parent is None else len(self.parent.lineage()))
+        return AdditionSite(
+            self.key, 0 if self.parent is None else len(self.parent.points_from_block_input())
+        )
 
-    def lineage(self) -> list["StreamPoint"]:
+    def points_from_block_input(self) -> list["StreamPoint"]:
         """The points from the block's input to this one."""
         points = [self]
         while points[-1].parent is not None:
@@ -97,7 +99,7 @@ class Tag(NamedTuple):
         """Whether it descends from a norm of the stream at this point."""
         return any(one.kind == "norm" and one.parent is point for one in self.ancestors)
 
-    def move_to(self, point: StreamPoint) -> "Tag":
+    def move_to_stream_point(self, point: StreamPoint) -> "Tag":
         """The tag of the stream at a new point."""
         return Tag(self.run, point, self.ancestors | {point}, raw=True)
 

@@ -46,18 +46,21 @@ class Tracker(TorchFunctionMode):
         if name in ADD and "out" not in kwargs:
             return evaluate_residual_addition(self.run, self.parts, func, args, kwargs)
         if name in SCALE:
-            self.note_gates(args, kwargs)
-        if name in FUNCTIONS and (activation := self.only_activation(args, kwargs)) is not None:
+            self.record_gated_streams(args, kwargs)
+        if (
+            name in FUNCTIONS
+            and (activation := self.find_only_activation(args, kwargs)) is not None
+        ):
             return self.evaluate_norm(current_call_site(), activation, func, args, kwargs)
         return run_function_with_tags(self.run, func, args, kwargs)
 
-    def note_gates(self, args: Args, kwargs: Kwargs) -> None:
+    def record_gated_streams(self, args: Args, kwargs: Kwargs) -> None:
         """Record where the stream is multiplied by an activation, after which it is no longer the stream."""
         tags = [self.run.tag_tensor(tensor) for tensor in iter_tensors((args, kwargs))]
         if len(tags) == 2 and all(tags) and any(tag and tag.point for tag in tags):
             self.run.gated.append(current_call_site())
 
-    def only_activation(self, args: Args, kwargs: Kwargs) -> torch.Tensor | None:
+    def find_only_activation(self, args: Args, kwargs: Kwargs) -> torch.Tensor | None:
         """The one activation among the arguments: a norm that also takes a condition or a gate is no plain norm."""
         tagged = [tensor for tensor in iter_tensors((args, kwargs)) if self.run.tag_tensor(tensor)]
         return tagged[0] if len(tagged) == 1 else None
@@ -85,8 +88,8 @@ class Tracker(TorchFunctionMode):
         if not self.parts.keeps_norm(key, tag.point):
             result = arguments.clone().to(result.dtype)
         if tag.point:
-            point = self.run.make_point("norm", tag.point, key)
-            attach_tag(result, tag.move_to(point))
+            point = self.run.make_stream_point("norm", tag.point, key)
+            attach_tag(result, tag.move_to_stream_point(point))
             self.run.record_stream(point, result)
         else:
             if tag.raw:

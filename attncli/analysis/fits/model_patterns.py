@@ -72,7 +72,7 @@ def capture_model_patterns(
             if one.head.layer == site.layer:
                 one.add_strip(site, strip)
 
-    body = checkpoint.body
+    body = checkpoint.model_without_head
     proved = prepare_model(body, text, Requirement.CAPTURE).shapes
     with (
         translate_model_errors(body, {text.name: text.kwargs}),

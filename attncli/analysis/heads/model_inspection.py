@@ -474,7 +474,7 @@ def measure_stream_gains(
 
 
 def select_linear_heads(subject: PreparedModel, plan: HeadPlan) -> LinearAttentionHeads:
-    return LinearAttentionHeads.of(subject.linear.layers, plan.layers, plan.selects)
+    return LinearAttentionHeads.select_from_layers(subject.linear.layers, plan.layers, plan.selects)
 
 
 def select_softmax_heads(subject: PreparedModel, plan: HeadPlan) -> HeadSelection:

@@ -44,7 +44,7 @@ class DecomposableModel:
 
     @property
     def model_without_head(self) -> nn.Module:
-        return self.checkpoint.body
+        return self.checkpoint.model_without_head
 
     @property
     def completeness_tolerance(self) -> float:

@@ -60,7 +60,7 @@ def select_layer_stack(
 ) -> DecomposableModel:
     """The first stack, or the one that is named."""
     require_one_device(checkpoint.model, "following the paths of a stream")
-    prepared = prepare_model(checkpoint.body, text, needs)
+    prepared = prepare_model(checkpoint.model_without_head, text, needs)
     named = {stack.name: stack for stack in prepared.stacks}
     if name is not None and name not in named:
         raise make_unknown_name_error("stack", name, named)

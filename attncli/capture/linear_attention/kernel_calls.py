@@ -44,7 +44,7 @@ class KernelCall:
         """The key that identifies it among the calls of a run of the mixer."""
         return self.name, self.number
 
-    def arguments(self) -> dict[Key, Tensor]:
+    def floating_arguments(self) -> dict[Key, Tensor]:
         """Its floating tensor arguments."""
         pairs: list[tuple[Key, Any]] = [*enumerate(self.args), *self.kwargs.items()]
         return {
@@ -53,7 +53,7 @@ class KernelCall:
             if isinstance(value, Tensor) and value.is_floating_point()
         }
 
-    def with_arguments(self, change: Callable[[Key, Output], Output]) -> "KernelCall":
+    def transform_arguments(self, change: Callable[[Key, Output], Output]) -> "KernelCall":
         """The same call with every argument transformed."""
         return replace(
             self,
@@ -61,27 +61,29 @@ class KernelCall:
             kwargs={name: change(name, value) for name, value in self.kwargs.items()},
         )
 
-    def map_tensors(self, change: Callable[[Tensor], Tensor]) -> "KernelCall":
+    def transform_floating_tensors(self, change: Callable[[Tensor], Tensor]) -> "KernelCall":
         """The same call with every floating tensor transformed."""
 
         def change_floating(_: Key, value: Output) -> Any:
             floating = isinstance(value, Tensor) and value.is_floating_point()
             return change(value) if floating else value
 
-        return self.with_arguments(change_floating)
+        return self.transform_arguments(change_floating)
 
-    def as_constants(self) -> "KernelCall":
+    def detach_in_float32(self) -> "KernelCall":
         """The same call without gradients and half precision."""
-        return self.map_tensors(lambda tensor: to_float32(tensor.detach()))
+        return self.transform_floating_tensors(lambda tensor: to_float32(tensor.detach()))
 
-    def output_with(self, key: Key, instead: Tensor) -> Tensor:
+    def compute_output_with_argument(self, key: Key, instead: Tensor) -> Tensor:
         """The first floating tensor of its result, with another tensor for one argument."""
         found = self.run_call(key, instead)
         return next(value for value in iter_tensors(found) if value.is_floating_point())
 
     def run_call(self, key: Key, instead: Tensor) -> Output:
         """Run the call; return its whole result."""
-        arguments = self.with_arguments(lambda place, value: instead if place == key else value)
+        arguments = self.transform_arguments(
+            lambda place, value: instead if place == key else value
+        )
         return self.function(*arguments.args, **arguments.kwargs)
 
 
@@ -233,4 +235,4 @@ def list_names_in_code(code: CodeType) -> set[str]:
 def call_in_float64(call: KernelCall) -> Iterator[KernelCall]:
     """Run the call in float64, if its computation is float64 throughout."""
     with torch.no_grad(), force_float64():
-        yield call.map_tensors(lambda tensor: tensor.detach().double())
+        yield call.transform_floating_tensors(lambda tensor: tensor.detach().double())

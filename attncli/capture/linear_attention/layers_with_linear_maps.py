@@ -108,7 +108,7 @@ def find_scans_in_forward_code(
         with torch.no_grad():
             steps = (find_linear_step(seen, tokens) for tokens in lengths)
             step, values = next((each for each in steps if each), (None, None))
-        call = None if step is None else seen.build_call(step)
+        call = None if step is None else seen.build_call_between_steps(step)
         if step is not None and values is not None and call is not None:
             found[type(mixer)] = MixerInnerCall(step, values, call)
     return found
@@ -123,8 +123,8 @@ def find_linear_calls(
     there is no other. Methods come last, as the functions inside them say more where these can be seen; a call that only
     permutes tokens is no mixer's map.
     """
-    candidates = [call for call in calls if len(call.arguments()) > 1]
-    others = [call for call in calls if len(call.arguments()) <= 1 and not call.is_method]
+    candidates = [call for call in calls if len(call.floating_arguments()) > 1]
+    others = [call for call in calls if len(call.floating_arguments()) <= 1 and not call.is_method]
     methods = [call for call in candidates if call.is_method]
     candidates = [call for call in candidates if not call.is_method]
     for tokens, last in product(
@@ -179,7 +179,7 @@ def iter_linear_attention_layers(
 
 
 def count_heads(call: KernelCall, values: ValueArgument) -> int:
-    shape = call.arguments()[values.key].shape
+    shape = call.floating_arguments()[values.key].shape
     heads = 1
     for axis, size in enumerate(shape):
         heads *= 1 if axis in (0, values.token, values.shared_axis) else size
@@ -208,7 +208,9 @@ def capture_linear_attention(
     def emit_call(mixer: nn.Module, call: KernelCall) -> None:
         layer = there.get((mixer, call.place))
         if layer is not None:
-            with torch.autocast(call.arguments()[layer.values.key].device.type, enabled=False):
+            with torch.autocast(
+                call.floating_arguments()[layer.values.key].device.type, enabled=False
+            ):
                 missed[layer.site] = emit_linear_maps(
                     layer, call, heads[layer.site], observe, memory
                 )
@@ -219,7 +221,7 @@ def capture_linear_attention(
         seen, step = RecordedSteps(forward, args, kwargs, find_forward_code(mixer)), stepped[mixer]
         with StepRecorder(seen, (step.value_place, step.output_place)):
             found = forward(*args, **kwargs)
-        if (call := seen.build_call(step)) is not None:
+        if (call := seen.build_call_between_steps(step)) is not None:
             emit_call(mixer, call)
         return found
 
@@ -241,7 +243,7 @@ def emit_linear_maps(
     memory: int,
 ) -> float:
     """Emit the maps of one layer, strip by strip; return the reconstruction error of A v against y."""
-    if call.arguments()[layer.values.key].ndim != layer.values.axes:
+    if call.floating_arguments()[layer.values.key].ndim != layer.values.axes:
         raise InputError(
             f"layer {layer.site.layer} ({layer.site.name}) is given its values in another order here than on the short input on "
             "which its map was proved (in chunks, or sorted): leave the layer out with `layers`."
@@ -249,7 +251,7 @@ def emit_linear_maps(
     chosen = None if len(heads) == layer.heads else heads
     maps = LinearAttentionMap(call, layer.values, chosen, layer.shortcuts)
     rows = rows_per_strip(memory, len(heads) * maps.tokens * maps.value_tensor.element_size())
-    outputs, missed = maps.outputs(), 0.0
+    outputs, missed = maps.compute_linear_outputs(), 0.0
 
     def iter_strips(number: int) -> Iterator[Strip]:
         nonlocal missed

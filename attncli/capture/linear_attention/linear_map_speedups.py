@@ -44,9 +44,9 @@ class RecurrentState:
             axis = self.tokens.get(key)
             return value if axis is None else value.narrow(axis, first, last - first)
 
-        return call.with_arguments(narrow_tokens)
+        return call.transform_arguments(narrow_tokens)
 
-    def run(
+    def run_from_state(
         self, call: KernelCall, key: Key, values: Tensor, state: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Run the call; return its output and final state."""
@@ -68,7 +68,7 @@ class FasterMapMethods:
 
 def find_faster_map_methods(call: KernelCall, values: ValueArgument) -> FasterMapMethods:
     """Find the shortcuts of a call on a short text; one that fails is left out."""
-    call = call.as_constants()
+    call = call.detach_in_float32()
     found = FasterMapMethods()
     with torch.no_grad():
         for attempt in (
@@ -93,14 +93,14 @@ def try_map_from_recurrent_state(
     with_state = next((name for name in STATES if name in named and STATES[name] in named), None)
     if with_state is None or call.kwargs.get(with_state) is not None:
         return methods
-    value = call.arguments()[values.key]
+    value = call.floating_arguments()[values.key]
     tokens = find_axes_of_size(call, value.shape[values.token])
-    whole = call.output_with(values.key, value)
+    whole = call.compute_output_with_argument(values.key, value)
     size = value.shape[values.token]
     half = size // 2
     carried = RecurrentState(with_state, STATES[with_state], 0, tokens)
     first, wider = (
-        carried.run(
+        carried.run_from_state(
             carried.cut_call(call, 0, half), values.key, each.narrow(values.token, 0, half), None
         )
         for each in (value, torch.cat([value, value], values.shared_axis))
@@ -112,7 +112,9 @@ def try_map_from_recurrent_state(
     )
     carried = replace(carried, width=axis)
     rest = value.narrow(values.token, half, size - half)
-    second, _ = carried.run(carried.cut_call(call, half, size), values.key, rest, first[1])
+    second, _ = carried.run_from_state(
+        carried.cut_call(call, half, size), values.key, rest, first[1]
+    )
     together = torch.cat([first[0], second], values.token)
     return replace(methods, state=carried) if are_outputs_close(together, whole) else methods
 
@@ -121,7 +123,7 @@ def find_axes_of_size(call: KernelCall, size: int, after: int = 1) -> dict[Key, 
     """The first axis of that size in each argument."""
     return {
         key: after + list(value.shape[after:]).index(size)
-        for key, value in call.arguments().items()
+        for key, value in call.floating_arguments().items()
         if size in value.shape[after:]
     }
 
@@ -129,10 +131,10 @@ def find_axes_of_size(call: KernelCall, size: int, after: int = 1) -> dict[Key, 
 def try_batched_probes(
     methods: FasterMapMethods, call: KernelCall, values: ValueArgument
 ) -> FasterMapMethods:
-    draw = RandomArgument(call.arguments()[values.key])
+    draw = RandomArgument(call.floating_arguments()[values.key])
     parts = [draw(), draw()]
-    found = repeat_call_in_batch(call, 2).output_with(values.key, torch.cat(parts))
-    expected = torch.cat([call.output_with(values.key, part) for part in parts])
+    found = repeat_call_in_batch(call, 2).compute_output_with_argument(values.key, torch.cat(parts))
+    expected = torch.cat([call.compute_output_with_argument(values.key, part) for part in parts])
     return replace(
         methods, batched=found.shape == expected.shape and are_outputs_close(found, expected)
     )
@@ -145,22 +147,24 @@ def repeat_call_in_batch(call: KernelCall, size: int) -> KernelCall:
         alone = tensor.ndim > 2 and tensor.shape[0] == 1
         return tensor.expand(size, *tensor.shape[1:]) if alone else tensor
 
-    return call.map_tensors(expand_batch)
+    return call.transform_floating_tensors(expand_batch)
 
 
 def try_computing_channels_separately(
     methods: FasterMapMethods, call: KernelCall, values: ValueArgument
 ) -> FasterMapMethods:
     """Test whether every second channel alone gives the same as among all."""
-    value = call.arguments()[values.key]
+    value = call.floating_arguments()[values.key]
     if values.shared_axis is not None or value.ndim != 3:
         return methods
     axis = 3 - values.token
     found = find_axes_of_size(call, value.shape[axis], after=0)
     chosen = range(0, value.shape[axis], 2)
     few = select_channels(call, found, chosen)
-    alone = few.output_with(values.key, few.arguments()[values.key])
-    expected = call.output_with(values.key, value).index_select(axis, torch.tensor(chosen))
+    alone = few.compute_output_with_argument(values.key, few.floating_arguments()[values.key])
+    expected = call.compute_output_with_argument(values.key, value).index_select(
+        axis, torch.tensor(chosen)
+    )
     works = alone.shape == expected.shape and are_outputs_close(alone, expected)
     return replace(methods, channels=found if works else None)
 
@@ -174,4 +178,4 @@ def select_channels(call: KernelCall, axes: Mapping[Key, int], chosen: Sequence[
             return value
         return value.index_select(axis, torch.tensor(chosen, device=value.device))
 
-    return call.with_arguments(select_in_argument)
+    return call.transform_arguments(select_in_argument)

@@ -53,13 +53,13 @@ class LinearAttentionMap:
         heads: Sequence[int] | None = None,
         shortcuts: FasterMapMethods = NONE,
     ) -> None:
-        call = call.as_constants()
+        call = call.detach_in_float32()
         if heads is not None and shortcuts.channels is not None:
             call, heads = select_channels(call, shortcuts.channels, heads), None
         self.call, self.values, self.shortcuts = call, values, shortcuts
         self.heads = None if heads is None else torch.tensor(heads)
         """The head numbers to compute; None: all."""
-        self.value_tensor = self.call.arguments()[values.key]
+        self.value_tensor = self.call.floating_arguments()[values.key]
         self.tokens = self.value_tensor.shape[values.token]
 
     def split_into_heads(self, tensor: Tensor) -> Tensor:
@@ -101,21 +101,25 @@ class LinearAttentionMap:
                 state = torch.cat([state, state.new_zeros(wider)], carried.width)
             with torch.no_grad():
                 part = carried.cut_call(self.call, first, last)
-                output, state = carried.run(part, values.key, columns, state)
+                output, state = carried.run_from_state(part, values.key, columns, state)
             yield LinearMapStrip(self.split_into_heads(output)[0], first)
 
     def iter_strips_by_columns(self, rows: int) -> Iterator[LinearMapStrip]:
         """Compute every channel at once, a batch of columns at a time."""
         whole: Tensor | None = None
         at_once = max(1, min(self.tokens, COLUMNS // self.value_tensor.numel()))
-        nothing = self.call.output_with(self.values.key, torch.zeros_like(self.value_tensor))
+        nothing = self.call.compute_output_with_argument(
+            self.values.key, torch.zeros_like(self.value_tensor)
+        )
         for first in range(0, self.tokens, at_once):
             size = min(at_once, self.tokens - first)
             columns = self.value_tensor.new_zeros((size, *self.value_tensor.shape[1:]))
             place = torch.arange(size, device=columns.device)
             columns.movedim(self.values.token, 1)[place, first + place] = 1.0
             found = (
-                repeat_call_in_batch(self.call, size).output_with(self.values.key, columns)
+                repeat_call_in_batch(self.call, size).compute_output_with_argument(
+                    self.values.key, columns
+                )
                 - nothing
             )
             part = self.split_into_heads(found)[..., 0].permute(1, 2, 0)  # [head, row, key]
@@ -127,7 +131,7 @@ class LinearAttentionMap:
             yield LinearMapStrip(whole[:, first : first + rows], first)
 
     def iter_strips_by_rows(self, rows: int) -> Iterator[LinearMapStrip]:
-        derive, at_once = self.derivative()
+        derive, at_once = self.make_row_function()
         for first in range(0, self.tokens, rows):
             last = min(first + rows, self.tokens)
             parts = [
@@ -135,7 +139,7 @@ class LinearAttentionMap:
             ]
             yield LinearMapStrip(torch.cat(parts, 1), first)
 
-    def derivative(self) -> tuple[Callable[[int, int], Tensor], int]:
+    def make_row_function(self) -> tuple[Callable[[int, int], Tensor], int]:
         """A function that computes [head, row, key] for some rows, and how many rows at a time."""
         token, shared = self.values.token, self.values.shared_axis
         shape = list(self.value_tensor.shape)
@@ -143,7 +147,7 @@ class LinearAttentionMap:
             shape[shared] = min(ROWS, self.tokens)
         leaf = self.value_tensor.new_zeros(shape).requires_grad_()
         with torch.enable_grad():
-            output = self.call.output_with(self.values.key, leaf)
+            output = self.call.compute_output_with_argument(self.values.key, leaf)
 
         def compute_rows(first: int, last: int) -> Tensor:
             expected = torch.zeros_like(output)
@@ -162,9 +166,11 @@ class LinearAttentionMap:
         seen = strip.weights.shape[-1]
         return strip.weights @ self.split_into_heads(self.value_tensor)[0, :, :seen]
 
-    def outputs(self) -> Tensor:
+    def compute_linear_outputs(self) -> Tensor:
         """The linear part of the output: [head, token, feature], without what zero values give."""
         with torch.no_grad():
-            found = self.call.output_with(self.values.key, self.value_tensor)
-            nothing = self.call.output_with(self.values.key, torch.zeros_like(self.value_tensor))
+            found = self.call.compute_output_with_argument(self.values.key, self.value_tensor)
+            nothing = self.call.compute_output_with_argument(
+                self.values.key, torch.zeros_like(self.value_tensor)
+            )
             return self.split_into_heads(found - nothing)[0]

@@ -63,16 +63,16 @@ def find_values_in_native_precision(
 ) -> tuple[ValueArgument | None, bool]:
     try:
         with torch.no_grad():
-            return find_first_linear_argument(call.as_constants(), tokens), True
+            return find_first_linear_argument(call.detach_in_float32(), tokens), True
     except Exception:
         return None, False
 
 
 def find_first_linear_argument(call: KernelCall, tokens: int) -> ValueArgument | None:
-    for key, value in call.arguments().items():
+    for key, value in call.floating_arguments().items():
         if value.ndim not in (3, 4) or value.shape[0] != 1 or tokens not in value.shape[1:]:
             continue
-        if call.output_with(key, value).shape == value.shape:
+        if call.compute_output_with_argument(key, value).shape == value.shape:
             found = classify_value_axes(call, key, value, tokens)
             if found is not None:
                 return found
@@ -86,7 +86,7 @@ def classify_value_axes(
     draw = RandomArgument(value)
 
     def apply_to_values(values: Tensor) -> Tensor:
-        return call.output_with(key, values) - rest
+        return call.compute_output_with_argument(key, values) - rest
 
     rest = torch.zeros_like(value)
     rest = apply_to_values(rest)  # the part that does not depend on the values, such as a bias
@@ -170,10 +170,10 @@ def accepts_more_features(call: KernelCall, key: Key, draw: RandomArgument, axis
     """Whether values with more features work as those with fewer do."""
     parts = [draw() for _ in range(WIDE)]
     try:
-        found = call.output_with(key, torch.cat(parts, axis))
+        found = call.compute_output_with_argument(key, torch.cat(parts, axis))
     except Exception:
         return False
-    expected = torch.cat([call.output_with(key, part) for part in parts], axis)
+    expected = torch.cat([call.compute_output_with_argument(key, part) for part in parts], axis)
     return found.shape == expected.shape and are_outputs_close(found, expected)
 
 

@@ -32,7 +32,7 @@ class LinearAttentionLayer:
     """The step in the mixer's own forward that has the map; None where it is a function, a submodule or a method."""
 
     @property
-    def is_channels(self) -> bool:
+    def has_single_channel_heads(self) -> bool:
         """Whether its heads are single channels."""
         return self.values.shared_axis is None
 
@@ -40,11 +40,11 @@ class LinearAttentionLayer:
     def function(self) -> str:
         return self.place[0]
 
-    def choose_heads(self, keeps: Callable[[int, int], bool]) -> list[int]:
+    def choose_measured_heads(self, keeps: Callable[[int, int], bool]) -> list[int]:
         """The heads that are measured."""
         requested = [head for head in range(self.heads) if keeps(self.site.layer, head)]
         named = not keeps(self.site.layer, NO_HEAD)
-        if named or not self.is_channels or self.heads <= LOOKED_AT:
+        if named or not self.has_single_channel_heads or self.heads <= LOOKED_AT:
             return requested
         return [place * self.heads // LOOKED_AT for place in range(LOOKED_AT)]
 
@@ -68,14 +68,14 @@ class LinearAttentionHeads:
     heads: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def select_from_layers(
         cls,
         found: Iterable[LinearAttentionLayer],
         layers: Collection[int] | None,
         keeps: Callable[[int, int], bool],
     ) -> "LinearAttentionHeads":
         requested = [layer for layer in found if layers is None or layer.site.layer in layers]
-        heads = {layer.site: layer.choose_heads(keeps) for layer in requested}
+        heads = {layer.site: layer.choose_measured_heads(keeps) for layer in requested}
         with_heads = tuple(layer for layer in requested if heads[layer.site])
         return cls(with_heads, {layer.site: heads[layer.site] for layer in with_heads})
 

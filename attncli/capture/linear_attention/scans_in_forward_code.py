@@ -56,7 +56,7 @@ class RecordedSteps:
     results_by_place: dict[int, list[Any]] = field(default_factory=dict)
     """Results at each place of the code."""
 
-    def single_results(self) -> list[tuple[int, Tensor]]:
+    def list_results_made_once(self) -> list[tuple[int, Tensor]]:
         """The floating tensors from places with exactly one result, in order."""
         alone = [
             (place, found[0]) for place, found in self.results_by_place.items() if len(found) == 1
@@ -67,9 +67,9 @@ class RecordedSteps:
             if isinstance(found, Tensor) and found.is_floating_point()
         ]
 
-    def build_call(self, step: MixerCodeStep) -> KernelCall | None:
+    def build_call_between_steps(self, step: MixerCodeStep) -> KernelCall | None:
         """The call from one step to the other; None where either has several results, or none."""
-        made = dict(self.single_results())
+        made = dict(self.list_results_made_once())
         if step.value_place not in made or step.output_place not in made:
             return None
 
@@ -100,7 +100,7 @@ class CodeTracer(TorchFunctionMode):
         super().__init__()
         self.code = code
 
-    def place(self) -> int | None:
+    def find_calling_instruction(self) -> int | None:
         frame: FrameType | None = sys._getframe(2)
         while frame is not None:
             if frame.f_code is self.code:
@@ -120,7 +120,7 @@ class StepRecorder(CodeTracer):
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Output:
         found = func(*args, **(kwargs or {}))
-        place = self.place()
+        place = self.find_calling_instruction()
         if place is not None and (self.places is None or place in self.places):
             self.run.results_by_place.setdefault(place, []).append(found)
         return found
@@ -137,7 +137,7 @@ class StepReplayer(CodeTracer):
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Output:
         found = func(*args, **(kwargs or {}))
-        place = self.place()
+        place = self.find_calling_instruction()
         if place == self.step.value_place:
             return self.instead.to(found.dtype) if found.dtype.itemsize < 4 else self.instead
         if place == self.step.output_place:
@@ -170,7 +170,7 @@ def find_linear_step(
     seen: RecordedSteps, tokens: int
 ) -> tuple[MixerCodeStep, ValueArgument] | None:
     """Find the last tensor of a forward that is linear in an earlier one which affects other tokens, and that one."""
-    made = seen.single_results()
+    made = seen.list_results_made_once()
     for number in reversed(range(len(made))):
         known_ids, output = made[number]
         for taken, value in made[:number]:
@@ -182,7 +182,7 @@ def find_linear_step(
                 name_variable_at_instruction(seen.code, taken),
                 name_variable_at_instruction(seen.code, known_ids),
             )
-            call = seen.build_call(step)
+            call = seen.build_call_between_steps(step)
             values = None if call is None else find_value_argument(call, tokens)
             if call is not None and values is not None and has_same_output(call, values, output):
                 return step, values
@@ -195,7 +195,7 @@ def can_be_values_tensor(value: Tensor, tokens: int) -> bool:
 
 def has_same_output(call: KernelCall, values: ValueArgument, output: Tensor) -> bool:
     """Whether a run from the same values gives the model's output, and has a map that combines values."""
-    again = call.output_with(values.key, call.arguments()[values.key])
+    again = call.compute_output_with_argument(values.key, call.floating_arguments()[values.key])
     if not torch.equal(again, to_float32(output)):
         return False
     try:

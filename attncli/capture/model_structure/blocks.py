@@ -301,9 +301,9 @@ class BlockFollower:
     def __init__(self, stacks: tuple[BlockStack, ...]) -> None:
         calls = [(stack, call) for stack in stacks for call in stack.calls]
         self.due = sorted(calls, key=lambda due: due[1].order)
-        self.restart()
+        self.start_forward_pass()
 
-    def restart(self) -> None:
+    def start_forward_pass(self) -> None:
         """Start a new forward of the model."""
         self.done = 0
 
@@ -361,7 +361,7 @@ def observe_block_states(
     ) -> Output:
         nonlocal batch
         batch = 1 if isinstance(module, ForeignModule) else batch_size((args, kwargs))
-        following.restart()
+        following.start_forward_pass()
         output = forward(*args, **kwargs)
         following.require_all_blocks()
         return output

@@ -21,9 +21,9 @@ class ForeignModule(nn.Module):
 
     def find_attending_parts(self, inputs: Inputs) -> None:
         """Run the module once to find which parts attend."""
-        self.take_attending(probe_forward(self, inputs))
+        self.set_attending_parts(probe_forward(self, inputs))
 
-    def take_attending(self, seen: ProbeResult) -> None:
+    def set_attending_parts(self, seen: ProbeResult) -> None:
         """Keep which parts attended in a recorded forward."""
         self.attending = frozenset(map(find_attention_module, seen.attention))
 

@@ -107,7 +107,9 @@ class ForwardProber:
         call = ModuleCall(module, self.names[module], len(self.result.calls), container)
         self.open.append(call)
         if container is not None:
-            self.enter(call, find_stream_input(args, kwargs), list(iter_tensors((args, kwargs))))
+            self.record_call_begin(
+                call, find_stream_input(args, kwargs), list(iter_tensors((args, kwargs)))
+            )
         try:
             output = forward(*args, **kwargs)
         finally:
@@ -115,10 +117,10 @@ class ForwardProber:
         if container is not None:
             one, other = find_second_stream_tensor(args), find_second_stream_tensor(output)
             call.two_streams = one is not None and other is not None and one.shape == other.shape
-            self.leave(call, find_stream_output(output), iter_tensors(output))
+            self.record_call_end(call, find_stream_output(output), iter_tensors(output))
         return output
 
-    def enter(
+    def record_call_begin(
         self, call: ModuleCall, stream: torch.Tensor | None, states: list[torch.Tensor]
     ) -> None:
         """Record the call, and which calls its stream and other arguments come from."""
@@ -139,7 +141,7 @@ class ForwardProber:
             stream, call.follows, before | {call.container or ""}, call.takes
         )
 
-    def leave(
+    def record_call_end(
         self, call: ModuleCall, stream: torch.Tensor | None, results: Iterable[torch.Tensor]
     ) -> None:
         """Mark its outputs, so that the call which takes them is known to follow."""

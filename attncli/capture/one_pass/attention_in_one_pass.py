@@ -50,15 +50,15 @@ class Workspace:
     def __init__(self) -> None:
         self.memory = allocate_floats(0)
 
-    def of_floats(self, floats: int) -> Tensor:
+    def reserve_floats(self, floats: int) -> Tensor:
         if self.memory.numel() < floats:
             self.memory = allocate_floats(floats)
         return self.memory[:floats]
 
-    def of_threads(self, threads: int, floats: int) -> list[int]:
+    def reserve_floats_per_thread(self, threads: int, floats: int) -> list[int]:
         """The addresses of `floats` numbers for each thread."""
         size = (floats + 15) // 16 * 16
-        start = -(-self.of_floats(threads * size + 16).data_ptr() // 64) * 64
+        start = -(-self.reserve_floats(threads * size + 16).data_ptr() // 64) * 64
         return [start + 4 * size * number for number in range(threads)]
 
 
@@ -83,16 +83,19 @@ def compute_in_one_pass(
     if call.query.device.type in FUSED_BY_DEVICE:
         causal = require_fused_call_suffices(call, formula, request, spans)
         assert spans is not None
-        results, seen = attend_in_fused_calls(call, formula, request, causal), spans.visible()
+        results, seen = (
+            attend_in_fused_calls(call, formula, request, causal),
+            spans.count_visible_keys(),
+        )
         gram = None
     else:
         request = request_all_row_statistics(request, library)
         reader = ScoreReader(call, formula, library, workspace, spans)
-        results, seen, gram = reader.read_first(request)
+        results, seen, gram = reader.read_scores_first_time(request)
     require_bounded_scores(call, formula, results.sizes)
     if request.spans and seen.spans is None:
         raise NotCovered("keys of a query that are no span")
-    sums = results.sums()._replace(multiply_by_gram=gram)
+    sums = results.collect_map_sums()._replace(multiply_by_gram=gram)
     statistics = MapStatistics(request, results.rows, sums, seen)
     hidden = torch.full((), torch.nan).expand(*call.query.shape[:3], call.keys)
     where = (0, 0, call.queries, call.keys)
@@ -119,22 +122,22 @@ class MapInStrips:
             raise NotCovered("fused calls give no weights")
         self.call, self.formula, self.spans = call, formula, spans
         self.request = request_all_row_statistics(request, library)
-        self.results = Results.from_call(call, self.request)
-        self.results.write_sizes(call)
+        self.results = Results.allocate_for_call(call, self.request)
+        self.results.write_largest_inputs(call)
         require_bounded_scores(call, formula, self.results.sizes)
         reader = ScoreReader(call, formula, library, workspaces[0], spans)
-        self.attend = reader.choose_attend(self.request, self.results)
+        self.attend = reader.choose_attend_function(self.request, self.results)
         self.map_memory = workspaces[1]
 
     def compute_strip(self, start: int, rows: int) -> Strip:
         call, stop = self.call, min(start + rows, self.call.queries)
         with unseen():
-            visible, first, last = self.find_visible(start, stop)
-            written = self.take_memory(stop - start, first, last)
+            visible, first, last = self.find_visible_keys(start, stop)
+            written = self.reserve_strip_memory(stop - start, first, last)
             bias = combine_bias_and_mask(call, self.formula, self.spans, start, stop)
             self.attend(start, stop, bias, written)
             found = self.results.rows[..., start:stop]
-            statistics = MapStatistics(self.request, found, self.results.sums())
+            statistics = MapStatistics(self.request, found, self.results.collect_map_sums())
             return Strip(
                 written.weights,
                 *(start, first, call.queries, call.keys),
@@ -145,7 +148,7 @@ class MapInStrips:
                 statistics=statistics,
             )
 
-    def find_visible(self, start: int, stop: int) -> tuple[Tensor | None, int, int]:
+    def find_visible_keys(self, start: int, stop: int) -> tuple[Tensor | None, int, int]:
         """What the mask leaves of the keys from one on, up to another; this one and the other."""
         call, rows = self.call, stop - start
         if call.mask is None:
@@ -158,11 +161,11 @@ class MapInStrips:
         key = torch.arange(first, last)
         return (key >= begin[..., None]) & (key < end[..., None]), first, last
 
-    def take_memory(self, rows: int, first: int, last: int) -> WrittenRows:
+    def reserve_strip_memory(self, rows: int, first: int, last: int) -> WrittenRows:
         shape = (*self.call.query.shape[:2], rows, last - first)
         cells = math.prod(shape)
         scored = self.request.scores
-        memory = self.map_memory.of_floats(cells * (1 + scored))
+        memory = self.map_memory.reserve_floats(cells * (1 + scored))
         unknown = torch.full((), math.nan)
         scores = memory[cells:].view(shape) if scored else unknown.expand(shape)
         return WrittenRows(memory[:cells].view(shape), scores, scored, first)
@@ -191,15 +194,15 @@ class ScoreReader(NamedTuple):
     workspace: Workspace
     spans: KeySpans | None
 
-    def read_first(
+    def read_scores_first_time(
         self, request: StatisticsRequest
     ) -> tuple[Results, VisibleKeys, MultiplyByGram | None]:
         """All that was requested, and what reads the scores once more for each product after the first."""
         if request.first_vectors is None:
-            return *self.read(request), None
+            return *self.read_scores(request), None
         first = request.first_vectors(self.call.keys).float()
         maps = range(self.call.query.shape[0] * self.call.query.shape[1])
-        results, seen = self.read(request, MapVectors(first[None].contiguous(), maps))
+        results, seen = self.read_scores(request, MapVectors(first[None].contiguous(), maps))
 
         def multiply(vectors: Tensor, maps: Sequence[int]) -> Tensor:
             """A^T A v; those of the first vectors are known."""
@@ -208,29 +211,32 @@ class ScoreReader(NamedTuple):
                 return results.products[[*maps]].transpose(1, 2)
             block = MapVectors(single.contiguous(), maps)
             narrow = self._replace(call=self.call._replace(value=self.call.value[..., :1]))
-            again, _ = narrow.read(PRODUCTS_ALONE, block)
+            again, _ = narrow.read_scores(PRODUCTS_ALONE, block)
             return again.products.transpose(1, 2)
 
         return results, seen, multiply
 
-    def read(
+    def read_scores(
         self, request: StatisticsRequest, vectors: MapVectors | None = None
     ) -> tuple[Results, VisibleKeys]:
         """Compute all rows; masks and biases are added a strip of rows at a time."""
         call, spans = self.call, self.spans
-        results = Results.from_call(call, request, vectors)
-        attend = self.choose_attend(request, results, vectors)
+        results = Results.allocate_for_call(call, request, vectors)
+        attend = self.choose_attend_function(request, results, vectors)
         counted = CountedKeys(call.queries, call.keys)
         for start, stop in iter_row_ranges_for_biases(call, self.formula, spans):
             bias = combine_bias_and_mask(call, self.formula, spans, start, stop)
             attend(start, stop, bias, None)
             if spans is None:
                 assert call.mask is not None
-                visible = counted.add(cut_mask_rows(call.mask, start, stop), start, stop)
-                results.take_off_hidden(visible, request, start, stop)
-        return results, counted.visible() if spans is None else spans.visible()
+                visible = counted.add_mask_rows(cut_mask_rows(call.mask, start, stop), start, stop)
+                results.subtract_hidden_keys(visible, request, start, stop)
+        return (
+            results,
+            counted.count_visible_keys() if spans is None else spans.count_visible_keys(),
+        )
 
-    def choose_attend(
+    def choose_attend_function(
         self, request: StatisticsRequest, results: Results, vectors: MapVectors | None = None
     ) -> "AttendRows":
         call, formula, spans = self.call, self.formula, self.spans
@@ -248,15 +254,15 @@ weights if there is memory for them."""
 
 
 def attend_in_tiles(tiled: TiledAttention, workspace: Workspace) -> AttendRows:
-    memory = workspace.of_floats(tiled.floats)
-    return partial(tiled.attend, memory)
+    memory = workspace.reserve_floats(tiled.floats_per_tile)
+    return partial(tiled.attend_rows, memory)
 
 
 def attend_by_compiled_library(
     library: Library, arguments: Arguments, maps: int, workspace: Workspace
 ) -> AttendRows:
     threads = min(torch.get_num_threads(), maps)
-    scratch = workspace.of_threads(threads, library.scratch_floats(arguments))
+    scratch = workspace.reserve_floats_per_thread(threads, library.scratch_floats(arguments))
 
     def attend_rows(
         start: int, stop: int, bias: Tensor | None, written: WrittenRows | None
@@ -293,7 +299,7 @@ def fill_library_arguments(
         "key": make_rows_contiguous(call.key),
         "value": make_rows_contiguous(call.value),
     }
-    pairs = None if spans is None else spans.as_pairs()
+    pairs = None if spans is None else spans.stack_first_and_stop()
     tensors = {
         **sides,
         "spans": pairs,
@@ -307,7 +313,9 @@ def fill_library_arguments(
         "products": results.products,
         "sizes": results.sizes,
     }
-    arguments = Arguments(scale=formula.scale, cap=formula.cap, small=SMALL, what=request.bits)
+    arguments = Arguments(
+        scale=formula.scale, cap=formula.cap, small=SMALL, what=request.library_flags
+    )
     for name, tensor in tensors.items():
         setattr(arguments, name, None if tensor is None else tensor.data_ptr())
     for name, side in sides.items():

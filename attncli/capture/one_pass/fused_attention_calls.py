@@ -69,8 +69,8 @@ def attend_in_fused_calls(
         found["entropy"] = (total - scale * (query * mean_key).sum(dim=-1)).clamp_min(0.0)
     if "squares" in request.rows:
         found["squares"] = (fused(query, key, value, causal, 2.0 * scale)[1] - 2.0 * total).exp()
-    results = Results.from_call(call, request)._replace(output=output.transpose(1, 2))
-    results.write_sizes(call)
+    results = Results.allocate_for_call(call, request)._replace(output=output.transpose(1, 2))
+    results.write_largest_inputs(call)
     for name in request.rows:
         results.rows[ROWS.index(name)] = found[name]
     for number, offset in enumerate(request.listed_offsets, len(ROWS)):
@@ -82,7 +82,7 @@ def require_fused_call_suffices(
     call: EagerCall, formula: Formula, request: StatisticsRequest, spans: KeySpans | None
 ) -> bool:
     """Whether the attention is causal; raise NotCovered where fused calls do not give all that is needed of it."""
-    more = request.weights or request.bits or request.first_vectors
+    more = request.weights or request.library_flags or request.first_vectors
     if more or not SERVED.issuperset(request.rows):
         raise NotCovered("fused calls do not give all statistics")
     if formula.cap or formula.sinks is not None or formula.bias is not None or spans is None:

@@ -59,20 +59,20 @@ class OnePass:
         self.workspace, self.map_memory = Workspace(), Workspace()
         self.uncovered: dict[nn.Module, str] = {}
         """Attentions that were tried, and why the model's own function computes them."""
-        self.restart()
+        self.start_forward_pass()
 
     @property
     def library(self) -> Library | NoLibrary:
         """Not kept here: a model that is watched may be copied and pickled, with its hooks, and a library may not."""
         return find_library()
 
-    def restart(self) -> None:
+    def start_forward_pass(self) -> None:
         """Start a new forward pass, with masks of its own."""
         self.masks = PerMask()
         self.paths: Counter[str] = Counter()
         """How many attentions were computed in one pass, and for each reason how many by the model's own functions."""
 
-    def attend(
+    def attend_if_covered(
         self, eager: Attention, call: EagerCall, rows: int, observe: Callable[[Strip], bool]
     ) -> Tensor | None:
         """Compute the output of one attention, and emit its map; None if not covered.
@@ -80,7 +80,7 @@ class OnePass:
         The map comes as one strip of all rows without weights, or in strips of so many rows where weights are wanted.
         """
         try:
-            output, strips = self.cover(eager, call, rows)
+            output, strips = self.compute_output_and_strips(eager, call, rows)
         except NotCovered as why:
             self.paths[str(why)] += 1
             return None
@@ -89,7 +89,7 @@ class OnePass:
         observe_in_rounds(strips, observe)
         return output
 
-    def cover(
+    def compute_output_and_strips(
         self, eager: Attention, call: EagerCall, rows: int
     ) -> tuple[Tensor, Callable[[int], Iterable[Strip]]]:
         """The output, which is complete after the first round of the strips, and these; judged."""
@@ -104,7 +104,7 @@ class OnePass:
                 formula, spans = read_score_formula(call), self.find_spans(call)
                 require_covered(call, formula, spans)
             if self.request.weights:
-                return self.cover_in_strips(eager, call, formula, spans, rows)
+                return self.compute_output_and_weighted_strips(eager, call, formula, spans, rows)
             with unseen():
                 found = compute_in_one_pass(
                     call, formula, self.request, self.library, self.workspace, spans
@@ -120,7 +120,7 @@ class OnePass:
             self.uncovered[call.module] = str(why)
             raise
 
-    def cover_in_strips(
+    def compute_output_and_weighted_strips(
         self, eager: Attention, call: EagerCall, formula: Formula, spans: KeySpans | None, rows: int
     ) -> tuple[Tensor, Callable[[int], Iterable[Strip]]]:
         """The same in strips that have weights: the first rows and the last are judged before."""
@@ -135,7 +135,7 @@ class OnePass:
                 )
 
         def iter_strips(number: int) -> Iterator[Strip]:
-            found = MapInStrips(call.once_more(), *more) if number else whole
+            found = MapInStrips(call.with_few_value_features(), *more) if number else whole
             for start in range(0, call.queries, rows):
                 yield drop_scores_unseen_by_eager(found.compute_strip(start, rows), own)
 
@@ -143,9 +143,9 @@ class OnePass:
 
     def describe_paths(self) -> Counter[str]:
         """The same as `paths`, in words for a report."""
-        return Counter({self.say(why): count for why, count in self.paths.items()})
+        return Counter({self.describe_path(why): count for why, count in self.paths.items()})
 
-    def say(self, why: str) -> str:
+    def describe_path(self, why: str) -> str:
         if why == FUSED_CALLS:
             return why
         return self.library.describe() if why == ONE_PASS else f"{OWN_FUNCTION} ({why})"
@@ -153,7 +153,9 @@ class OnePass:
     def find_spans(self, call: EagerCall) -> KeySpans | None:
         """The keys that the call's mask shows, read once for all layers; None where these are no spans."""
         sizes = call.queries, call.keys
-        return self.masks.find(call.mask, lambda: find_visible_spans(call.mask, *sizes), *sizes)
+        return self.masks.find_or_compute_for_mask(
+            call.mask, lambda: find_visible_spans(call.mask, *sizes), *sizes
+        )
 
 
 def require_covered(call: EagerCall, formula: Formula, spans: KeySpans | None) -> None:
@@ -187,7 +189,9 @@ def require_finite_statistics(found: Strip) -> None:
     """Raise NotCovered where a statistic of some row is no number."""
     statistics = found.statistics
     assert statistics is not None
-    computed = [statistics.of_rows(name) for name in statistics.request.rows if name != "small"]
+    computed = [
+        statistics.row_statistic(name) for name in statistics.request.rows if name != "small"
+    ]
     if not all(bool(each.isfinite().all()) for each in computed):
         raise NotCovered("numbers that are not finite, or too large")
 
@@ -202,7 +206,7 @@ def require_rows_as_eager(found: Strip, output: Tensor, theirs: Strip) -> None:
     for name, own in summarize_eager_rows(theirs).items():
         if name in statistics.request.rows:
             size = max(1.0, float(own.abs().max()))
-            require_close_numbers(statistics.of_rows(name)[..., part], own.cpu(), size)
+            require_close_numbers(statistics.row_statistic(name)[..., part], own.cpu(), size)
     if found.has_weights:
         require_close_numbers(pad_weights_to_all_keys(found), pad_weights_to_all_keys(theirs), 1.0)
 

@@ -53,7 +53,7 @@ class Results(NamedTuple):
     """[3, batch, head]: max |x| of query, key and value; nan where one is."""
 
     @classmethod
-    def from_call(
+    def allocate_for_call(
         cls, call: EagerCall, request: StatisticsRequest, vectors: MapVectors | None = None
     ) -> "Results":
         batch, heads, queries, _ = call.query.shape
@@ -72,16 +72,16 @@ class Results(NamedTuple):
             floats.new_zeros(3, *lead),
         )
 
-    def sums(self) -> MapSums:
+    def collect_map_sums(self) -> MapSums:
         return MapSums(self.columns, self.diagonals, self.column_squares)
 
-    def write_sizes(self, call: EagerCall) -> None:
+    def write_largest_inputs(self, call: EagerCall) -> None:
         for number, side in enumerate((call.query, call.key, call.value)):
             # torch's norm of order infinity takes ten times as long
             least, most = torch.aminmax(side)
             self.sizes[number] = torch.maximum(-least, most)
 
-    def take_off_hidden(
+    def subtract_hidden_keys(
         self, visible: Tensor, request: StatisticsRequest, start: int, stop: int
     ) -> None:
         """Correct what counts hidden keys, where a bias hid them."""

@@ -64,14 +64,14 @@ class TiledAttention:
         self.group = call.query.shape[1] // call.key.shape[1]
         """How many heads share a key."""
         self.rows = max(1, TILE_ROWS // self.group)
-        results.write_sizes(call)
+        results.write_largest_inputs(call)
 
     @property
-    def floats(self) -> int:
+    def floats_per_tile(self) -> int:
         """How many numbers the scores and the weights of a tile are, at most."""
         return 2 * max(SCORES, self.rows * self.group * self.call.keys)
 
-    def attend(
+    def attend_rows(
         self,
         memory: Tensor,
         start: int,
@@ -124,14 +124,14 @@ class TiledAttention:
         )
         torch.bmm(query.reshape(*shape[:2], -1), key.transpose(1, 2), out=scores)
         by_head = (*query.shape[:2], shape[2])
-        self.complete_scores(scores.view(by_head), tile, bias)
+        self.add_cap_bias_and_mask(scores.view(by_head), tile, bias)
         torch.softmax(scores, dim=-1, out=weights)
-        self.give_to_sinks(scores.view(by_head), weights.view(by_head), tile.heads)
+        self.subtract_sink_shares(scores.view(by_head), weights.view(by_head), tile.heads)
         output = torch.bmm(weights, value).view(*query.shape[:2], -1)
         self.results.output[tile.item, tile.rows, tile.heads] = output.transpose(0, 1)
         return scores.view(by_head), weights.view(by_head)
 
-    def complete_scores(self, scores: Tensor, tile: Tile, bias: Tensor | None) -> None:
+    def add_cap_bias_and_mask(self, scores: Tensor, tile: Tile, bias: Tensor | None) -> None:
         """Cap scores [head, query, key], add what is added to them, and hide keys."""
         if self.formula.cap:
             scores.div_(self.formula.cap).tanh_().mul_(self.formula.cap)
@@ -140,7 +140,7 @@ class TiledAttention:
         for columns, hidden in tile.edges:
             scores[..., columns].masked_fill_(hidden, torch.finfo(scores.dtype).min)
 
-    def give_to_sinks(self, scores: Tensor, weights: Tensor, heads: slice) -> None:
+    def subtract_sink_shares(self, scores: Tensor, weights: Tensor, heads: slice) -> None:
         """Take off each row what its learned sink gets of the softmax."""
         if self.formula.sinks is not None:
             total = scores.amax(dim=-1) - weights.amax(dim=-1).log()
@@ -161,20 +161,20 @@ class TiledAttention:
             known["small"] = rows.small - hidden
         for name in self.request.rows:
             found = known[name] if name in known else getattr(rows, name)
-            self.row_results(ROWS.index(name), tile).copy_(found)
+            self.select_row_results(ROWS.index(name), tile).copy_(found)
         for number, offset in enumerate(self.request.listed_offsets, len(ROWS)):
             key = torch.arange(tile.rows.start, tile.rows.stop)[:, None] - offset
             shown = rows.behind(offset).masked_fill(
                 find_keys_outside_spans(key, tile.starts, tile.stops)[:, 0], nan
             )
-            self.row_results(number, tile).copy_(shown)
-        self.add_sums(rows, tile)
+            self.select_row_results(number, tile).copy_(shown)
+        self.add_column_and_diagonal_sums(rows, tile)
 
-    def row_results(self, number: int, tile: Tile) -> Tensor:
+    def select_row_results(self, number: int, tile: Tile) -> Tensor:
         """[1, head, query]: where a statistic of the tile's rows goes."""
         return self.results.rows[number, tile.item : tile.item + 1, tile.heads, tile.rows]
 
-    def add_sums(self, rows: MapStripRows, tile: Tile) -> None:
+    def add_column_and_diagonal_sums(self, rows: MapStripRows, tile: Tile) -> None:
         """Add up what was requested over columns, diagonals and all of the map."""
         if self.request.columns:
             self.results.columns[tile.item, tile.heads, tile.keys] += rows.weights[0].sum(dim=-2)
@@ -186,9 +186,9 @@ class TiledAttention:
             received = rows.received_squares[0]
             self.results.column_squares[tile.item, tile.heads, tile.keys] += received
         if self.vectors is not None:
-            self.add_products(rows.weights[0], tile, self.vectors)
+            self.add_gram_products(rows.weights[0], tile, self.vectors)
 
-    def add_products(self, weights: Tensor, tile: Tile, vectors: MapVectors) -> None:
+    def add_gram_products(self, weights: Tensor, tile: Tile, vectors: MapVectors) -> None:
         """Add A^T A v of weights [head, query, key], of those heads that it is wanted of."""
         first = tile.item * self.query.shape[1] + tile.heads.start
         heads = range(first, first + len(weights))

@@ -78,11 +78,11 @@ class RoundingPerturbation(TorchFunctionMode):
                 return result
             shared = has_returned_argument(result, value)
         if not shared:
-            return self.of(result)
+            return self.perturb_tensor(result)
         written = name.endswith("_") and (not name.endswith("__") or name.startswith("__i"))
-        return result.copy_(self.of(result)) if written else result
+        return result.copy_(self.perturb_tensor(result)) if written else result
 
-    def of(self, numbers: Tensor) -> Tensor:
+    def perturb_tensor(self, numbers: Tensor) -> Tensor:
         """Perturb a tensor: each x stays, or becomes x (1 - ε/2), its neighbour towards 0."""
         with unseen():
             draws = torch.randint(0, 2, numbers.shape, generator=self.generator, dtype=torch.int8)
@@ -126,7 +126,9 @@ def perturb_rounding(stacks: tuple[BlockStack, ...]) -> Iterator[None]:
     def perturb_forward(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         stream = find_stream_input(args, kwargs)
         if stream is not None:
-            args, kwargs = replace_argument(args, kwargs, stream, disturbance.of(stream))
+            args, kwargs = replace_argument(
+                args, kwargs, stream, disturbance.perturb_tensor(stream)
+            )
         with disturbance:
             return forward(*args, **kwargs)
 

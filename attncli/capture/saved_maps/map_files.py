@@ -72,7 +72,7 @@ class MapFile:
             ordered = sorted(
                 self.names, key=lambda name: (places.get(name, -1), map_sort_key(name))
             )
-            maps = [self.describe(name) for name in ordered]
+            maps = [self.describe_saved_map(name) for name in ordered]
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path} cannot be read as saved maps: {error}.") from None
         self.maps = [each for each in maps if each is not None]
@@ -125,7 +125,7 @@ class MapFile:
             )
         return found
 
-    def describe(self, name: str) -> SavedMap | None:
+    def describe_saved_map(self, name: str) -> SavedMap | None:
         match = NAME.fullmatch(name)
         if match is None:
             return None
@@ -174,7 +174,7 @@ class MapFile:
             self.check_weights(saved, weights, start, total)
             seen = self.visible_keys(saved, start, stop)
             if seen is not None and not saved.causal and not saved.site.is_difference:
-                self.check_hidden(saved, weights, seen[0, 0], start)
+                self.check_hidden_keys(saved, weights, seen[0, 0], start)
             yield Strip(weights[None], start, 0, queries, keys, seen, total=total)
 
     def visible_keys(self, saved: SavedMap, start: int, stop: int) -> Tensor | None:
@@ -191,7 +191,7 @@ class MapFile:
     def check_weights(self, saved: SavedMap, weights: Tensor, start: int, total: float) -> None:
         """Refuse numbers that are no attention, with their position; a difference of two maps has both signs."""
         sums = weights.sum(dim=-1)
-        self.add_sums(saved.name, sums)
+        self.add_row_sums(saved.name, sums)
         if saved.site.is_difference:
             wrong = ~((sums - total).abs() <= SAVED_ROW_SUM.tolerance_for_dtype())
         else:
@@ -207,7 +207,7 @@ class MapFile:
                 f"it sums to {float(sums[head, row]):.4g}, or has a negative weight."
             )
 
-    def check_hidden(self, saved: SavedMap, weights: Tensor, seen: Tensor, start: int) -> None:
+    def check_hidden_keys(self, saved: SavedMap, weights: Tensor, seen: Tensor, start: int) -> None:
         """Check that hidden keys have no weight; a row that sees no key may be uniform, as softmax makes it."""
         hidden = weights.abs().masked_fill(seen, 0.0).sum(dim=-1)
         wrong = (hidden > SAVED_HIDDEN_WEIGHT.tolerance_for_dtype()) & seen.any(dim=-1)
@@ -219,7 +219,7 @@ class MapFile:
             f"weight on keys that {visible_tensor_name(saved.name)} hides: one of them is of another text."
         )
 
-    def add_sums(self, name: str, sums: Tensor) -> None:
+    def add_row_sums(self, name: str, sums: Tensor) -> None:
         """Add the sums of rows [head, query] of a map."""
         least, largest = sums.amin(dim=-1), sums.abs().amax(dim=-1)
         if name in self.row_sums:
@@ -227,7 +227,7 @@ class MapFile:
             least, largest = least.minimum(before[0]), largest.maximum(before[1])
         self.row_sums[name] = least, largest
 
-    def least_sums(self) -> dict[str, float]:
+    def find_least_row_sums(self) -> dict[str, float]:
         """The least row sum of every map, except for heads without any weight."""
         own = {name: least[largest > 0.0] for name, (least, largest) in self.row_sums.items()}
         return {name: float(least.min()) for name, least in own.items() if len(least)}

@@ -61,7 +61,7 @@ class MapLocation(NamedTuple):
     """[head, query, key]"""
 
     @property
-    def one_head(self) -> bool:
+    def has_one_head(self) -> bool:
         return HEAD not in self.axes
 
 
@@ -98,7 +98,7 @@ class ExternalMaps:
     def read_block(self, name: str, start: int, stop: int, axis: int = 0) -> NDArray[np.generic]:
         """Read entries `start` to `stop` of an axis, and all of the others."""
         place = self.places[name]
-        if not place.one_head:
+        if not place.has_one_head:
             return self.arrays.read_block(place.array, start, stop, axis, place.lead)
         if axis == 0:
             return self.arrays.read_block(place.array, 0, place.shape[1], 0, place.lead)[None]
@@ -128,7 +128,7 @@ class ExternalMaps:
                 axes = OF_A_LAYER.get(len(usable[name]))
                 if axes is None:
                     raise self.make_refusal("", {name: usable[name]})
-                yield canonical, self.place(name, axes, usable[name], batch)
+                yield canonical, self.locate_map(name, axes, usable[name], batch)
             return
         if len(usable) > 1:
             raise self.make_refusal("", usable)
@@ -171,12 +171,12 @@ class ExternalMaps:
         if axes is None:
             raise self.make_refusal("", {name: shape})
         if axes[0] != LAYER:
-            yield "layers.0.attention", self.place(name, axes, shape, batch)
+            yield "layers.0.attention", self.locate_map(name, axes, shape, batch)
             return
         for layer in range(shape[0]):
-            yield f"layers.{layer}.attention", self.place(name, axes, shape, batch, (layer,))
+            yield f"layers.{layer}.attention", self.locate_map(name, axes, shape, batch, (layer,))
 
-    def place(
+    def locate_map(
         self,
         name: str,
         axes: tuple[str, ...],
@@ -187,11 +187,11 @@ class ExternalMaps:
         if 0 in shape:
             raise InputError(f"{self.path}: {name} has the shape {list(shape)} and holds nothing.")
         if BATCH in axes:
-            lead += (self.choose_text(name, shape[axes.index(BATCH)], batch),)
+            lead += (self.choose_text_of_batch(name, shape[axes.index(BATCH)], batch),)
         last = shape[len(lead) :]
         return MapLocation(name, lead, axes, (last[0] if HEAD in axes else 1, last[-2], last[-1]))
 
-    def choose_text(self, name: str, texts: int, batch: int | None) -> int:
+    def choose_text_of_batch(self, name: str, texts: int, batch: int | None) -> int:
         """Choose one text of an array of several."""
         if batch is None and texts > 1:
             raise UsageError(

@@ -78,7 +78,7 @@ class Strip(NamedTuple):
     def row_sums(self) -> Tensor:
         """[batch, head, query]"""
         found = self.statistics
-        return self.weights.sum(dim=-1) if found is None else found.of_rows("sums")
+        return self.weights.sum(dim=-1) if found is None else found.row_statistic("sums")
 
     @property
     def is_first(self) -> bool:
@@ -126,7 +126,7 @@ def attend_in_strips(
 
     def iter_strips(number: int) -> Iterator[Strip]:
         nonlocal whole
-        one_call = call.once_more() if number else call
+        one_call = call.with_few_value_features() if number else call
         for start in range(0, call.queries, rows):
             output, strip = compute_strip(eager, one_call, start, rows)
             if (
@@ -146,7 +146,7 @@ def compute_strip(
     eager: Attention, call: "EagerCall", start: int, rows: int
 ) -> tuple[Tensor, Strip]:
     """Compute the output [batch, query, head, value] of some rows, and their strip of the map."""
-    part = call.strip(start, min(start + rows, call.queries))
+    part = call.cut_strip(start, min(start + rows, call.queries))
     with LastSoftmax() as softmax:
         output, weights = eager(call.module, *part.tensors, **part.keywords)
     place = (start, part.first_key, call.queries, call.keys)
@@ -159,7 +159,7 @@ def emit_maps_without_output(
     eager: Attention, call: "EagerCall", rows: int, observe: Callable[[Strip], bool]
 ) -> None:
     """Emit the map of one attention in strips, without its output."""
-    narrow = call.once_more()
+    narrow = call.with_few_value_features()
 
     def iter_strips(number: int) -> Iterator[Strip]:
         for start in range(0, call.queries, rows):
@@ -189,7 +189,7 @@ class EagerCall(NamedTuple):
     mask: Tensor | None
     keywords: Kwargs
 
-    def once_more(self) -> "EagerCall":
+    def with_few_value_features(self) -> "EagerCall":
         """The same call with few features of the values, so that their product costs less in repeated rounds."""
         return self._replace(value=self.value[..., :NARROW].contiguous())
 
@@ -201,7 +201,7 @@ class EagerCall(NamedTuple):
     def keys(self) -> int:
         return self.key.shape[2]
 
-    def strip(self, start: int, stop: int) -> StripArguments:
+    def cut_strip(self, start: int, stop: int) -> StripArguments:
         """The arguments for queries start … stop and the keys that they see."""
         mask = self.mask_rows(start, stop)
         keywords = {
@@ -222,7 +222,7 @@ class EagerCall(NamedTuple):
         )
 
     @property
-    def row(self) -> int:
+    def bytes_per_row(self) -> int:
         """Bytes of one row of all heads' maps."""
         heads = self.query.shape[0] * self.query.shape[1]
         return heads * self.keys * max(4, self.query.element_size())
@@ -231,7 +231,7 @@ class EagerCall(NamedTuple):
         if self.mask is None:
             return None
         if isinstance(self.mask, RowwiseMask):
-            return self.mask.rows(start, stop)
+            return self.mask.compute_mask_rows(start, stop)
         rows: Tensor = self.cut_rows(self.mask, start, stop)
         return rows
 

@@ -97,9 +97,9 @@ class SiteNamer:
             if NUMBER.fullmatch(name, name.rfind(".") + 1) or could_attend_by_name(name, module)
         }
         """Elements of module lists, and modules that may attend: their runs are counted."""
-        self.restart()
+        self.start_forward_pass()
 
-    def restart(self) -> None:
+    def start_forward_pass(self) -> None:
         """Restart the counts for a new forward pass."""
         self.call_counts: Counter[tuple[str, str]] = Counter()
         """Attentions seen in each stack, by kind."""
@@ -137,7 +137,7 @@ class SiteNamer:
         self.last = AttentionSite(stack, layer, kind, span.removesuffix("_attention"), name)
         return self.last
 
-    def difference(self) -> AttentionSite:
+    def make_difference_site(self) -> AttentionSite:
         """The site of the map that differential attention applies; its two maps were named before."""
         return replace(self.last, kind=DIFFERENCE)
 

@@ -48,16 +48,16 @@ class DifferentialPairs:
 
     def __init__(self, model: nn.Module) -> None:
         self.modules = [module for module in model.modules() if is_differential(module)]
-        self.restart()
+        self.start_forward_pass()
 
-    def restart(self) -> None:
+    def start_forward_pass(self) -> None:
         """Start a new forward pass."""
         self.first: dict[nn.Module, tuple[Tensor, Tensor, Tensor]] = {}
         """Queries, keys and output of first calls whose second is still to come."""
         self.due: dict[nn.Module, Tensor] = {}
         """The result that each attention must compute next."""
 
-    def is_second(self, module: nn.Module, query: Tensor, key: Tensor) -> bool:
+    def is_second_call_of_pair(self, module: nn.Module, query: Tensor, key: Tensor) -> bool:
         """Whether this is the second call, with the same queries and keys as the first; other calls are refused."""
         if module not in self.first:
             return False

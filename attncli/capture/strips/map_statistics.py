@@ -60,7 +60,7 @@ class StatisticsRequest(NamedTuple):
     """Vectors [key, vector] by the number of keys, with which A^T A is multiplied in the first reading."""
 
     @property
-    def bits(self) -> int:
+    def library_flags(self) -> int:
         squares = COLUMN_SQUARES * self.column_squares
         squares += CENTRED_SQUARES * ("centred_squares" in self.rows)
         return COLUMNS * self.columns + OFFSETS * self.offsets + squares
@@ -75,7 +75,7 @@ def request_statistics(
     rows = RecordedRows(period)
     for name in names:
         if ATTENTION.declaration_of_entry(name).of == "summaries":
-            rows.record(name)
+            rows.record_reads_of_metric(name)
     known = {"sums", *rows.__dict__, *(["squares"] if kinds & SQUARES else [])}
     known |= {"on_first"} if "gates" in kinds else set()
     known |= {"centred_squares"} if "spectrum" in kinds else set()
@@ -104,7 +104,7 @@ class RecordedRows(MapStripRows):
         super().__init__(torch.ones(1, 1, 1, 1), period=period)
         self.listed: dict[int, None] = {}
 
-    def record(self, name: str) -> None:
+    def record_reads_of_metric(self, name: str) -> None:
         """Compute a metric, unless it needs a text that repeats itself and this does not."""
         needs = ATTENTION.declaration_of_entry(name).needs
         self.scores = self.weights if "scores" in needs else None
@@ -126,17 +126,17 @@ class MapStatistics(NamedTuple):
     visible: VisibleKeys | None = None
     """None for a strip, which has what it shows."""
 
-    def of_rows(self, name: str) -> Tensor:
+    def row_statistic(self, name: str) -> Tensor:
         """[batch, head, query]"""
         return self.rows[ROWS.index(name)]
 
-    def by_name(self) -> dict[str, Tensor]:
+    def row_statistics_by_name(self) -> dict[str, Tensor]:
         """The statistics of rows by their names in MapStripRows; a softmax has no weights below 0."""
-        found = {name: self.of_rows(name) for name in self.request.rows}
+        found = {name: self.row_statistic(name) for name in self.request.rows}
         sums = found["sums"]
         return {**found, "sizes": sums, "negative": sums.new_zeros(sums.shape)}
 
-    def as_rows(
+    def make_row_statistics(
         self,
         scored: bool,
         period: int | None,
@@ -145,7 +145,7 @@ class MapStatistics(NamedTuple):
     ) -> RowStatistics:
         assert self.visible is not None
         return RowStatistics(
-            self.by_name(),
+            self.row_statistics_by_name(),
             dict(zip(self.request.listed_offsets, self.rows[len(ROWS) :], strict=True)),
             self.visible,
             self.sums,

@@ -49,17 +49,21 @@ class MixedMapTracker:
             return
         if isinstance(result, Tensor) and function_name(func) in UNCHANGED:
             setattr(result, MARK, product)
-        elif func in PRODUCTS and any(self.is_weighed(each, product.keys) for each in tensors):
+        elif func in PRODUCTS and any(self.could_be_values(each, product.keys) for each in tensors):
             raise InputError(
                 f"{type(product.module).__name__} mixes its map after the softmax, over heads or over keys: what weighs the "
                 "values is not the softmax, and its maps cannot be captured."
             )
 
-    def is_weighed(self, other: Tensor, keys: int) -> bool:
+    def could_be_values(self, other: Tensor, keys: int) -> bool:
         """Whether the operand could be the values: one row per key, computed in this pass."""
-        return not hasattr(other, MARK) and keys in other.shape[-2:] and not self.is_weight(other)
+        return (
+            not hasattr(other, MARK)
+            and keys in other.shape[-2:]
+            and not self.is_model_weight(other)
+        )
 
-    def is_weight(self, tensor: Tensor) -> bool:
+    def is_model_weight(self, tensor: Tensor) -> bool:
         storage = tensor.untyped_storage().data_ptr()
         weights = (*self.model.parameters(), *self.model.buffers())
         return any(each.untyped_storage().data_ptr() == storage for each in weights)

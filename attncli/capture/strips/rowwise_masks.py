@@ -47,7 +47,7 @@ class RowwiseMask(torch.Tensor):
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
-    def rows(self, start: int, stop: int) -> torch.Tensor:
+    def compute_mask_rows(self, start: int, stop: int) -> torch.Tensor:
         return self.make(start, stop) if self.mask is None else self.mask[:, :, start:stop]
 
     def materialise(self) -> torch.Tensor:
@@ -74,7 +74,7 @@ class PerMask:
     def __init__(self) -> None:
         self.known: dict[Hashable, tuple[Tensor | None, int, Any]] = {}
 
-    def find(
+    def find_or_compute_for_mask(
         self, mask: Tensor | None, compute: Callable[[], Derived], *arguments: Hashable
     ) -> Derived:
         """`arguments`: whatever else the result depends on."""

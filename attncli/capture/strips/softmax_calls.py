@@ -90,7 +90,7 @@ class SoftmaxCapture(TorchFunctionMode):
             if module in seen or is_named_attention(name, module)
         ]
 
-    def restart(self) -> None:
+    def start_forward_pass(self) -> None:
         """Start a new forward pass."""
         self.mixed.there = False
         self.unclaimed = []
@@ -98,16 +98,16 @@ class SoftmaxCapture(TorchFunctionMode):
 
     @contextmanager
     def hook_modules(self) -> Iterator[None]:
-        entered = [(module, self.enter) for module in self.modules]
-        left = [(module, self.leave) for module in self.modules]
+        entered = [(module, self.enter_attention_module) for module in self.modules]
+        left = [(module, self.leave_attention_module) for module in self.modules]
         with hook_forwards(entered, left, always=True), self:
             yield
 
-    def enter(self, module: nn.Module, _: object) -> None:
+    def enter_attention_module(self, module: nn.Module, _: object) -> None:
         self.running.append(module)
         self.keys.append(set())
 
-    def leave(self, module: nn.Module, *_: object) -> None:
+    def leave_attention_module(self, module: nn.Module, *_: object) -> None:
         self.running.pop()
         if len(self.keys.pop()) > 1:
             raise InputError(
@@ -139,7 +139,7 @@ class SoftmaxCapture(TorchFunctionMode):
             if not args:
                 kwargs = dict(kwargs)
                 args = (kwargs.pop("input"),)
-            return self.softmax(func, args, kwargs)
+            return self.run_model_softmax(func, args, kwargs)
         result = func(*args, **kwargs)
         if self.mixed.there:
             self.mixed.follow_function(func, args, result)
@@ -147,7 +147,7 @@ class SoftmaxCapture(TorchFunctionMode):
             self.follow_function(func, args, kwargs, result)
         return result
 
-    def softmax(self, func: Function, args: Args, kwargs: Kwargs) -> Tensor:
+    def run_model_softmax(self, func: Function, args: Args, kwargs: Kwargs) -> Tensor:
         """The model's softmax; where it is in half precision, taken in float32 first and rounded for the model."""
         exact = [to_float32(value) for value in args]
         weights: Tensor = func(

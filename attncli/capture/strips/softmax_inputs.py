@@ -31,13 +31,13 @@ class LastSoftmax(TorchFunctionMode):
     ) -> Output:
         result = func(*args, **(kwargs or {}))
         if func in SOFTMAX:
-            scores = self.undo_shift(args[0])
+            scores = self.undo_subtracted_maxima(args[0])
             self.scores, self.weights, self.version = scores, result, read_tensor_version(result)
         elif func in SUBTRACTIONS and has_one_number_per_row(args):
             self.shifted = result, args[0]
         return result
 
-    def undo_shift(self, value: Tensor) -> Tensor:
+    def undo_subtracted_maxima(self, value: Tensor) -> Tensor:
         """The scores before a model subtracted their rows' maxima, which changes no weight."""
         shifted = self.shifted
         return shifted[1] if shifted is not None and shifted[0] is value else value

@@ -22,7 +22,7 @@ class KeySpans(NamedTuple):
     """[batch or 1, query]: the one after the last."""
     keys: int
 
-    def visible(self) -> VisibleKeys:
+    def count_visible_keys(self) -> VisibleKeys:
         first, stop, queries = self.first, self.stop, self.first.shape[1]
         place, offsets = torch.arange(queries) + self.keys, queries + self.keys - 1
         alike = bool((first == first[:1]).all()) and bool((stop == stop[:1]).all())
@@ -34,7 +34,7 @@ class KeySpans(NamedTuple):
             torch.stack([first[0], stop[0]], dim=-1) if alike else None,
         )
 
-    def as_pairs(self) -> Tensor:
+    def stack_first_and_stop(self) -> Tensor:
         """[batch or 1, query, 2] int32."""
         return torch.stack([self.first, self.stop], dim=-1).int().contiguous()
 
@@ -73,7 +73,7 @@ def find_visible_spans(mask: Tensor | None, queries: int, keys: int) -> KeySpans
 
 def cut_mask_rows(mask: Tensor, start: int, stop: int) -> Tensor:
     if isinstance(mask, RowwiseMask):
-        return mask.rows(start, stop)
+        return mask.compute_mask_rows(start, stop)
     return mask if mask.shape[2] == 1 else mask[:, :, start:stop]
 
 
@@ -96,7 +96,7 @@ class RowSpans:
         self.gaps = False
         """Whether some query's keys have gaps, or items of the batch see other keys."""
 
-    def add(self, visible: Tensor, first_query: int, first_key: int = 0) -> None:
+    def add_visible_rows(self, visible: Tensor, first_query: int, first_key: int = 0) -> None:
         """Add rows [batch or 1, 1, query, key] bool, from this query and key on."""
         rows = visible[0, 0].cpu()
         own = self.spans[first_query : first_query + len(rows)]
@@ -105,7 +105,7 @@ class RowSpans:
         self.gaps |= len(visible) > 1 and not bool((visible == visible[:1]).all())
         own += first_key
 
-    def contiguous(self) -> Tensor | None:
+    def spans_without_gaps(self) -> Tensor | None:
         """[query, 2]: the first visible key of each query and the one after the last; None where there are gaps."""
         return None if self.gaps else self.spans
 
@@ -120,7 +120,7 @@ class CountedKeys:
         self.sees_first: list[Tensor] = []
         self.per_key = self.per_offset = torch.zeros((), dtype=torch.float64)
 
-    def add(self, mask: Tensor, start: int, stop: int) -> Tensor:
+    def add_mask_rows(self, mask: Tensor, start: int, stop: int) -> Tensor:
         """Count rows start … stop; [batch or 1, 1, query, key] bool: what they see."""
         found = find_keys_shown_by_mask(mask, self.keys)
         if found is None:
@@ -131,14 +131,16 @@ class CountedKeys:
         self.per_offset = self.per_offset + torch.nn.functional.pad(sums, (start, after))
         self.per_key = self.per_key + visible.sum(dim=-2).double()
         self.counts.append(visible.sum(dim=-1))
-        self.spans.add(visible, start)
+        self.spans.add_visible_rows(visible, start)
         self.sees_first.append(visible[..., 0])
         return visible
 
-    def visible(self) -> VisibleKeys:
+    def count_visible_keys(self) -> VisibleKeys:
         seen = torch.cat(self.counts, dim=-1).float()
         sees_first = torch.cat(self.sees_first, dim=-1)
-        return VisibleKeys(seen, sees_first, self.per_key, self.per_offset, self.spans.contiguous())
+        return VisibleKeys(
+            seen, sees_first, self.per_key, self.per_offset, self.spans.spans_without_gaps()
+        )
 
 
 def find_span_ends(shown: Tensor) -> tuple[Tensor, Tensor]:

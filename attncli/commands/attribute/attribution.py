@@ -77,7 +77,7 @@ def require_same_token_position(token: str, texts: Sequence[ModelInput]) -> None
 
 def is_attributed_to_decoder_tokens(subject: DecomposableModel) -> bool:
     """Whether the tokens are the decoder's own input, in a model that also has an encoder."""
-    two = subject.checkpoint.body.config.is_encoder_decoder
+    two = subject.checkpoint.model_without_head.config.is_encoder_decoder
     return bool(two) and subject.stack is not subject.stacks[0]
 
 

@@ -48,7 +48,7 @@ def prepare_attribution(
     refuse_gates_on_unmeasured_metrics(how.conditions, measured)
     needs = Requirement.BLOCKS if relevance is None else HEADS | Requirement.MIXERS
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, needs=needs)
-    body = subject.checkpoint.body
+    body = subject.checkpoint.model_without_head
     longest = max(text.tokens for text in texts)
     heads = max_head_count(body)
     needed = STREAMS * estimate_run_memory(body, longest, 0) + estimate_run_memory(
@@ -91,7 +91,7 @@ def verify_attention_sites(subject: DecomposableModel) -> frozenset[AttentionSit
 def require_target(request: RelevanceRequest, subject: DecomposableModel) -> None:
     """Refuse a model that lacks the number to be explained, before any text is run."""
     if request.target != STATE:
-        body = subject.checkpoint.body
+        body = subject.checkpoint.model_without_head
         short = subject.prepared.short.kwargs
         with torch.no_grad(), run_in_model_precision(body):
             output = subject.checkpoint.model(**short)
@@ -103,7 +103,7 @@ def report_memory_estimate(
 ) -> None:
     """Announce the memory that autograd needs until the backward pass: states, maps, scores and
     gradients of each layer."""
-    body = subject.checkpoint.body
+    body = subject.checkpoint.model_without_head
     size = next(body.parameters()).dtype.itemsize
     maps = MAPS_KEPT * len(request.verified_sites) * heads * tokens**2 * size
     states = len(subject.stacks) * len(subject.stack.calls) * estimate_run_memory(body, tokens, 0)

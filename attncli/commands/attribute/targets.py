@@ -107,7 +107,7 @@ def format_target_class_or_token(
 
 
 def decode_vocabulary_id(checkpoint: LoadedModel, index: int) -> str:
-    return load_tokenizer(checkpoint).words([index])[0]
+    return load_tokenizer(checkpoint).decode_each_token([index])[0]
 
 
 def text_or_empty_without_tokenizer(word: Callable[[], str]) -> str:

@@ -51,7 +51,7 @@ def read_layer_and_head_counts(
         return read_sizes_of_model_type(source.name, source.sizes)
     if source.kind == "live":
         own = build_in_memory_config(source.live.model, str(source.live))
-        return own.layers, own.heads, source.live.identity()
+        return own.layers, own.heads, source.live.describe_in_memory_model()
     from attncli.head_weights.head_configs import HeadConfig
     from attncli.models.files.local_folder import find_local_folder
 

@@ -57,7 +57,7 @@ def prepare_dispersion(
         )
     texts = {length: cut_to_length(checkpoint, requested, length) for length in points}
     plan = HeadPlan(metrics, heads.choose_layers_to_measure(), heads.make_head_filter(), seed=seed)
-    subject = prepare_softmax_heads(checkpoint.body)
+    subject = prepare_softmax_heads(checkpoint.model_without_head)
     refuse_nonexistent_heads(available_heads(subject), plan)
     shorter = "let `lengths` end at a shorter one"
     require_memory_to_run(subject.body, points[-1], STRIP_MEMORY, advice=shorter)

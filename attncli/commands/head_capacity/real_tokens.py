@@ -43,7 +43,7 @@ def load_model_for_token_inputs(model: str, head: Head, files: CheckpointOptions
         progress: Progress,
     ) -> Report:
         checkpoint = load_model(model, replace(files.build_load_options(seeds[0]), dtype="float64"))
-        subject = prepare_softmax_heads(checkpoint.body)
+        subject = prepare_softmax_heads(checkpoint.model_without_head)
         return add_token_inputs(
             report,
             checkpoint,

@@ -82,7 +82,9 @@ def prepare_survey(
         make_config_and_tokenizer_check(requested),
     )
     texts = cut_to_shortest(checkpoint, requested)
-    require_memory_to_run(checkpoint.body, texts[0].tokens, 0, advice="cut it with `length`")
+    require_memory_to_run(
+        checkpoint.model_without_head, texts[0].tokens, 0, advice="cut it with `length`"
+    )
     plan = HeadCapacityPlan(request, search.requested_fit_methods, search.widest, seeds)
 
     fetching = files.build_fetch_settings()
@@ -105,7 +107,7 @@ def prepare_survey(
             raise found
         return found(layer, head)
 
-    subject = prepare_softmax_heads(checkpoint.body)
+    subject = prepare_softmax_heads(checkpoint.model_without_head)
     random_init = prepare_softmax_heads(
         remove_model_head(make_random_init_model(checkpoint.model, seeds[0]))
     )

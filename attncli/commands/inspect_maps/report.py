@@ -167,7 +167,7 @@ def warn_about_unusual_maps(file: MapFile) -> Iterator[str]:
     """Warn about unusual maps of other programs; those of a captured model have been verified."""
     if file.own is None:
         return
-    sums = file.least_sums()
+    sums = file.find_least_row_sums()
     of = f"of {format_count(len(file.row_sums), 'layer')}"
     short = [least for least in sums.values() if least < 1.0 - SAVED_ROW_SUM.tolerance_for_dtype()]
     if short and not any(saved.site.is_difference for saved in file.maps):

@@ -66,7 +66,7 @@ def prepare_inspection(
     stop_dry_run_before_model_load()
     checkpoint = load_model(source, loading, make_layer_and_text_check(plan, requested))
     texts = make_inputs(checkpoint, requested)
-    subject = prepare_heads(checkpoint.body, texts[0])
+    subject = prepare_heads(checkpoint.model_without_head, texts[0])
     refuse_nonexistent_heads(available_heads(subject), plan)
     if subject.linear.layers and not options.metric_names:
         plan = replace(plan, metrics=plan.metrics.with_linear_metrics())
@@ -109,7 +109,7 @@ def load_random_init(
         return None
     from attncli.models.loading.random_init import make_random_init_model
 
-    refuse_no_config(checkpoint.body)
+    refuse_no_config(checkpoint.model_without_head)
     return prepare_heads(
         remove_model_head(make_random_init_model(checkpoint.model, options.seed)), text
     )

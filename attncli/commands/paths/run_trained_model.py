@@ -62,7 +62,7 @@ def prepare_single_paths(
 ) -> Study:
     """Single paths; how many heads each layer has is seen on a short input."""
     subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack, needs=HEADS)
-    body = subject.checkpoint.body
+    body = subject.checkpoint.model_without_head
     heads = AttentionMapsOfStack(subject, subject.short_input).heads_per_layer
     longest = max(text.tokens for text in texts)
     needed = STREAMS * estimate_run_memory(body, longest, 0) + estimate_run_memory(
@@ -111,7 +111,7 @@ def require_enough_memory(
     longest = max(text.tokens for text in texts)
     streams += 1
     needed = streams * estimate_run_memory(
-        checkpoint.body, longest, strip_memory=0, heads_at_once=1
+        checkpoint.model_without_head, longest, strip_memory=0, heads_at_once=1
     )
     if loss:
         size = torch.finfo(checkpoint.model.dtype).bits // 8

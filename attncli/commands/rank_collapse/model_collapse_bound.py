@@ -71,7 +71,7 @@ def add_theorem_rows(
 def evaluate_theorem(
     checkpoint: LoadedModel, texts: Sequence[ModelInput], progress: Progress
 ) -> tuple[list[Row], Finding]:
-    model = checkpoint.body
+    model = checkpoint.model_without_head
     try:
         sentence = model.config.to_dict()
         config = HeadConfig(

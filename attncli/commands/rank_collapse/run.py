@@ -57,7 +57,7 @@ def prepare_collapse(
     refuse_single_tokens(texts)
     why_plain = explain_why_no_variant_is_exact(checkpoint.model, model, arithmetic)
     first = model_preparation.prepare_model(
-        checkpoint.body, texts[0], model_preparation.Requirement.ANATOMY
+        checkpoint.model_without_head, texts[0], model_preparation.Requirement.ANATOMY
     )
     size = count_input_numbers(first.short.kwargs)  # some images and sounds have one size
     cheap = all(size < count_input_numbers(text.kwargs) for text in texts)

@@ -47,12 +47,12 @@ class TensorReader:
     def dtype(self, name: str) -> str:
         return self.places[name].dtype
 
-    def rows(self, name: str, part: slice) -> Array:
+    def read_rows(self, name: str, part: slice) -> Array:
         """Read some rows (of a matrix) or entries (of a vector), exact in float64; nothing else is read."""
-        return self.read(name, (part,))
+        return self.read_part(name, (part,))
 
-    def columns(self, name: str, part: slice) -> Array:
-        return self.read(name, (slice(None), part))
+    def read_columns(self, name: str, part: slice) -> Array:
+        return self.read_part(name, (slice(None), part))
 
     def sha256(self) -> str:
         """Hash the tensors that were read from, whole and as stored; one that is not finite is refused."""
@@ -62,7 +62,7 @@ class TensorReader:
         refuse_changed_files(self.before)
         return found
 
-    def read(self, name: str, part: tuple[slice, ...]) -> Array:
+    def read_part(self, name: str, part: tuple[slice, ...]) -> Array:
         place = self.places[name]
         if place.dtype not in FLOATS:
             raise InputError(

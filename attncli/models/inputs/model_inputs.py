@@ -30,7 +30,7 @@ def make_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelI
         from attncli.models.inputs.user_inputs import make_user_inputs
 
         return make_user_inputs(checkpoint)
-    reads_media = checkpoint.body.main_input_name != WORDS
+    reads_media = checkpoint.model_without_head.main_input_name != WORDS
     if reads_media:
         refuse_texts_for_media_model(checkpoint, options)
     has_texts = checkpoint.reads_texts or are_texts_requested(options)
@@ -59,7 +59,7 @@ def make_config_and_tokenizer_check(options: RequestedInput) -> Ahead:
     """Make a check of config and tokenizer that runs before weights are read; it keeps the texts, as stdin is read once."""
 
     def check_texts(checkpoint: LoadedModel) -> Any:
-        if checkpoint.body.main_input_name != WORDS:
+        if checkpoint.model_without_head.main_input_name != WORDS:
             refuse_texts_for_media_model(checkpoint, options)
             return None
         if options.random_tokens is not None:
@@ -94,7 +94,7 @@ def choose_random_length(model: PreTrainedModel, options: RequestedInput) -> int
 def make_random_input(
     checkpoint: LoadedModel, name: str, kind: str, length: int, seed: int
 ) -> ModelInput:
-    body = checkpoint.body
+    body = checkpoint.model_without_head
     made = make_example_inputs(body, length, seed)
     placed = {
         key: value.to(checkpoint.model.device) if isinstance(value, Tensor) else value

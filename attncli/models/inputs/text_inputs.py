@@ -37,7 +37,9 @@ def make_text_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[M
         if ahead is not None and ahead.options == options
         else encode_texts(checkpoint, options)
     )
-    reading = TextEncoder(checkpoint, find_extra_inputs(checkpoint.body), options.seed)
+    reading = TextEncoder(
+        checkpoint, find_extra_inputs(checkpoint.model_without_head), options.seed
+    )
     kind = "token ids" if options.token_ids else "text"
     return [make_text_input(reading, name, kind, encoded) for name, encoded in known.texts]
 
@@ -98,7 +100,9 @@ def make_text_input(reading: TextEncoder, name: str, kind: str, encoded: Encoded
     """Make an input of token ids, and of the model's extra inputs."""
     model, extra = reading.checkpoint.model, reading.extra_inputs
     ids = torch.tensor([encoded.ids], dtype=torch.long)
-    others = extra.make_inputs(reading.checkpoint.body, len(encoded.ids), reading.seed)
+    others = extra.make_inputs(
+        reading.checkpoint.model_without_head, len(encoded.ids), reading.seed
+    )
     kwargs = {WORDS: ids, **others}
     if model.config.is_encoder_decoder and extra.reads_decoder_ids:
         kwargs["decoder_input_ids"] = shift_ids_right(model, ids)

@@ -38,7 +38,7 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str, limit: int | None) -> EncodedText: ...
 
-    def words(self, ids: Sequence[int]) -> list[str]:
+    def decode_each_token(self, ids: Sequence[int]) -> list[str]:
         """The text of each of these tokens."""
         ...
 
@@ -61,7 +61,7 @@ class JsonTokenizer:
         labels = decode_token_pieces(self.tokenizer, found.ids, found.tokens)
         return EncodedText(found.ids, labels, unknown, sum(found.special_tokens_mask))
 
-    def words(self, ids: Sequence[int]) -> list[str]:
+    def decode_each_token(self, ids: Sequence[int]) -> list[str]:
         pieces = [self.tokenizer.id_to_token(each) for each in ids]
         known = [
             str(each) if piece is None else piece for each, piece in zip(ids, pieces, strict=True)
@@ -81,7 +81,7 @@ class TransformersTokenizer:
         self.tokenizer = tokenizer
 
     @classmethod
-    def of(cls, folder: Path) -> "TransformersTokenizer":
+    def load_from_folder(cls, folder: Path) -> "TransformersTokenizer":
         from transformers import AutoTokenizer
 
         found = AutoTokenizer.from_pretrained(
@@ -99,9 +99,11 @@ class TransformersTokenizer:
             )
         ids = found["input_ids"]
         unknown = sum(each == self.tokenizer.unk_token_id for each in ids)
-        return EncodedText(ids, self.words(ids), unknown, sum(found["special_tokens_mask"]))
+        return EncodedText(
+            ids, self.decode_each_token(ids), unknown, sum(found["special_tokens_mask"])
+        )
 
-    def words(self, ids: Sequence[int]) -> list[str]:
+    def decode_each_token(self, ids: Sequence[int]) -> list[str]:
         pieces = [str(self.tokenizer.convert_ids_to_tokens(each)) for each in ids]
         inner = getattr(self.tokenizer, "backend_tokenizer", None)
         return (
@@ -155,7 +157,9 @@ def load_tokenizer(checkpoint: LoadedModel) -> Tokenizer:
     if any(any(folder.glob(pattern)) for pattern in VOCABULARIES):
         what = f"its tokenizer does not load, {ADVICE}"
         with silence_native_stderr():
-            return translate_library_errors(folder, what, lambda: TransformersTokenizer.of(folder))
+            return translate_library_errors(
+                folder, what, lambda: TransformersTokenizer.load_from_folder(folder)
+            )
     raise InputError(f"{folder} has no tokenizer: {ADVICE}.")
 
 

@@ -152,7 +152,7 @@ def is_batch_of_one_text(value: object) -> bool:
 
 def make_user_inputs(checkpoint: LoadedModel) -> list[ModelInput]:
     """Make inputs from a Python caller's arguments."""
-    body = checkpoint.body
+    body = checkpoint.model_without_head
     found = [
         cast_inputs(each, body.dtype)
         for each in iter_forward_arguments(body, checkpoint.user_inputs)

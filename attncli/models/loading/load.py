@@ -56,7 +56,7 @@ def load_model(
 
 def load_in_memory_model(live: "InMemoryModel", options: LoadOptions) -> LoadedModel:
     """Take the user's module where it is; only within `restore_model`, which undoes the changes made here."""
-    model, identity = cast(PreTrainedModel, live.model), live.identity()
+    model, identity = cast(PreTrainedModel, live.model), live.describe_in_memory_model()
     dtype = choose_dtype(options.dtype, model.dtype, model.device)
     if options.dtype is None and not options.half:
         dtype = torch.promote_types(dtype, torch.float32)

@@ -35,7 +35,7 @@ class LoadedModel:
         return self.folder is not None or self.tokenizer is not None
 
     @property
-    def body(self) -> PreTrainedModel:
+    def model_without_head(self) -> PreTrainedModel:
         """The model without its head: what is run, so that no logits over the vocabulary are made."""
         return remove_model_head(self.model)
 

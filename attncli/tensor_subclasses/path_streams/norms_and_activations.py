@@ -27,7 +27,7 @@ def norm(
     x: PathTensor, epsilon: float, centre: bool, gain: Tensor | None, bias: Tensor | None
 ) -> PathTensor:
     """(x - mean) / σ with the full stream's σ, over the last axis."""
-    numbers = x.by_stream()
+    numbers = x.view_by_stream()
     if centre:
         numbers = numbers - numbers.mean(dim=-1, keepdim=True)
     deviation = torch.rsqrt(numbers[0].detach().square().mean(dim=-1, keepdim=True) + epsilon)
@@ -40,9 +40,9 @@ register_norm_rules(rule, norm)
 
 def apply_activation(x: PathTensor, function: Callable[[Tensor], Tensor]) -> PathTensor:
     """Multiply every stream by f(x)/x of the full one; where x is 0 so is f(x), and any ratio would do."""
-    full = x.by_stream()[0].detach()
+    full = x.view_by_stream()[0].detach()
     ratio = torch.where(full == 0, torch.zeros_like(full), function(full) / full)
-    through = x.times_frozen(ratio).apply_transition(x.streams.after_mlp)
+    through = x.multiply_all_streams(ratio).apply_transition(x.streams.move_past_mlp)
     return through.wrap_like(through.numbers, activated=True)
 
 

@@ -57,11 +57,11 @@ def mix_values(maps: Tensor, values: PathTensor) -> PathTensor:
         raise make_no_rule_error("a product with a stream on its right")
     visible = (maps > 0.0).any(dim=1, keepdim=True)
     outputs = values.streams.select_outputs(RecordedAttention(maps, visible, maps @ values.numbers))
-    return values.wrap_like(outputs).after_attention()
+    return values.wrap_like(outputs).mark_attention_output()
 
 
 def add_bias(x: PathTensor, bias: Tensor | None) -> PathTensor:
-    return x if bias is None else x.plus_constant(bias)
+    return x if bias is None else x.add_constant_to_streams(bias)
 
 
 @rule(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
@@ -76,7 +76,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
         if other == 0:
             return stream.wrap_like(stream.numbers)
         other = stream.numbers.new_tensor(other)
-    return stream.plus_constant(other)
+    return stream.add_constant_to_streams(other)
 
 
 @rule(Tensor.add_, Tensor.__iadd__)
@@ -114,8 +114,8 @@ def multiply(x: Any, y: Any) -> PathTensor:
         if x.activated == y.activated:
             raise make_no_rule_error("a product of two streams of which not just one is a gate")
         stream, gate = (y, x) if x.activated else (x, y)
-        through = stream.times_frozen(gate.by_stream()[0].detach())
-        return through.apply_transition(through.streams.after_mlp)
+        through = stream.multiply_all_streams(gate.view_by_stream()[0].detach())
+        return through.apply_transition(through.streams.move_past_mlp)
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     result = stream.numbers * other
     if result.shape != stream.shape:

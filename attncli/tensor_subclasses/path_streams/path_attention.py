@@ -48,7 +48,7 @@ def compute_attention_of_streams(
     )
     mixed = outputs.transpose(1, 2).contiguous()
     verify_attention_output(module, mixed[: len(output)].detach(), output)
-    return value.wrap_like(mixed).after_attention(), None
+    return value.wrap_like(mixed).mark_attention_output(), None
 
 
 @rule(F.scaled_dot_product_attention)
@@ -77,8 +77,8 @@ def attend_to_other_stack(query: Tensor, key: Tensor, output: Tensor) -> Tensor:
         raise make_no_rule_error("an attention with the stream's keys and another stack's values")
     if not isinstance(query, PathTensor):
         return output
-    shape = (query.streams.number, *output.shape[1:])
-    return query.wrap_like(query.numbers.new_zeros(shape)).plus_constant(output)
+    shape = (query.streams.stream_count, *output.shape[1:])
+    return query.wrap_like(query.numbers.new_zeros(shape)).add_constant_to_streams(output)
 
 
 def select_full_stream_qkv(*sides: Tensor) -> list[Tensor]:

@@ -188,7 +188,9 @@ def check_path_steps(
 def repeat_states_for_streams(value: Output, stream: PathTensor) -> Output:
     """Repeat another stack's states [1, token, feature] once per stream: blocks read the batch size off them."""
     states = type(value) is Tensor and value.dim() == 3 and value.is_floating_point()
-    return value.expand(stream.streams.number, -1, -1) if states and len(value) == 1 else value
+    return (
+        value.expand(stream.streams.stream_count, -1, -1) if states and len(value) == 1 else value
+    )
 
 
 def refuse_several_attentions(decomposition: PathDecomposition, stack: BlockStack) -> None:
@@ -213,9 +215,9 @@ class PathTensorRun:
         if stream is None:
             raise InputError(f"{type(module).__name__} is given no stream of tokens.")
         if isinstance(stream, PathTensor):
-            taken_in = stream.enter_block()
+            taken_in = stream.mark_block_input()
         else:
-            taken_in = self.begin(stream, module)
+            taken_in = self.make_first_path_tensor(stream, module)
         output = self.run(forward, *replace_argument(args, kwargs, stream, taken_in), taken_in)
         self.done += 1
         if self.done < len(self.stack.calls):
@@ -241,7 +243,7 @@ class PathTensorRun:
         kwargs = {name: repeat_states_for_streams(value, stream) for name, value in kwargs.items()}
         return forward(*args, **kwargs)
 
-    def begin(self, stream: Tensor, module: nn.Module) -> PathTensor:
+    def make_first_path_tensor(self, stream: Tensor, module: nn.Module) -> PathTensor:
         if self.done or stream.dim() != 3 or stream.shape[0] != 1:
             raise InputError(
                 f"one text's states [1, token, feature] must go through all blocks, which "

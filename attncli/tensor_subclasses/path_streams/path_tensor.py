@@ -44,33 +44,33 @@ class PathTensor(StreamTensor):
         return make_no_rule_error(what)
 
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
-        return f"PathTensor({tuple(self.shape)}, {self.streams.number} streams)"
+        return f"PathTensor({tuple(self.shape)}, {self.streams.stream_count} streams)"
 
-    def by_stream(self) -> Tensor:
+    def view_by_stream(self) -> Tensor:
         """[stream, rows of one stream, …]"""
-        return self.numbers.reshape(self.streams.number, -1, *self.shape[1:])
+        return self.numbers.reshape(self.streams.stream_count, -1, *self.shape[1:])
 
     def full_stream(self) -> Tensor:
         """The full stream alone, with the model's batch of one."""
-        rows = self.shape[0] // self.streams.number
+        rows = self.shape[0] // self.streams.stream_count
         return self.numbers[:rows]
 
     def wrap_like(self, numbers: Tensor, activated: bool = False) -> "PathTensor":
         """Wrap other numbers of the same streams; axis 0 must still begin with them."""
-        if numbers.dim() == 0 or numbers.shape[0] % self.streams.number:
+        if numbers.dim() == 0 or numbers.shape[0] % self.streams.stream_count:
             raise make_no_rule_error("a result whose first axis is not the batch")
         return PathTensor(numbers, self.streams, activated, self.attended)
 
-    def times_frozen(self, factor: Tensor, activated: bool = False) -> "PathTensor":
+    def multiply_all_streams(self, factor: Tensor, activated: bool = False) -> "PathTensor":
         """Multiply every stream by one factor [rows of one stream, …]."""
-        return self.wrap_like((self.by_stream() * factor).reshape(self.shape), activated)
+        return self.wrap_like((self.view_by_stream() * factor).reshape(self.shape), activated)
 
-    def plus_constant(self, constant: Tensor) -> "PathTensor":
+    def add_constant_to_streams(self, constant: Tensor) -> "PathTensor":
         """Add a constant to the full stream, and to the partial stream of constants."""
         if np.broadcast_shapes(self.shape, constant.shape) != tuple(self.shape):
             raise make_no_rule_error("an addition that repeats the stream")
         result, everywhere = self.numbers.clone(), constant.expand(self.shape)
-        rows = self.shape[0] // self.streams.number
+        rows = self.shape[0] // self.streams.stream_count
         for stream in self.streams.constants:
             own = slice(stream * rows, (stream + 1) * rows)
             result[own] += everywhere[own]
@@ -78,14 +78,14 @@ class PathTensor(StreamTensor):
 
     def apply_transition(self, change: Callable[[Tensor], Tensor]) -> "PathTensor":
         """Apply a transition of the streams' class to them [stream, …]."""
-        return self.wrap_like(change(self.by_stream()).reshape(self.shape))
+        return self.wrap_like(change(self.view_by_stream()).reshape(self.shape))
 
-    def after_attention(self) -> "PathTensor":
+    def mark_attention_output(self) -> "PathTensor":
         """Mark it as an output of its block's attention."""
-        moved = self.apply_transition(self.streams.after_attention)
+        moved = self.apply_transition(self.streams.move_past_attention)
         return PathTensor(moved.numbers, self.streams, attended=True)
 
-    def enter_block(self) -> "PathTensor":
+    def mark_block_input(self) -> "PathTensor":
         """Mark it as input of the next block, before its attention."""
         return PathTensor(self.numbers, self.streams)
 
@@ -97,10 +97,10 @@ def align_streams(tensors: Sequence[PathTensor]) -> list[PathTensor]:
     return [
         PathTensor(own.numbers, own.streams, attended=True)
         for each in tensors
-        for own in [each if each.attended else each.apply_transition(each.streams.past_attention)]
+        for own in [each if each.attended else each.apply_transition(each.streams.bypass_attention)]
     ]
 
 
 def make_initial_streams(stream: Tensor, streams: Streams) -> PathTensor:
     """Begin the streams from the first block's input."""
-    return PathTensor(streams.begin(stream), streams)
+    return PathTensor(streams.make_first_streams(stream), streams)

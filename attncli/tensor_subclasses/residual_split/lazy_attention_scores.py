@@ -268,7 +268,7 @@ class LazyWeights(DeferredTensor):
     rules = WEIGHT_RULES
 
     @property
-    def without_sinks(self) -> bool:
+    def are_sinks_dropped(self) -> bool:
         return self.shape[-1] < self.terms.shape[-1]
 
     def compute(self) -> Tensor:
@@ -317,7 +317,7 @@ def weigh_values(weights: Tensor, values: Tensor) -> Tensor:
     shares = torch.softmax(terms.plain_scores(), dim=-1)
     if terms.sink_scores is None:
         return mix_values(shares, values, torch.zeros((), dtype=torch.float64))
-    if not weights.without_sinks:
+    if not weights.are_sinks_dropped:
         return torch.matmul(shares, values)
     keys = terms.key.shape[-2]
     return mix_values(shares[..., :keys], values, shares[..., keys:].sum(dim=-1, keepdim=True))

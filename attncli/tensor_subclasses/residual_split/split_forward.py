@@ -152,7 +152,7 @@ class SplitTensorRun:
             return mark_output_unknown(forward(*args, **kwargs))
         if call.layer == 0:
             args, kwargs = self.begin_stack(stack, args, kwargs)
-        if self.takes_of_others(args, kwargs):
+        if self.depends_on_other_stack(args, kwargs):
             raise OtherStackDependency
         if self.move is not None:
             stream = find_stream_input(args, kwargs)
@@ -169,14 +169,14 @@ class SplitTensorRun:
         """The input of a stack's first block, its stream as a split tensor; known even where other arguments are not."""
         stream = find_stream_input(args, kwargs)
         assert stream is not None  # the probe recorded which
-        if self.takes_of_others((stream,), {}):
+        if self.depends_on_other_stack((stream,), {}):
             raise OtherStackDependency
         self.begun_stacks.add(stack)
         first = stream if isinstance(stream, SplitTensor) else split_first_input(stream)
         self.observe(stack, 0, first.state())
         return replace_argument(args, kwargs, stream, first)
 
-    def takes_of_others(self, args: Args, kwargs: Kwargs) -> bool:
+    def depends_on_other_stack(self, args: Args, kwargs: Kwargs) -> bool:
         """Whether an argument depends on a stack that does not run in this pass."""
         partial = len(self.requested_stacks) < len(self.stacks)
         return partial and any(map(is_marked_unknown, iter_tensors((args, kwargs))))

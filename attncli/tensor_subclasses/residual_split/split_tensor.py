@@ -47,7 +47,7 @@ class DeferredParts:
         self.compute = compute
         self.computed = known
 
-    def find(self) -> SplitParts:
+    def compute_parts_once(self) -> SplitParts:
         if self.computed is None:
             assert self.compute is not None
             self.computed = self.compute()
@@ -109,11 +109,11 @@ class SplitTensor(StreamTensor):
 
     @property
     def common(self) -> ScaledArray:
-        return self.numbers.parts.find().common
+        return self.numbers.parts.compute_parts_once().common
 
     @property
     def varying(self) -> ScaledArray:
-        return self.numbers.parts.find().varying
+        return self.numbers.parts.compute_parts_once().varying
 
     @classmethod
     def refusal(cls, what: str) -> NoExactRule:
@@ -164,7 +164,9 @@ def defer_split_parts(
     `view`: it shares the first one's memory.
     """
     sources = [operand.numbers.parts for operand in operands]  # and no tensor: it would look shared
-    deferred = DeferredParts(lambda: function(*(source.find() for source in sources)), None)
+    deferred = DeferredParts(
+        lambda: function(*(source.compute_parts_once() for source in sources)), None
+    )
     memory = operands[0].numbers.memory if view else None
     return SplitTensor.of(SplitNumbers(deferred, memory), axis, shape)
 

@@ -27,7 +27,7 @@ def map_of(folder: Path, layer: int, head: int) -> np.ndarray:
     (text,) = make_inputs(checkpoint, RequestedInput(random_tokens=TOKENS))
     checkpoint.model.set_attn_implementation("eager")
     with torch.no_grad():
-        maps = checkpoint.body(**text.kwargs, output_attentions=True).attentions
+        maps = checkpoint.model_without_head(**text.kwargs, output_attentions=True).attentions
     return maps[layer][0, head].double().numpy()
 
 

@@ -345,10 +345,10 @@ def states_within(source: str, module: str, given: bool) -> list[float]:
         state = inputs[0] if given else output
         seen.append(METRICS["log10_residual"](SplitState.of(state[0].numpy())))
 
-    for name, part in checkpoint.body.named_modules():
+    for name, part in checkpoint.model_without_head.named_modules():
         if name.endswith(module):
             part.register_forward_hook(hook)
-    checkpoint.body(**text.kwargs)
+    checkpoint.model_without_head(**text.kwargs)
     return seen
 
 

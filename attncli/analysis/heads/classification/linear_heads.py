@@ -30,7 +30,7 @@ OUTSIDE = "what makes its values (projections, convolutions, gates) and what fol
 def warn_about_sampled_channels(chosen: LinearAttentionHeads) -> Iterator[str]:
     """Warn where only some channels represent a layer."""
     few = [layer for layer in chosen.layers if len(chosen.heads[layer.site]) < layer.heads]
-    sampled = [layer for layer in few if layer.is_channels]
+    sampled = [layer for layer in few if layer.has_single_channel_heads]
     if sampled:
         most = max(layer.heads for layer in sampled)
         kinds = ", ".join(dict.fromkeys(pluralise(layer.site.kind) for layer in sampled))
@@ -103,7 +103,7 @@ def describe_linear_layers(layers: LinearAttentionLayers) -> JsonObject:
             "function": layer.function,
             "argument": layer.values.key,
             "heads": layer.heads,
-            "heads_are_channels": layer.is_channels,
+            "heads_are_channels": layer.has_single_channel_heads,
             "outside": OUTSIDE,
             "layers": [],
         }

@@ -262,7 +262,7 @@ def strip_to_metric_rows(
 ) -> MapStripRows:
     known = strip.statistics
     if known is not None and not strip.has_weights:
-        return known.as_rows(strip.scores is not None, period, ids, strip.sides)
+        return known.make_row_statistics(strip.scores is not None, period, ids, strip.sides)
     rows = MapStripRows(
         strip.weights,
         strip.first_query,
@@ -276,7 +276,7 @@ def strip_to_metric_rows(
         applied=strip.signed_map,
         ids=None if ids is None else ids.to(strip.weights.device),
     )
-    rows.__dict__.update({} if known is None else known.by_name())
+    rows.__dict__.update({} if known is None else known.row_statistics_by_name())
     return rows
 
 

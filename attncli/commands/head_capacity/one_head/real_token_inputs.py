@@ -179,6 +179,6 @@ def require_same_map_from_model(
 def decode_tokens(checkpoint: LoadedModel, ids: Sequence[int]) -> list[str]:
     """Decode the tokens; their ids where there is no tokenizer."""
     try:
-        return load_tokenizer(checkpoint).words(ids)
+        return load_tokenizer(checkpoint).decode_each_token(ids)
     except AttnError:
         return label_tokens_by_ids(ids)

@@ -147,7 +147,7 @@ def capture_module_input(module: nn.Module) -> Iterator[list[Tensor]]:
 def read_head_inputs(checkpoint: LoadedModel, reader: nn.Module, ids: NDArray[np.int64]) -> Array:
     """[text, token, feature]: the head's input for texts [text, token]."""
     with capture_module_input(reader) as seen, torch.no_grad():
-        checkpoint.body(**{WORDS: torch.from_numpy(ids).to(checkpoint.model.device)})
+        checkpoint.model_without_head(**{WORDS: torch.from_numpy(ids).to(checkpoint.model.device)})
     if not seen or seen[0].dim() != 3 or seen[0].shape[:2] != ids.shape:
         raise InputError("the head's input is not one state for each token of the text.")
     found: Array = seen[0].cpu().double().numpy()

@@ -40,13 +40,13 @@ class InMemoryModel:
     def __str__(self) -> str:
         return f"this {type(self.model).__name__}"
 
-    def identity(self) -> JsonObject:
+    def describe_in_memory_model(self) -> JsonObject:
         """Describe the module for the report."""
         model = self.model
         return {
             "kind": "live",
             "name": getattr(model, "name_or_path", "") or type(model).__name__,
-            **self.of_transformers(),
+            **self.describe_model_type(),
             "class": type(model).__name__,
             "parameters": sum(weight.numel() for weight in model.parameters()),
             "dtype": dtype_name(model.dtype),
@@ -54,8 +54,8 @@ class InMemoryModel:
             "weight_sha256": hash_state_dict(str(self), build_checkpoint_state(model)),
         }
 
-    def of_transformers(self) -> dict[str, str]:
-        """Return the model, or raise UsageError if it is not one of transformers."""
+    def describe_model_type(self) -> dict[str, str]:
+        """The model type, if it is one of transformers."""
         return (
             {}
             if isinstance(self.model, ForeignModule)

@@ -25,7 +25,7 @@ class UnwrappedModel(NamedTuple):
     compiled: bool
 
     @property
-    def of_transformers(self) -> PreTrainedModel | None:
+    def transformers_model(self) -> PreTrainedModel | None:
         return self.model if isinstance(self.model, PreTrainedModel) else None
 
 

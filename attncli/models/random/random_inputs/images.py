@@ -31,33 +31,35 @@ GRID_SIDE = 4
 
 def pixel_values(drawn: InputSampler) -> Tensor:
     """[image, channel, row, column], or the patches of one image for models that take those."""
-    if drawn.kind in PATCH_IMAGES:
+    if drawn.model_type in PATCH_IMAGES:
         return make_patch_images(drawn)
-    if drawn.kind == "mllama_vision_model":
-        return make_image(drawn)[:, None, None].repeat(1, 1, drawn.size("max_num_tiles"), 1, 1, 1)
+    if drawn.model_type == "mllama_vision_model":
+        return make_image(drawn)[:, None, None].repeat(
+            1, 1, drawn.read_config_size("max_num_tiles"), 1, 1, 1
+        )
     if "grid_thw" in drawn.names:
         return make_flat_patches(drawn)
-    if drawn.kind == "inkling2_vision":
+    if drawn.model_type == "inkling2_vision":
         return make_merged_patches(drawn)
-    if drawn.kind == "inkling_vision":
+    if drawn.model_type == "inkling_vision":
         return make_video_patches(drawn)
-    if BATCHED_PATCHES & drawn.names or drawn.kind in ("siglip2", "molmo2_vision"):
+    if BATCHED_PATCHES & drawn.names or drawn.model_type in ("siglip2", "molmo2_vision"):
         return make_flat_patches(drawn).unsqueeze(0)
-    if drawn.kind in FRAMES_FIRST_IMAGES:
+    if drawn.model_type in FRAMES_FIRST_IMAGES:
         return make_video(drawn)
-    if drawn.kind == "xclip_vision_model":
+    if drawn.model_type == "xclip_vision_model":
         return make_video(drawn).squeeze(0)
-    if drawn.kind in IMAGE_PAIRS:
+    if drawn.model_type in IMAGE_PAIRS:
         return torch.stack([make_image(drawn), make_image(drawn)], dim=1)
-    if drawn.kind in IMAGE_LISTS:
+    if drawn.model_type in IMAGE_LISTS:
         return make_image(drawn).unsqueeze(1)
-    if drawn.kind == "pi0":
+    if drawn.model_type == "pi0":
         return make_image(drawn)[:, None]
     return make_image(drawn)
 
 
 def make_image(drawn: InputSampler) -> Tensor:
-    channels = drawn.size("num_channels", "in_channels", "in_chans", default=3)
+    channels = drawn.read_config_size("num_channels", "in_channels", "in_chans", default=3)
     rows, columns = image_sides(drawn)
     return drawn.draw_floats(1, channels, rows, columns)
 
@@ -66,7 +68,7 @@ def image_sides(drawn: InputSampler) -> tuple[int, int]:
     rows, columns = default_image_sides(drawn)
     if not drawn.small:
         return rows, columns
-    most = GRID_SIDE * drawn.size("patch_size")
+    most = GRID_SIDE * drawn.read_config_size("patch_size")
     return min(rows, most), min(columns, most)
 
 
@@ -74,9 +76,11 @@ def default_image_sides(drawn: InputSampler) -> tuple[int, int]:
     names = ("image_size", "img_size", "input_size", "pretrain_image_size", "max_img_size")
     ratios = getattr(drawn.config, "scaled_images_ratios", None)
     if ratios:  # the smallest feature map must contain a patch
-        side = round(drawn.size("patch_size") / min(ratios))
+        side = round(drawn.read_config_size("patch_size") / min(ratios))
         return side, side
-    if drawn.kind == "seggpt":  # the config's size is that of image and prompt, one above the other
+    if (
+        drawn.model_type == "seggpt"
+    ):  # the config's size is that of image and prompt, one above the other
         return (shorter := min(drawn.config.image_size)), shorter
     for config in iter_nested_configs(drawn.config):
         for name in names:
@@ -99,37 +103,43 @@ def image_side_for_queries(drawn: InputSampler) -> int:
 
 
 def make_video(drawn: InputSampler) -> Tensor:
-    frames = drawn.size("num_frames", "frames_per_clip", default=FRAMES)
+    frames = drawn.read_config_size("num_frames", "frames_per_clip", default=FRAMES)
     return torch.stack([make_image(drawn) for _ in range(frames)], dim=1)
 
 
 def make_patch_noise(drawn: InputSampler) -> Tensor:
     """One number per patch, by which MAE chooses the patches to hide."""
-    rows, columns = (side // drawn.size("patch_size") for side in image_sides(drawn))
+    rows, columns = (side // drawn.read_config_size("patch_size") for side in image_sides(drawn))
     return drawn.draw_floats(1, rows * columns)
 
 
 def patch_count(drawn: InputSampler) -> int:
     """Patches of one image: as many as there are positions where a model needs all."""
-    side = -(-GRID_SIDE // (pool := drawn.size("pooling_kernel_size", default=1))) * pool
+    side = (
+        -(-GRID_SIDE // (pool := drawn.read_config_size("pooling_kernel_size", default=1))) * pool
+    )
     return (
-        drawn.size("num_position_embeddings", default=side**2)
-        if drawn.kind == "molmo2_vision"
+        drawn.read_config_size("num_position_embeddings", default=side**2)
+        if drawn.model_type == "molmo2_vision"
         else side**2
     )
 
 
 def make_merged_patches(drawn: InputSampler) -> Tensor:
     """[token, row, column, channel]: the neighbouring patches that become one token."""
-    side = drawn.size("patch_size") * drawn.size("spatial_merge_size")
-    return drawn.draw_floats(GRID_SIDE**2, side, side, drawn.size("num_channels"))
+    side = drawn.read_config_size("patch_size") * drawn.read_config_size("spatial_merge_size")
+    return drawn.draw_floats(GRID_SIDE**2, side, side, drawn.read_config_size("num_channels"))
 
 
 def make_video_patches(drawn: InputSampler) -> Tensor:
     """[patch, frame, row, column, channel]"""
-    side = drawn.size("patch_size")
+    side = drawn.read_config_size("patch_size")
     return drawn.draw_floats(
-        GRID_SIDE, drawn.size("temporal_patch_size"), side, side, drawn.size("num_channels")
+        GRID_SIDE,
+        drawn.read_config_size("temporal_patch_size"),
+        side,
+        side,
+        drawn.read_config_size("num_channels"),
     )
 
 
@@ -141,17 +151,17 @@ def patch_positions(drawn: InputSampler) -> Tensor:
 
 def make_flat_patches(drawn: InputSampler) -> Tensor:
     """[patch, channel · frame · row · column] of one image."""
-    patch = drawn.size("patch_size")
-    channels = drawn.size("in_channels", "in_chans", "num_channels", default=3)
-    depth = drawn.size("temporal_patch_size", "patch_temporal", default=1)
+    patch = drawn.read_config_size("patch_size")
+    channels = drawn.read_config_size("in_channels", "in_chans", "num_channels", default=3)
+    depth = drawn.read_config_size("temporal_patch_size", "patch_temporal", default=1)
     return drawn.draw_floats(patch_count(drawn), channels * depth * patch**2)
 
 
 def make_patch_images(drawn: InputSampler) -> Tensor:
     """[patch, channel, row, column], behind an axis of items for PaddleOCR."""
-    patch = drawn.size("patch_size")
+    patch = drawn.read_config_size("patch_size")
     found = make_flat_patches(drawn).reshape(GRID_SIDE**2, -1, patch, patch)
-    return found if drawn.kind == "kimi_k25_vision" else found.unsqueeze(0)
+    return found if drawn.model_type == "kimi_k25_vision" else found.unsqueeze(0)
 
 
 def patch_grid(drawn: InputSampler) -> Tensor:
@@ -161,8 +171,12 @@ def patch_grid(drawn: InputSampler) -> Tensor:
 
 def make_patches_with_positions(drawn: InputSampler) -> Tensor:
     """[image, patch, (row, column, pixels …)], rows and columns counted from 1."""
-    features = drawn.size("patch_embed_hidden_size", default=0)
-    features = features or drawn.size("num_channels", default=3) * drawn.size("patch_size") ** 2
+    features = drawn.read_config_size("patch_embed_hidden_size", default=0)
+    features = (
+        features
+        or drawn.read_config_size("num_channels", default=3)
+        * drawn.read_config_size("patch_size") ** 2
+    )
     places = torch.cartesian_prod(*[torch.arange(1, GRID_SIDE + 1)] * 2).to(drawn.model.dtype)
     pixels = drawn.draw_floats(GRID_SIDE**2, features)
     return torch.cat([places, pixels], dim=1).unsqueeze(0)
@@ -179,12 +193,12 @@ MAKERS: Mapping[str, Maker] = {
     "pixel_position_ids": patch_positions,
     "pixel_attention_mask": lambda drawn: (
         torch.ones(1, 1, dtype=torch.bool)
-        if drawn.kind == "pi0"
+        if drawn.model_type == "pi0"
         else torch.ones(1, GRID_SIDE**2, dtype=torch.long)
     ),
     "patch_embeds": lambda drawn: (
-        drawn.draw_floats(1, drawn.width, GRID_SIDE, GRID_SIDE)
-        if drawn.kind == "unlimited_ocr_vision_encoder"
+        drawn.draw_floats(1, drawn.state_width, GRID_SIDE, GRID_SIDE)
+        if drawn.model_type == "unlimited_ocr_vision_encoder"
         else feature_sequence(drawn)
     ),
     "target_sizes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
@@ -192,7 +206,7 @@ MAKERS: Mapping[str, Maker] = {
     "merge_sizes": lambda drawn: torch.ones(1, dtype=torch.long),
     "aspect_ratio_ids": lambda drawn: torch.ones(1, 1, dtype=torch.long),
     "aspect_ratio_mask": lambda drawn: torch.ones(
-        1, 1, drawn.size("max_num_tiles"), dtype=torch.long
+        1, 1, drawn.read_config_size("max_num_tiles"), dtype=torch.long
     ),
     "noise": make_patch_noise,
     "visual_feats": make_features_maker("visual_feat_dim"),

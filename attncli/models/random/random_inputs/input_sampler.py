@@ -33,10 +33,10 @@ class InputSampler:
         return self.model.config
 
     @property
-    def kind(self) -> str:
+    def model_type(self) -> str:
         return str(self.config.model_type)
 
-    def size(self, *names: str, default: int | None = None) -> int:
+    def read_config_size(self, *names: str, default: int | None = None) -> int:
         """The first whole number that the config, or a nested one, has under one of the names."""
         for config in iter_nested_configs(self.config):
             for name in names:
@@ -51,8 +51,8 @@ class InputSampler:
         return default
 
     @property
-    def width(self) -> int:
-        return self.size("hidden_size", "d_model", "embed_dim", "hidden_dim", "dim")
+    def state_width(self) -> int:
+        return self.read_config_size("hidden_size", "d_model", "embed_dim", "hidden_dim", "dim")
 
     def draw_floats(self, *shape: int) -> Tensor:
         """Standard normal numbers in the model's dtype."""
@@ -80,9 +80,11 @@ Maker = Callable[[InputSampler], Any]
 
 def feature_sequence(drawn: InputSampler) -> Tensor:
     """[item, token, feature]"""
-    return drawn.draw_floats(1, drawn.tokens, drawn.width)
+    return drawn.draw_floats(1, drawn.tokens, drawn.state_width)
 
 
 def make_features_maker(name: str, default: int = 1) -> Callable[[InputSampler], Tensor]:
     """[item, token, feature], the number of features given by an attribute."""
-    return lambda drawn: drawn.draw_floats(1, drawn.tokens, drawn.size(name, default=default))
+    return lambda drawn: drawn.draw_floats(
+        1, drawn.tokens, drawn.read_config_size(name, default=default)
+    )

@@ -33,24 +33,26 @@ UNBATCHED = {"qwen2_5_omni_audio_encoder", "qwen3_omni_moe_audio_encoder"}
 
 def waveform(drawn: InputSampler) -> Tensor:
     """Samples for about `tokens` frames after the strided convolutions."""
-    if drawn.kind == "speecht5":
+    if drawn.model_type == "speecht5":
         return feature_sequence(drawn)
-    if drawn.kind == "audio-spectrogram-transformer":
-        return drawn.draw_floats(1, drawn.size("max_length"), drawn.size("num_mel_bins"))
+    if drawn.model_type == "audio-spectrogram-transformer":
+        return drawn.draw_floats(
+            1, drawn.read_config_size("max_length"), drawn.read_config_size("num_mel_bins")
+        )
     strides = getattr(drawn.config, "conv_stride", None) or (320,)
     whole = getattr(drawn.config, "samples_per_token", 1)
-    channels = (1,) if WITH_CHANNEL_AXIS.fullmatch(drawn.kind) else ()
+    channels = (1,) if WITH_CHANNEL_AXIS.fullmatch(drawn.model_type) else ()
     samples = -(-(drawn.tokens + 2) * prod(strides) // whole) * whole
     return drawn.draw_floats(1, *channels, samples)
 
 
 def frequency_bins(drawn: InputSampler) -> int:
     """Features of a frame; some models stack several frames."""
-    if drawn.kind == "musicgen_melody":
-        return drawn.size("num_chroma")
-    if drawn.kind.startswith("granite_speech5"):
-        return 4 * drawn.size("num_mel_bins")
-    return drawn.size(
+    if drawn.model_type == "musicgen_melody":
+        return drawn.read_config_size("num_chroma")
+    if drawn.model_type.startswith("granite_speech5"):
+        return 4 * drawn.read_config_size("num_mel_bins")
+    return drawn.read_config_size(
         "num_mel_bins",
         "feature_size",
         "input_feat_per_channel",
@@ -58,32 +60,32 @@ def frequency_bins(drawn: InputSampler) -> int:
         "feature_projection_input_dim",
         "input_dim",
         default=128,
-    ) * drawn.size("num_stacked_frames", default=1)
+    ) * drawn.read_config_size("num_stacked_frames", default=1)
 
 
 def frame_count(drawn: InputSampler) -> int:
     """The number of frames: as many as there are learned positions, which some models require."""
-    positions = drawn.size("max_source_positions", default=0)
-    if drawn.kind in BESIDE_A_WAVEFORM:
+    positions = drawn.read_config_size("max_source_positions", default=0)
+    if drawn.model_type in BESIDE_A_WAVEFORM:
         return drawn.tokens + 2
     if are_frequencies_first(drawn) and positions:
         return 2 * positions
-    return 2 * drawn.size("n_window", default=4 * drawn.tokens)
+    return 2 * drawn.read_config_size("n_window", default=4 * drawn.tokens)
 
 
 def are_frequencies_first(drawn: InputSampler) -> bool:
     """Whether bins are channels, as in Whisper's convolutions over time."""
-    if drawn.kind in BESIDE_A_WAVEFORM:
+    if drawn.model_type in BESIDE_A_WAVEFORM:
         return False
-    fixed = drawn.size("max_source_positions", default=0) and not hasattr(
+    fixed = drawn.read_config_size("max_source_positions", default=0) and not hasattr(
         drawn.config, "input_feat_per_channel"
     )
-    return bool(fixed) or drawn.kind in BINS_FIRST
+    return bool(fixed) or drawn.model_type in BINS_FIRST
 
 
 def input_features(drawn: InputSampler) -> Tensor:
     """[item, frame, bin], or [item, bin, frame]."""
-    if drawn.kind.startswith("clap"):
+    if drawn.model_type.startswith("clap"):
         return drawn.draw_floats(1, 1, 1001, frequency_bins(drawn))
     shape = (
         (frequency_bins(drawn), frame_count(drawn))
@@ -91,7 +93,7 @@ def input_features(drawn: InputSampler) -> Tensor:
         else (frame_count(drawn), frequency_bins(drawn))
     )
     found = drawn.draw_floats(1, *shape)
-    return found.squeeze(0) if drawn.kind in UNBATCHED else found
+    return found.squeeze(0) if drawn.model_type in UNBATCHED else found
 
 
 def mask_of_all_frames(drawn: InputSampler) -> Tensor:
@@ -106,9 +108,11 @@ MAKERS: Mapping[str, Maker] = {
     "input_features_mask": mask_of_all_frames,
     "feature_lens": lambda drawn: torch.tensor([frame_count(drawn)]),
     "spectrogram": make_features_maker("model_in_dim"),
-    "mel_spectrogram": lambda drawn: drawn.draw_floats(1, drawn.size("mel_dim"), drawn.tokens),
+    "mel_spectrogram": lambda drawn: drawn.draw_floats(
+        1, drawn.read_config_size("mel_dim"), drawn.tokens
+    ),
     "audio_mel": lambda drawn: drawn.draw_floats(1, frame_count(drawn), frequency_bins(drawn)),
     "audio_mel_mask": lambda drawn: torch.zeros(1, frame_count(drawn), dtype=torch.bool),
     "mask": lambda drawn: torch.ones(1, 4 * drawn.tokens, dtype=torch.bool),
-    "latents": lambda drawn: drawn.draw_floats(1, drawn.width, drawn.tokens),
+    "latents": lambda drawn: drawn.draw_floats(1, drawn.state_width, drawn.tokens),
 }

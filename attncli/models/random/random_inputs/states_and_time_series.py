@@ -20,51 +20,61 @@ def hidden_states(drawn: InputSampler) -> Tensor:
     if "grid_thw" in drawn.names:
         return make_flat_patches(drawn)
     if "mask" in drawn.names:
-        return drawn.draw_floats(1, 4 * drawn.tokens, drawn.size("input_size"))
-    if drawn.kind == "lw_detr_vit":
-        return drawn.draw_floats(drawn.size("num_windows"), drawn.tokens, drawn.width)
-    if drawn.kind == "florence_vision":
+        return drawn.draw_floats(1, 4 * drawn.tokens, drawn.read_config_size("input_size"))
+    if drawn.model_type == "lw_detr_vit":
+        return drawn.draw_floats(
+            drawn.read_config_size("num_windows"), drawn.tokens, drawn.state_width
+        )
+    if drawn.model_type == "florence_vision":
         return make_image(drawn)
-    if drawn.kind.startswith("granite_speech"):
-        return drawn.draw_floats(1, drawn.tokens, drawn.size("input_dim"))
+    if drawn.model_type.startswith("granite_speech"):
+        return drawn.draw_floats(1, drawn.tokens, drawn.read_config_size("input_dim"))
     return feature_sequence(drawn)
 
 
 def encoder_states(drawn: InputSampler) -> Tensor:
     """An encoder's output, of the encoder's width, for the model's cross-attention."""
     widths = ("cross_attention_hidden_size", "cross_hidden_size", "encoder_hidden_size")
-    return drawn.draw_floats(1, drawn.tokens, drawn.size(*widths, default=drawn.width))
+    return drawn.draw_floats(
+        1, drawn.tokens, drawn.read_config_size(*widths, default=drawn.state_width)
+    )
 
 
 def make_past_values(drawn: InputSampler) -> Tensor:
     """The history of a time series; lagged values reach back behind the context."""
-    length = drawn.size("context_length", default=32)
-    if drawn.kind.startswith("patchts"):
-        return drawn.draw_floats(1, length, drawn.size("num_input_channels"))
+    length = drawn.read_config_size("context_length", default=32)
+    if drawn.model_type.startswith("patchts"):
+        return drawn.draw_floats(1, length, drawn.read_config_size("num_input_channels"))
     lags = getattr(drawn.config, "lags_sequence", None) or [0]
     return drawn.draw_floats(1, length + max(lags))
 
 
 def past_time_features(drawn: InputSampler) -> Tensor:
-    return drawn.draw_floats(*make_past_values(drawn).shape, drawn.size("num_time_features"))
+    return drawn.draw_floats(
+        *make_past_values(drawn).shape, drawn.read_config_size("num_time_features")
+    )
 
 
 MAKERS: Mapping[str, Maker] = {
     "hidden_states": hidden_states,
     "encoder_hidden_states": encoder_states,
-    "t_cond": lambda drawn: drawn.draw_floats(1, 1, drawn.width),
+    "t_cond": lambda drawn: drawn.draw_floats(1, 1, drawn.state_width),
     "context_hidden_states": lambda drawn: drawn.draw_floats(
-        1, drawn.tokens, drawn.width * len(getattr(drawn.config, "target_layer_ids", None) or [0])
+        1,
+        drawn.tokens,
+        drawn.state_width * len(getattr(drawn.config, "target_layer_ids", None) or [0]),
     ),
     "last_hidden_state": lambda drawn: drawn.draw_floats(
         1,
-        min(drawn.size("num_codebooks", default=drawn.tokens), drawn.tokens),
-        drawn.size("input_size", default=drawn.width),
+        min(drawn.read_config_size("num_codebooks", default=drawn.tokens), drawn.tokens),
+        drawn.read_config_size("input_size", default=drawn.state_width),
     ),
     "inputs_embeds": feature_sequence,
     "query_embeds": feature_sequence,
     "context": feature_sequence,
-    "inputs": lambda drawn: waveform(drawn) if "speech" in drawn.kind else feature_sequence(drawn),
+    "inputs": lambda drawn: (
+        waveform(drawn) if "speech" in drawn.model_type else feature_sequence(drawn)
+    ),
     # time series and decisions
     "past_values": make_past_values,
     "past_time_features": past_time_features,

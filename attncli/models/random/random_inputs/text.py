@@ -15,14 +15,14 @@ MARKED, MARKED_PLACES = "image_embeds_position_mask", "latent_query_num"
 
 
 def input_ids(drawn: InputSampler) -> Tensor:
-    codebooks = drawn.size("num_codebooks", default=1)
-    if drawn.kind == "kyutai_speech_to_text":
+    codebooks = drawn.read_config_size("num_codebooks", default=1)
+    if drawn.model_type == "kyutai_speech_to_text":
         return drawn.random_ids(count_vocabulary_rows(drawn), 1, drawn.tokens, codebooks + 1)
-    if drawn.kind.startswith("musicgen") and "decoder_input_ids" not in drawn.names:
+    if drawn.model_type.startswith("musicgen") and "decoder_input_ids" not in drawn.names:
         return drawn.random_ids(count_vocabulary_rows(drawn), codebooks, drawn.tokens)
-    if drawn.kind == "dia_decoder":
+    if drawn.model_type == "dia_decoder":
         return drawn.random_ids(
-            count_vocabulary_rows(drawn), 1, drawn.tokens, drawn.size("num_channels")
+            count_vocabulary_rows(drawn), 1, drawn.tokens, drawn.read_config_size("num_channels")
         )
     text = drawn.random_ids(count_vocabulary_rows(drawn), 1, token_count(drawn))
     return torch.cat([make_ids_at_image_positions(drawn), text], dim=1)
@@ -31,7 +31,9 @@ def input_ids(drawn: InputSampler) -> Tensor:
 def make_ids_at_image_positions(drawn: InputSampler) -> Tensor:
     """[item, position]: ids whose embeddings image features replace, where the model takes both."""
     if MARKED in drawn.names:
-        return drawn.random_ids(count_vocabulary_rows(drawn), 1, drawn.size(MARKED_PLACES))
+        return drawn.random_ids(
+            count_vocabulary_rows(drawn), 1, drawn.read_config_size(MARKED_PLACES)
+        )
     token = next(iter_image_token_ids(drawn), None) if "pixel_values" in drawn.names else None
     if token is None:
         return torch.zeros(1, 0, dtype=torch.long)
@@ -50,15 +52,15 @@ def features_per_image(drawn: InputSampler) -> int:
     """Tokens per image: as many as its queries, in every frame of a video."""
     from attncli.models.random.random_inputs.images import FRAMES, FRAMES_FIRST_IMAGES
 
-    if drawn.kind == "pi0":
-        return (drawn.size("image_size") // drawn.size("patch_size")) ** 2
-    queries = drawn.size("num_query_tokens", default=0)
-    return queries * (FRAMES if drawn.kind in FRAMES_FIRST_IMAGES else 1)
+    if drawn.model_type == "pi0":
+        return (drawn.read_config_size("image_size") // drawn.read_config_size("patch_size")) ** 2
+    queries = drawn.read_config_size("num_query_tokens", default=0)
+    return queries * (FRAMES if drawn.model_type in FRAMES_FIRST_IMAGES else 1)
 
 
 def mark_image_tokens(drawn: InputSampler) -> Tensor:
     """[item, token]: whether an image's features replace the token."""
-    places = drawn.size(MARKED_PLACES)
+    places = drawn.read_config_size(MARKED_PLACES)
     return (torch.arange(places + drawn.tokens) < places).long().unsqueeze(0)
 
 
@@ -69,26 +71,28 @@ def count_vocabulary_rows(drawn: InputSampler) -> int:
     except NotImplementedError:  # a model of several texts, or of none
         rows = None
     if not isinstance(rows, int):
-        return drawn.size("vocab_size", default=256)
-    return min(rows, drawn.size("vocab_size", default=rows))  # one table may hold several codebooks
+        return drawn.read_config_size("vocab_size", default=256)
+    return min(
+        rows, drawn.read_config_size("vocab_size", default=rows)
+    )  # one table may hold several codebooks
 
 
 def decoder_input_ids(drawn: InputSampler) -> Tensor:
-    if drawn.kind.startswith("musicgen"):
+    if drawn.model_type.startswith("musicgen"):
         decoder = drawn.config.decoder
         return drawn.random_ids(decoder.vocab_size, decoder.num_codebooks, drawn.tokens)
     for name in ("decoder", "decoder_config", "text_config"):
         nested = getattr(drawn.config, name, None)
         if isinstance(nested, PreTrainedConfig) and hasattr(nested, "vocab_size"):
             channels = getattr(nested, "num_channels", None)
-            shape = (1, drawn.tokens, channels) if drawn.kind == "dia" else (1, drawn.tokens)
+            shape = (1, drawn.tokens, channels) if drawn.model_type == "dia" else (1, drawn.tokens)
             return drawn.random_ids(nested.vocab_size, *shape)
-    return drawn.random_ids(drawn.size("vocab_size"), 1, drawn.tokens)
+    return drawn.random_ids(drawn.read_config_size("vocab_size"), 1, drawn.tokens)
 
 
 def all_or_causal_mask(drawn: InputSampler) -> Tensor:
     """[item, token] mask that hides nothing; submodules that add it directly to scores need [item, 1, token, token]."""
-    if drawn.kind.startswith("blt_"):
+    if drawn.model_type.startswith("blt_"):
         least = torch.finfo(drawn.model.dtype).min
         ahead = torch.full((drawn.tokens, drawn.tokens), least, dtype=drawn.model.dtype)
         return ahead.triu(1)[None, None]
@@ -99,8 +103,8 @@ def token_count(drawn: InputSampler) -> int:
     """Tokens of a text, or of a decoder with one token per codebook, or of the context before one."""
     if "context_hidden_states" in drawn.names:
         return 2 * drawn.tokens
-    if drawn.kind in ("moshi_depth", "csm_depth_decoder_model"):
-        return min(drawn.size("num_codebooks"), drawn.tokens)
+    if drawn.model_type in ("moshi_depth", "csm_depth_decoder_model"):
+        return min(drawn.read_config_size("num_codebooks"), drawn.tokens)
     return drawn.tokens
 
 
@@ -109,21 +113,21 @@ PATCH = 3
 
 
 def document_count(drawn: InputSampler) -> int:
-    return drawn.size("n_docs")
+    return drawn.read_config_size("n_docs")
 
 
 def token_boxes(drawn: InputSampler) -> Tensor:
     """[item, token, (left, top, right, bottom)], right of left and below top."""
     corners = torch.randint(0, 32, (1, drawn.tokens, 2), generator=drawn.generator)
     found = torch.cat([corners, corners + 8], dim=-1)
-    return found.to(drawn.model.dtype) / 64 if drawn.kind == "bros" else found
+    return found.to(drawn.model.dtype) / 64 if drawn.model_type == "bros" else found
 
 
 MAKERS: Mapping[str, Maker] = {
     "input_ids": input_ids,
     "decoder_input_ids": decoder_input_ids,
     "qformer_input_ids": lambda drawn: drawn.random_ids(64, 1, drawn.tokens),
-    "task_inputs": lambda drawn: drawn.random_ids(64, 1, drawn.size("task_seq_len")),
+    "task_inputs": lambda drawn: drawn.random_ids(64, 1, drawn.read_config_size("task_seq_len")),
     "bbox": token_boxes,
     "attention_mask": all_or_causal_mask,
     MARKED: mark_image_tokens,

@@ -59,7 +59,9 @@ def final_state(
 ) -> SplitState:
     """The last state of a generated network, optionally from other embeddings."""
     network = GeneratedNetwork(spec, seed)
-    state = SplitState.of(network.embeddings() if embeddings is None else np.asarray(embeddings))
+    state = SplitState.from_states(
+        network.embeddings() if embeddings is None else np.asarray(embeddings)
+    )
     for index in range(spec.layers):
         state = run_block(state, network.layer(index), spec, ALL_VARIANTS[variant])
     return state

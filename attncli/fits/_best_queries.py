@@ -64,7 +64,7 @@ class RowSupports(NamedTuple):
     entries: csr_array
     """[row, key]: where they are. `summed` writes into it, for a new matrix costs more than its product."""
 
-    def sum_weighted(self, factors: Array | float, vectors: Array) -> Array:
+    def sum_weighted_keys(self, factors: Array | float, vectors: Array) -> Array:
         """For every row, the sum of its keys' vectors, each multiplied by its factor."""
         self.entries.data[:] = factors
         result: Array = self.entries @ vectors
@@ -103,7 +103,7 @@ def solve_best_queries(
     length, d = keys.shape
     upper = np.triu_indices(d)
     pairs = keys[:, upper[0]] * keys[:, upper[1]]
-    slack = max(min(request.log_ratio, 2.0 * request.total_variation) / 4.0, 1e-5)
+    slack = max(min(request.log_ratio_tolerance, 2.0 * request.total_variation) / 4.0, 1e-5)
     problem = RowQueryProblem(keys, pairs, upper, request, 1.0 / slack**2, bold)
     queries = np.zeros((length, d)) if start is None else start.copy()
     met = np.zeros(length, dtype=bool)
@@ -189,7 +189,7 @@ def find_rows_within_limits(
         moved = np.abs(on / total[support.row] - weight)
         variation = 0.5 * (np.add.reduceat(moved, support.starts) + off / total)
     fine: NDArray[np.bool_] = (
-        (highest - lowest <= safety * request.log_ratio)
+        (highest - lowest <= safety * request.log_ratio_tolerance)
         & (state.top <= floor + np.log(safety * request.off_support))
         & (variation <= safety * request.total_variation)
     )
@@ -199,7 +199,7 @@ def find_rows_within_limits(
 def bound_off_support_leak(request: FitRequest, log_weight: Array, starts: Index) -> Array:
     """The leak that meets both the off-support ratio (as a sum: a little stricter) and the total variation."""
     least = np.minimum.reduceat(log_weight, starts) + np.log(request.off_support)
-    result: Array = np.minimum(least, request.log_leak) - 0.1
+    result: Array = np.minimum(least, request.log_leak_tolerance) - 0.1
     return result
 
 
@@ -213,13 +213,13 @@ def compute_newton_step(
     """-H^-1 g for every row, shortened where a logit would move too far."""
     limit = bound_off_support_leak(problem.request, support.log_weight, support.starts)
     push = 1.0 / (1.0 + np.exp(np.minimum(limit - state.leak - 1.0, 700.0)))  # softplus'
-    mean_on = support.sum_weighted(1.0, problem.keys) / support.counts[:, None]
+    mean_on = support.sum_weighted_keys(1.0, problem.keys) / support.counts[:, None]
     mean_off = state.share @ problem.keys
     slope = mean_off - mean_on
-    pull = problem.stiffness * support.sum_weighted(state.error, problem.keys)
+    pull = problem.stiffness * support.sum_weighted_keys(state.error, problem.keys)
     gradient = push[:, None] * slope + pull + penalty * queries
     flat = push[:, None] * (state.share @ problem.pairs)
-    flat += problem.stiffness * support.sum_weighted(1.0, problem.pairs)
+    flat += problem.stiffness * support.sum_weighted_keys(1.0, problem.pairs)
     hessian = unpack_symmetric_matrix(flat, problem.upper, queries.shape[1])
     hessian -= scale_outer_products(mean_off, push)
     hessian += scale_outer_products(slope, push * (1.0 - push))

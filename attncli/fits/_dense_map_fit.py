@@ -86,7 +86,7 @@ class TargetMap(NamedTuple):
     limit: float
     dtype: str
 
-    def at_width(self, d: int, decay: float) -> LossTarget:
+    def make_loss_target_at_width(self, d: int, decay: float) -> LossTarget:
         request = FitRequest(d=d, causal=self.causal, total_variation=self.limit)
         return make_loss_target(self.target, request, decay)
 
@@ -143,7 +143,10 @@ def minimise_likelihood_loss(
     both: Array, target_map: TargetMap
 ) -> tuple[Array, DenseMapFit | None]:
     """Minimise the likelihood loss; return where it ends, and the module if that meets the limit."""
-    about, emphasis = target_map.at_width(both.shape[2], DECAY), np.ones(len(target_map.weights))
+    about, emphasis = (
+        target_map.make_loss_target_at_width(both.shape[2], DECAY),
+        np.ones(len(target_map.weights)),
+    )
     for _ in range(ROUNDS):
         both = run_lbfgs(row_weighted_likelihood(target_map.weights, emphasis), both, about, STEPS)
         if (met := verify_dense_map_fit(both, target_map)) is not None:
@@ -157,7 +160,7 @@ def minimise_likelihood_loss(
 
 def minimise_excess_loss(both: Array, target_map: TargetMap) -> DenseMapFit | None:
     """Minimise what rows exceed the limit by, with a smaller rounding of the loss each time."""
-    about = target_map.at_width(both.shape[2], 0.0)
+    about = target_map.make_loss_target_at_width(both.shape[2], 0.0)
     for rounding in ROUNDINGS:
         both = run_lbfgs(excess_over_limit_loss(target_map, rounding), both, about, CLOSING_STEPS)
         if (met := verify_dense_map_fit(both, target_map)) is not None:

@@ -50,7 +50,7 @@ class FitRequest:
         if not 1 <= self.effort <= 4:
             raise UsageError(f"`effort` must be 1, 2, 3 or 4, not {self.effort}.")
 
-    def at_width(self, d: int) -> "FitRequest":
+    def with_width(self, d: int) -> "FitRequest":
         """The same request at another width."""
         return replace(self, d=d)
 
@@ -60,12 +60,12 @@ class FitRequest:
         return asdict(self) | {"logit_budget": budget}
 
     @property
-    def log_ratio(self) -> float:
+    def log_ratio_tolerance(self) -> float:
         """How much the errors of two logits on the support may differ."""
         return math.log1p(self.ratio_error)
 
     @property
-    def log_leak(self) -> float:
+    def log_leak_tolerance(self) -> float:
         """log of the off-support mass, in units of the mass on it, that the total variation allows."""
         if self.total_variation >= 1.0:
             return math.inf

@@ -99,4 +99,6 @@ def find_certificate_levels(
     least = np.minimum.reduceat(np.log(weights.data), weights.indptr[:-1])
     floor = least + np.log(request.off_support) - MARGIN
     level = np.maximum(((rise - floor[:, None]) / drop).max(axis=1), 0.0)
-    return raise_certificate_levels(drop, rise, level.astype(np.float64), request.log_leak - MARGIN)
+    return raise_certificate_levels(
+        drop, rise, level.astype(np.float64), request.log_leak_tolerance - MARGIN
+    )

@@ -78,7 +78,7 @@ def refuse_imprecise_logits(
 ) -> MethodNotApplicable | None:
     """Refuse logits so large that their rounding exceeds the tolerance on the support."""
     scale = float(np.abs(queries).sum(axis=1).max())
-    tolerance = min(request.log_ratio, -math.log(min(request.off_support, 0.5)))
+    tolerance = min(request.log_ratio_tolerance, -math.log(min(request.off_support, 0.5)))
     bits = math.log2(scale / tolerance) if scale > 0.0 else 0.0
     if bits <= MANTISSA_BITS[request.dtype]:
         return None
@@ -158,4 +158,4 @@ def find_smallest_logit_height(
     depth[hidden], rise[hidden] = 1.0, -np.inf
     floor = target.min(axis=1) + math.log(request.off_support) - MARGIN
     height = np.maximum(((rise - floor[:, None]) / depth).max(axis=1), 0.0)
-    return raise_certificate_levels(depth, rise, height, request.log_leak - MARGIN)
+    return raise_certificate_levels(depth, rise, height, request.log_leak_tolerance - MARGIN)

@@ -67,7 +67,7 @@ def jl(
         matrix = scale_rows_to_unit_length(drawn) if factors == "codebook" else drawn
         for fit in iter_projected_modules(pairs, matrix, target, request):
             evidence = measure_fit(fit, target)
-            if evidence.meets(request):
+            if evidence.meets_request(request):
                 return fit
             excess = measure_excess_over_limits(evidence, request)
             if best is None or excess < best[0]:
@@ -106,7 +106,7 @@ def iter_target_factorings(
     starts, counts = target.indptr[:-1], np.diff(target.indptr)
     log_weight = np.log(target.data)
     relative = log_weight - np.repeat(np.minimum.reduceat(log_weight, starts), counts)
-    base = request.log_ratio - np.log(request.off_support)
+    base = request.log_ratio_tolerance - np.log(request.off_support)
     for offset in OFFSETS if np.ptp(relative) > 1e-12 else (1.0,):
         shifted_target = csr_array(
             (relative + offset * base, target.indices, target.indptr), shape=target.shape
@@ -166,7 +166,7 @@ def iter_logit_scales(queries: Array, keys: Array, target: csr_array, request: F
             logits[np.arange(len(keys)) > np.arange(rows.start, rows.stop)[:, None]] = -np.inf
         gap = min(gap, float((lowest - logits.max(axis=1)).min()))
     least = -np.log(request.off_support) / gap if gap > 0.0 else 1.0
-    most = request.log_ratio / spread if spread > 0.0 else np.inf
+    most = request.log_ratio_tolerance / spread if spread > 0.0 else np.inf
     if not 0.0 < 1.01 * least < 0.99 * most:
         return np.array([max(least, 1e-3)])
     return np.geomspace(1.01 * least, min(0.99 * most, 16.0 * max(least, 1e-3)), 5)

@@ -66,7 +66,9 @@ def learned(
         32 * length**2, f"learned at n = {length}", "choose a smaller length or certificate"
     )
     fits = [
-        each for each in iter_modules_of_arranged_keys(target, request) if each[1].meets(request)
+        each
+        for each in iter_modules_of_arranged_keys(target, request)
+        if each[1].meets_request(request)
     ]
     if fits:
         return min(fits, key=lambda pair: pair[1].logit_scale)[0]
@@ -75,7 +77,7 @@ def learned(
     for reached, both in iter_attempts(start, target, request):
         fit = refine_module_queries(both, target, request)
         evidence = measure_fit(fit, target)
-        if evidence.meets(request):
+        if evidence.meets_request(request):
             return replace(fit, start=reached)
         if best is None or evidence.total_variation < best[0]:
             best = evidence.total_variation, fit
@@ -129,7 +131,7 @@ def find_module_with_smaller_logits(
         ):
             made = refine_module_queries(candidate, target, request)
             evidence, tried = measure_fit(made, target), tried + 1
-            if evidence.meets(request) and evidence.logit_scale < least:
+            if evidence.meets_request(request) and evidence.logit_scale < least:
                 best, least = made, evidence.logit_scale
             if least <= enough:
                 return best, tried

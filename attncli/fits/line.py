@@ -75,7 +75,7 @@ def line(target: csr_array, request: FitRequest, rng: np.random.Generator) -> Fi
     Signs of the queries are forced by pairs of rows, the order by the signs; places and steepnesses are then a linear
     programme, in closed form for equal weights without a mask. The module with the smallest logits, at any width.
     """
-    found = fit_width_one(target, request.at_width(1))
+    found = fit_width_one(target, request.with_width(1))
     if found.module is not None:
         return found.module.pad_to_width(request.d)
     if found.answer.possible is False:
@@ -118,7 +118,7 @@ def find_width_one_module_with_smallest_logits(
     for candidates in iter_width_one_modules(constraints, answer, request):
         for fit in candidates:
             evidence = measure_fit(fit, constraints.target)
-            if evidence.meets(request):
+            if evidence.meets_request(request):
                 if best is None or evidence.logit_scale < best[1].logit_scale:
                     best = fit, evidence
                 break  # the next ones only have larger logits
@@ -129,7 +129,7 @@ def find_width_one_module_with_smallest_logits(
 
 def convert_request_to_tolerances(request: FitRequest) -> Tolerances:
     return Tolerances(
-        request.log_ratio, float(np.log(request.off_support)), request.total_variation
+        request.log_ratio_tolerance, float(np.log(request.off_support)), request.total_variation
     )
 
 
@@ -177,7 +177,9 @@ def iter_shifted_modules(
 ) -> Iterator[FittedModule]:
     """Iterate over modules, one for each centre of the keys; `factors` receives how much steeper than planned its
     rows are."""
-    for shifted, size in iter_centre_shifts_of_keys(keys, constraints.hides_keys, request.dtype):
+    for shifted, size in iter_centre_shifts_of_keys(
+        keys, constraints.has_hidden_keys, request.dtype
+    ):
         queries, needed = find_smallest_queries(shifted, reach / size, constraints, sign, request)
         np.maximum(factors, needed, out=factors)
         yield make_module(queries, shifted[:, None], request.dtype, request.causal)
@@ -189,7 +191,9 @@ def allow_for_rounding(target: csr_array, request: FitRequest, share: float) -> 
     safety = 0.99 * SAFETY[request.dtype]
     tau = min(safety * request.total_variation, 0.999)
     several = counts > 1
-    spread = np.minimum(safety * request.log_ratio, 4.0 * np.arctanh(min(share * tau, 0.999)))
+    spread = np.minimum(
+        safety * request.log_ratio_tolerance, 4.0 * np.arctanh(min(share * tau, 0.999))
+    )
     leak = np.where(several, (1.0 - share) * tau, tau)
     least = np.minimum.reduceat(np.log(target.data), target.indptr[:-1])
     gap = np.maximum(-np.log(safety * request.off_support), np.log((1.0 - leak) / leak) + least)

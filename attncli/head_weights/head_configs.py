@@ -32,10 +32,10 @@ class HeadConfig:
     def read_config(cls, folder: Path) -> "HeadConfig":
         """Read the folder's config.json; refuse it where its weights are not laid out as the family's are."""
         path = folder / "config.json"
-        return cls.of(path, read_config_json(folder))
+        return cls.from_settings(path, read_config_json(folder))
 
     @classmethod
-    def of(cls, path: Path, settings: Facts) -> "HeadConfig":
+    def from_settings(cls, path: Path, settings: Facts) -> "HeadConfig":
         """Wrap a parsed config.json, or the config of an in-memory model."""
         config = cls(path, settings, find_family(str(path), settings))
         refuse_oversized_values(str(path), settings)
@@ -43,7 +43,7 @@ class HeadConfig:
         return config
 
     @property
-    def kind(self) -> str:
+    def model_type(self) -> str:
         return str(self.settings["model_type"])
 
     @property
@@ -91,7 +91,7 @@ class HeadConfig:
         by_layer = self.settings.get("scale_attn_by_inverse_layer_idx", False)
         return scale / (layer + 1) if by_layer else scale
 
-    def window(self, layer: int) -> int | None:
+    def find_window_of_layer(self, layer: int) -> int | None:
         """How many keys a query of this layer sees, where the model has sliding windows."""
         size = self.settings.get("sliding_window")
         kinds = self.settings.get("layer_types")
@@ -100,7 +100,7 @@ class HeadConfig:
             return None
         return size
 
-    def rotary(self) -> Rotary | None:
+    def read_rotary_embedding(self) -> Rotary | None:
         """Base and width of the rotary positions; scaled variants are refused."""
         if not self.family.rotary:
             return None
@@ -137,13 +137,13 @@ class HeadConfig:
             raise UsageError(f"{self.path}: inner_group_num above 1 is not read here.")
         if self.settings.get("do_layer_norm_before") is False:
             raise UsageError(f"{self.path}: OPT with its norm after the skip is not read here.")
-        self.refuse_layers_of_their_own()
+        self.refuse_attention_sizes_that_differ_by_layer()
         if self.heads % self.key_heads:
             raise InputError(
                 f"{self.path}: {self.heads} heads do not share {self.key_heads} key heads."
             )
 
-    def refuse_layers_of_their_own(self) -> None:
+    def refuse_attention_sizes_that_differ_by_layer(self) -> None:
         """Refuse attention sizes that differ between layers: one number for all is read."""
         names = {name for layer in find_differing_layers(self.settings) for name in layer} - OF_MLPS
         if names:
@@ -155,7 +155,7 @@ class HeadConfig:
         """Refuse logits that are not simply scaled products of queries and keys."""
         if self.family.logits:
             raise UsageError(
-                f"model type '{self.kind}' ({self.path}) cannot be used: {self.family.logits}."
+                f"model type '{self.model_type}' ({self.path}) cannot be used: {self.family.logits}."
             )
         positions = self.settings.get("position_embedding_type") or "absolute"
         if positions != "absolute":

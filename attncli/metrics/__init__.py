@@ -10,7 +10,7 @@ decorator.
     >>> import numpy as np
     >>> from attncli.maths.residuals.common_row_plus_deviation import SplitState
     >>> from attncli.metrics import METRICS
-    >>> METRICS["stable_rank"](SplitState.of(np.eye(3)))
+    >>> METRICS["stable_rank"](SplitState.from_states(np.eye(3)))
     3.0
     >>> METRICS.definition("stable_rank").unit
     'dimensions'

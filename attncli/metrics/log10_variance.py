@@ -12,7 +12,10 @@ def log10_variance(state: SplitState) -> float:
 
     In Pre-LN models it grows with depth, and the later blocks add ever less to it ("curse of depth"); -∞: all are equal.
     """
-    common, varying = (part.map(lambda each: each - each.mean()) for part in state.parts)
+    common, varying = (
+        part.map_linearly(lambda each: each - each.mean())
+        for part in state.common_and_varying_parts
+    )
     rest = (
         common + varying
     )  # apart until here: a uniform common row takes no digits from what varies

@@ -33,7 +33,7 @@ network_weights             the weights of a network, one layer at a time, gener
     >>> from attncli.networks.network_weights import GeneratedNetwork
     >>> spec = NetworkSpec(layers=1, tokens=8)
     >>> network = GeneratedNetwork(spec, seed=0)
-    >>> before = SplitState.of(network.embeddings())
+    >>> before = SplitState.from_states(network.embeddings())
     >>> after = run_block(before, network.layer(0), spec, VARIANTS["SAN"])
     >>> log10_residual(after) < log10_residual(before)
     True

@@ -60,9 +60,9 @@ def run_block(
 
 def run_sub_block(state: SplitState, part: SubBlock, skip: bool, spec: NetworkSpec) -> SplitState:
     """Run a sub-block in plain form where tokens differ before and after, else in split form."""
-    if state.log2_spread > APART:
+    if state.log2_relative_residual > APART:
         result = apply_sub_block(state.to_plain_form(), part, skip, spec)
-        if result.log2_spread > SAFE:
+        if result.log2_relative_residual > SAFE:
             return result
     return apply_sub_block(state.to_split_form(), part, skip, spec)
 
@@ -86,7 +86,7 @@ def apply_sub_block_norm(state: SplitState, spec: NetworkSpec) -> SplitState:
 
 def apply_mlp(state: SplitState, layer: Layer, spec: NetworkSpec) -> SplitParts:
     hidden = ACTIVATIONS[spec.activation](
-        add_bias_to_common_part(state.parts @ layer.w_in, layer.b_in)
+        add_bias_to_common_part(state.common_and_varying_parts @ layer.w_in, layer.b_in)
     )
     return add_bias_to_common_part(hidden @ layer.w_out, layer.b_out)
 
@@ -95,7 +95,7 @@ def apply_attention(
     state: SplitState, layer: Layer, spec: NetworkSpec, switches: AblationSwitches
 ) -> SplitParts:
     """Σ_h P_h X W_V,h W_O,h + b, as common and varying parts; without the outlier, P_h - 11^T/n in place of P_h."""
-    values = project_per_head(state.parts, layer.w_v)
+    values = project_per_head(state.common_and_varying_parts, layer.w_v)
     logits = attention_logits(state, layer, spec)
     remove_outlier = switches.remove_outlier
     if state.plain and (not remove_outlier or is_attention_far_from_uniform(logits)):
@@ -145,19 +145,21 @@ def compute_split_attention(
     varying, resolved = softmax_deviation(logits, values)
     if needed and not resolved:
         raise BelowResolution("tokens that share the attention coincide to the last bit.")
-    offset = compute_reference_offset(logits).view(lambda each: each[:, None])
+    offset = compute_reference_offset(logits).change_layout(lambda each: each[:, None])
     return SplitParts(offset @ values, varying)
 
 
 def merge_heads(heads: SplitParts, state: SplitState, layer: Layer) -> SplitParts:
     """The heads' outputs [head, …, value], gated where the layer has gates, through W_O."""
     if layer.w_g is not None:
-        heads = multiply_by_sigmoid(heads, project_per_head(state.parts, layer.w_g))
+        heads = multiply_by_sigmoid(
+            heads, project_per_head(state.common_and_varying_parts, layer.w_g)
+        )
     width = layer.w_o.shape[-1]
     w_o = layer.w_o.reshape(-1, width)
     joined = SplitParts(
-        heads.common.view(np.ravel),
-        heads.varying.view(lambda each: each.swapaxes(0, 1).reshape(state.tokens, -1)),
+        heads.common.change_layout(np.ravel),
+        heads.varying.change_layout(lambda each: each.swapaxes(0, 1).reshape(state.tokens, -1)),
     )
     return add_bias_to_common_part(joined @ w_o, layer.b_o)
 
@@ -169,8 +171,8 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
     attend alike it does too, so deviations are as small as they can be. In plain form there is no reference.
     """
     queries, keys = (
-        project_per_head(state.parts, layer.w_q),
-        project_per_head(state.parts, layer.w_k),
+        project_per_head(state.common_and_varying_parts, layer.w_q),
+        project_per_head(state.common_and_varying_parts, layer.w_k),
     )
     shared, own, key_side = add_head_bias(queries.common, layer.b_q), queries.varying, keys.varying
     if spec.positions == "rope":
@@ -187,9 +189,9 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
         last_own, rest_own = split_off_last_token_vectors(own)
         reference, deviating = last_shared + last_own, rest_shared + rest_own
     scale = 1.0 / np.sqrt(spec.d)
-    logits_of_reference = reference @ key_side.view(lambda each: each.swapaxes(1, 2))
+    logits_of_reference = reference @ key_side.change_layout(lambda each: each.swapaxes(1, 2))
     return Logits(
-        reference=logits_of_reference.view(lambda each: each[:, 0]) * scale,
+        reference=logits_of_reference.change_layout(lambda each: each[:, 0]) * scale,
         queries=deviating * scale,
         keys=key_side,
         bias=layer.relative_bias if spec.positions == "relative" else None,
@@ -202,12 +204,14 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
 
 def split_off_last_token_vectors(vectors: ScaledArray) -> tuple[ScaledArray, ScaledArray]:
     """The last token's vector of every head [head, 1, width], and what all vectors deviate from it."""
-    return vectors.map(lambda each: each[:, -1:]), vectors.map(lambda each: each - each[:, -1:])
+    return vectors.map_linearly(lambda each: each[:, -1:]), vectors.map_linearly(
+        lambda each: each - each[:, -1:]
+    )
 
 
 def project_per_head(parts: SplitParts, weights: Array) -> SplitParts:
     """Projections: common [head, 1, width], varying [head, token, width]."""
-    common = parts.common.view(lambda row: row[None, None, :])
+    common = parts.common.change_layout(lambda row: row[None, None, :])
     return SplitParts(common @ weights, parts.varying @ weights)
 
 

@@ -57,12 +57,12 @@ class AttentionWithFrozenMaps:
         """Whether only this branch preserves the residual, so that one without digits must not be passed on."""
 
     def __call__(self, x: SplitState) -> SplitParts:
-        values = project_per_head(x.parts, self.layer.w_v)
-        heads = self.apply_weights(values.varying)
+        values = project_per_head(x.common_and_varying_parts, self.layer.w_v)
+        heads = self.apply_attention_weights(values.varying)
         heads = heads._replace(common=heads.common + values.common)
         return merge_heads(heads, self.attention_input, self.layer._replace(b_o=None))
 
-    def apply_weights(self, values: ScaledArray) -> SplitParts:
+    def apply_attention_weights(self, values: ScaledArray) -> SplitParts:
         """P_h V [head, token, value] for what varies between tokens."""
         if values.is_zero():
             return SplitParts(make_scaled_array(np.zeros_like(values.mantissa[:, :1])), values)
@@ -71,7 +71,7 @@ class AttentionWithFrozenMaps:
         varying = compute_plain_attention(self.logits, values, self.rounds, remove_outlier=False)
         return SplitParts(make_scaled_array(np.zeros_like(values.mantissa[:, :1])), varying)
 
-    def head_output(self, index: int) -> "AttentionWithFrozenMaps":
+    def compute_head_output(self, index: int) -> "AttentionWithFrozenMaps":
         """P_h X W_h of one head."""
         one = slice(index, index + 1)
         logits, layer = self.logits, self.layer
@@ -93,11 +93,11 @@ class AttentionWithFrozenMaps:
             self.needed,
         )
 
-    def mix_tokens(self, matrix: SplitState) -> SplitState:
+    def apply_head_map(self, matrix: SplitState) -> SplitState:
         """P_h M of one head, for any matrix M [token, column]."""
-        found = self.apply_weights(matrix.varying.view(lambda each: each[None]))
-        common = matrix.common + found.common.view(lambda each: each[0, 0])
-        return SplitState(common, found.varying.view(lambda each: each[0]), plain=False)
+        found = self.apply_attention_weights(matrix.varying.change_layout(lambda each: each[None]))
+        common = matrix.common + found.common.change_layout(lambda each: each[0, 0])
+        return SplitState(common, found.varying.change_layout(lambda each: each[0]), plain=False)
 
     def value_bias_term(self) -> SplitParts | None:
         """The contribution of the value biases, once weighted; None without any."""
@@ -123,7 +123,7 @@ class AttentionWithFrozenMaps:
 
 
 def select_heads(array: ScaledArray, heads: slice) -> ScaledArray:
-    return array.map(lambda each: each[heads])
+    return array.map_linearly(lambda each: each[heads])
 
 
 class NormWithFrozenScale:
@@ -134,9 +134,12 @@ class NormWithFrozenScale:
         self.scale = inverse_deviation(seen, centre)
 
     def __call__(self, x: SplitState) -> SplitState:
-        common, varying = (subtract_feature_mean(part) if self.centre else part for part in x.parts)
+        common, varying = (
+            subtract_feature_mean(part) if self.centre else part
+            for part in x.common_and_varying_parts
+        )
         shared, own = self.scale
-        across = own * common.view(lambda row: row[None])
+        across = own * common.change_layout(lambda row: row[None])
         within = (shared + own) * varying
         return SplitState(shared * common, across + within, plain=False)
 
@@ -146,7 +149,9 @@ def inverse_deviation(seen: SplitState, centre: bool) -> SplitParts:
 
     1/σ_i - 1/σ_c = (σ_c² - σ_i²) / (σ_c σ_i (σ_c + σ_i)) and σ_i² - σ_c² = 2 mean(c V_i) + mean(V_i²): no cancellation.
     """
-    common, varying = (subtract_feature_mean(part) if centre else part for part in seen.parts)
+    common, varying = (
+        subtract_feature_mean(part) if centre else part for part in seen.common_and_varying_parts
+    )
     if abs(find_common_exponent(common, varying)) > LARGEST_EXPONENT:
         raise InputError("values leave the range of squares: change `init_scale`.")
     c, v = common.value(), varying.value()
@@ -189,47 +194,52 @@ class LayerWithFrozenMaps:
 
     def apply_attention(self, x: SplitState, head: int | None = None) -> SplitState:
         """The attention branch alone, through all heads or one."""
-        attend = self.attend if head is None else self.head_attentions[head]
+        attend = self.attend if head is None else self.attention_branch_per_head[head]
         normed = x if self.before is None else self.before(x)
-        return self.evaluate_norm(SplitState(*attend(normed.to_split_form()), plain=False))
+        return self.apply_output_norm(SplitState(*attend(normed.to_split_form()), plain=False))
 
     @cached_property
-    def head_attentions(self) -> list[AttentionWithFrozenMaps]:
-        return [self.attend.head_output(index) for index in range(len(self.attend.layer.w_v))]
+    def attention_branch_per_head(self) -> list[AttentionWithFrozenMaps]:
+        return [
+            self.attend.compute_head_output(index) for index in range(len(self.attend.layer.w_v))
+        ]
 
-    def skip_attention(self, x: SplitState) -> SplitState:
+    def apply_skip_connection(self, x: SplitState) -> SplitState:
         """The skip connection alone."""
-        return self.evaluate_norm(x.to_split_form())
+        return self.apply_output_norm(x.to_split_form())
 
     def apply_layer(self, x: SplitState) -> SplitState:
         """Branch and skip, where there are both."""
         through = self.apply_attention(x)
-        return add_split_states(self.skip_attention(x), through) if self.skip else through
+        return add_split_states(self.apply_skip_connection(x), through) if self.skip else through
 
-    def value_bias(self, head: int | None = None) -> SplitState | None:
+    def compute_value_bias_contribution(self, head: int | None = None) -> SplitState | None:
         """The contribution of the value biases, through all heads or one."""
-        attend = self.attend if head is None else self.head_attentions[head]
-        return self.initial_state(attend.value_bias_term())
+        attend = self.attend if head is None else self.attention_branch_per_head[head]
+        return self.make_normalised_state(attend.value_bias_term())
 
-    def output_bias(self) -> SplitState | None:
-        return self.initial_state(self.attend.output_bias_term())
+    def compute_output_bias_contribution(self) -> SplitState | None:
+        return self.make_normalised_state(self.attend.output_bias_term())
 
-    def bias_contribution(self) -> SplitState | None:
+    def compute_bias_contribution(self) -> SplitState | None:
         """The contribution of all biases of this layer."""
-        of_values, of_output = self.value_bias(), self.output_bias()
+        of_values, of_output = (
+            self.compute_value_bias_contribution(),
+            self.compute_output_bias_contribution(),
+        )
         if of_values is None or of_output is None:
             return of_values or of_output
         return add_split_states(of_values, of_output)
 
-    def initial_state(self, parts: SplitParts | None) -> SplitState | None:
-        return None if parts is None else self.evaluate_norm(SplitState(*parts, plain=False))
+    def make_normalised_state(self, parts: SplitParts | None) -> SplitState | None:
+        return None if parts is None else self.apply_output_norm(SplitState(*parts, plain=False))
 
-    def evaluate_norm(self, x: SplitState) -> SplitState:
+    def apply_output_norm(self, x: SplitState) -> SplitState:
         return x if self.after is None else self.after(x)
 
 
 def add_split_states(first: SplitState, second: SplitState) -> SplitState:
-    return add_skip(first, second.parts)
+    return add_skip(first, second.common_and_varying_parts)
 
 
 def run_and_freeze_layer(
@@ -241,7 +251,7 @@ def run_and_freeze_layer(
     """
     switches = replace(switches, mlp=False, mlp_skip=False)
     following = run_block(state, layer, spec, switches)
-    plain = state.log2_spread > APART and following.log2_spread > SAFE
+    plain = state.log2_relative_residual > APART and following.log2_relative_residual > SAFE
     form = state.to_plain_form() if plain else state.to_split_form()
     before = freeze_norm(form, spec) if spec.norm_position == "pre" else None
     seen = form if before is None else prepare_attention_input(before, form)

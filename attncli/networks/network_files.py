@@ -73,7 +73,7 @@ class FileNetwork:
         self.names = frozenset(self.file.names())
         self.spec = self.read_spec()
         self.seed = self.read_number("seed")
-        self.check_shapes()
+        self.check_tensor_shapes()
 
     @property
     def variant(self) -> str:
@@ -84,24 +84,24 @@ class FileNetwork:
         return name
 
     def embeddings(self) -> Array:
-        return self.tensor("x")
+        return self.read_tensor("x")
 
     def layer(self, index: int) -> Layer:
         found = {
-            weight: self.tensor(name)
+            weight: self.read_tensor(name)
             for weight in Layer._fields
             if (name := tensor_name(index, weight)) in self.names
         }
         return Layer(**found)
 
-    def tensor(self, name: str) -> Array:
+    def read_tensor(self, name: str) -> Array:
         array: Array = self.file.read_tensor(name).astype(np.float64, copy=False)
         if not np.isfinite(array).all():
             raise InputError(f"{self.path}: tensor {name} holds NaN or infinite values.")
         refuse_distant_magnitudes(f"{self.path}: tensor {name}", array)
         return array
 
-    def shape(self, name: str) -> tuple[int, ...]:
+    def read_tensor_shape(self, name: str) -> tuple[int, ...]:
         if name not in self.names:
             raise InputError(f"{self.path}: tensor {name} is missing.")
         if self.file.dtype(name) not in ("F64", "F32"):
@@ -120,8 +120,8 @@ class FileNetwork:
         return found
 
     def read_spec(self) -> NetworkSpec:
-        heads, width, d = self.require_shape("layers.0.w_q", 3)
-        tokens, _ = self.require_shape("x", 2)
+        heads, width, d = self.require_tensor_shape("layers.0.w_q", 3)
+        tokens, _ = self.require_tensor_shape("x", 2)
         try:
             return NetworkSpec(
                 layers=self.read_number("layers"),
@@ -129,7 +129,7 @@ class FileNetwork:
                 width=width,
                 heads=heads,
                 key_width=d,
-                mlp_width=self.require_shape("layers.0.mlp.w_in", 2)[1],
+                mlp_width=self.require_tensor_shape("layers.0.mlp.w_in", 2)[1],
                 biases="layers.0.b_q" in self.names,
                 init_scale=float(self.metadata.get("init_scale", "1.0")),
                 **{name: self.metadata.get(name, "") for name in KINDS},
@@ -137,23 +137,23 @@ class FileNetwork:
         except (UsageError, ValueError) as error:
             raise InputError(f"{self.path}: {error}") from None
 
-    def require_shape(self, name: str, axes: int) -> tuple[int, ...]:
-        shape = self.shape(name)
+    def require_tensor_shape(self, name: str, axes: int) -> tuple[int, ...]:
+        shape = self.read_tensor_shape(name)
         if len(shape) != axes:
             raise InputError(
                 f"{self.path}: tensor {name} has {format_count(len(shape), 'axis', 'axes')}, not {axes}."
             )
         return shape
 
-    def check_shapes(self) -> None:
-        for name, expected in self.expected_shapes():
-            if self.shape(name) != expected:
+    def check_tensor_shapes(self) -> None:
+        for name, expected in self.iter_expected_tensor_shapes():
+            if self.read_tensor_shape(name) != expected:
                 raise InputError(
-                    f"{self.path}: tensor {name} has shape {list(self.shape(name))}, "
+                    f"{self.path}: tensor {name} has shape {list(self.read_tensor_shape(name))}, "
                     f"expected {list(expected)}."
                 )
 
-    def expected_shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def iter_expected_tensor_shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         spec = self.spec
         yield "x", (spec.tokens, spec.width)
         for index in range(spec.layers):

@@ -108,7 +108,7 @@ class NetworkSpec:
         return (rounds or SINKHORN_ROUNDS) if kind == "sinkhorn" else 0
 
     @property
-    def pairs(self) -> int:
+    def forward_pass_cost(self) -> int:
         """Products of a query and a key in a forward pass, which take most of its time, and a constant for each
         layer."""
         of_layer = max(self.heads * self.tokens**2, LEAST_PAIRS)

@@ -78,10 +78,10 @@ class GeneratedNetwork:
             w_o=draw_gaussian(spec.heads * spec.d, spec.heads, spec.d, spec.width),
             w_in=draw_gaussian(spec.width, spec.width, spec.mlp_hidden_size),
             w_out=draw_gaussian(spec.mlp_hidden_size, spec.mlp_hidden_size, spec.width),
-            **self.extra_weights(draw_gaussian),
+            **self.draw_optional_weights(draw_gaussian),
         )
 
-    def extra_weights(self, gaussian: Callable[..., Array]) -> dict[str, Array]:
+    def draw_optional_weights(self, gaussian: Callable[..., Array]) -> dict[str, Array]:
         """The weights that only some kinds of network have, drawn after all others."""
         spec = self.spec
         extras: dict[str, Array] = {}

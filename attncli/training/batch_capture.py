@@ -198,10 +198,12 @@ class SamePositionTexts(HeadObserver):
 
     def collect_values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
         for seen, values in zip(
-            self.each, split_metrics_by_batch_item(totals.values_of_items()), strict=True
+            self.each,
+            split_metrics_by_batch_item(totals.compute_metric_values_per_item()),
+            strict=True,
         ):
             seen.heads[site] = values
-        return totals.values()
+        return totals.compute_metric_values()
 
     def results_of_texts(self) -> list[tuple[TextSpan, PassResult]]:
         """Each text with its own numbers; shared values are shared."""

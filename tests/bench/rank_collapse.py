@@ -80,7 +80,7 @@ def layer_cost(tokens: int, width: int, heads: int = 8) -> tuple[float, float, f
     spec = NetworkSpec(layers=1, tokens=tokens, width=width, heads=heads)
     network = GeneratedNetwork(spec, 0)
     layer, x = network.layer(0), network.embeddings()
-    apart, close = SplitState.of(x), SplitState.of(1.0 + 2.0**-20 * x)
+    apart, close = SplitState.from_states(x), SplitState.from_states(1.0 + 2.0**-20 * x)
     san = VARIANTS["SAN"]
     return (
         cpu(lambda: plain_attention(x, layer)),

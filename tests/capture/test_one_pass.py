@@ -200,16 +200,29 @@ def require_equal(case: Case, library: Library | NoLibrary) -> None:
     require_near(found.outputs, output, allowed, "output")
     entropy = -torch.where(weights > 0, weights * weights.clamp_min(1e-300).log(), 0.0).sum(-1)
     require_near(ours.entropy, entropy, allowed, "entropy")
-    require_near(ours.best, scores.amax(-1), allowed, "best")
-    for name in ("sums", "largest", "squares", "distances", "on_first"):
+    require_near(ours.maximum_scores, scores.amax(-1), allowed, "maximum_scores")
+    for name in (
+        "row_sums",
+        "largest_weights",
+        "sums_of_squares",
+        "weighted_distances",
+        "weights_on_first_token",
+    ):
         require_near(getattr(ours, name), getattr(rows, name), allowed, name)
     for offset in EVERYTHING.listed_offsets:
-        require_near(ours.behind(offset), rows.behind(offset), allowed, f"offset {offset}")
+        require_near(
+            ours.read_weights_at_offset(offset),
+            rows.read_weights_at_offset(offset),
+            allowed,
+            f"offset {offset}",
+        )
     for ours_sum, theirs_sum in zip(
         ours.sum_received_mass(), rows.sum_received_mass(), strict=True
     ):
         require_near(ours_sum, theirs_sum, allowed, "columns")
-    for ours_sum, theirs_sum in zip(ours.diagonals()[:2], rows.diagonals()[:2], strict=True):
+    for ours_sum, theirs_sum in zip(
+        ours.sum_weights_over_diagonals()[:2], rows.sum_weights_over_diagonals()[:2], strict=True
+    ):
         require_near(ours_sum, theirs_sum, allowed, "diagonals")
     require_near(ours.received_squares, weights.square().sum(-2), allowed, "squares of columns")
     maps, first = weights.flatten(0, 1), some_vectors(weights.shape[-1])
@@ -219,7 +232,7 @@ def require_equal(case: Case, library: Library | NoLibrary) -> None:
         products = maps[which].transpose(1, 2) @ (maps[which] @ vectors.double())
         require_near(ours.multiply_by_gram(vectors, which), products, allowed, "products")
     edge = (weights - 1e-3).abs() < 2e-3 * allowed
-    assert bool(((ours.small - rows.small).abs() <= edge.sum(-1)).all())
+    assert bool(((ours.small_weight_counts - rows.small_weight_counts).abs() <= edge.sum(-1)).all())
     shown = torch.ones(weights.shape).bool() if visible is None else visible.expand(weights.shape)
     for strip in case.strips(library):
         place = (
@@ -585,7 +598,9 @@ def test_which_path_runs_is_said(built: bool, monkeypatch: pytest.MonkeyPatch) -
 
 
 FROM_FUSED = ("entropy", "effective_support", "participation", "virtual_sink", "rest_share", "self_attention", "previous_token", "duplicate_token", "induction")  # fmt: skip
-SERVED = StatisticsRequest(False, False, (0, 1, 7), ("sums", "entropy", "squares", "on_first"))
+SERVED = StatisticsRequest(
+    False, False, (0, 1, 7), ("row_sums", "entropy", "sums_of_squares", "weights_on_first_token")
+)
 
 
 @pytest.mark.parametrize("spans", ["causal", ""])
@@ -603,7 +618,12 @@ def test_fused_calls_equal_float64(spans: str, monkeypatch: pytest.MonkeyPatch) 
     for name in SERVED.rows:
         require_near(getattr(ours, name), getattr(rows, name), 1e-5, name)
     for offset in SERVED.listed_offsets:
-        require_near(ours.behind(offset), rows.behind(offset), 1e-5, f"offset {offset}")
+        require_near(
+            ours.read_weights_at_offset(offset),
+            rows.read_weights_at_offset(offset),
+            1e-5,
+            f"offset {offset}",
+        )
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert", "gemma2"])

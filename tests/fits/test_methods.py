@@ -140,7 +140,7 @@ def test_permutation_at_width_two_has_the_laws_logit_scale(length: int) -> None:
     found = measure_fit(
         fitted("cyclic", "permutation", length, **{"d": 2, "total_variation": 0.999}), target
     )
-    assert found.meets(request)
+    assert found.meets_request(request)
     assert found.logit_scale == pytest.approx(compute_circle_logit_scale(length, 0.2), rel=0.02)
 
 
@@ -157,7 +157,7 @@ def test_permutation_scale_grows_with_the_laws_exponent(d: int) -> None:
             fitted("certificate:keys=spread", "permutation", length, d=d, total_variation=0.999),
             target,
         )
-        assert found.meets(request)
+        assert found.meets_request(request)
         scales.append(found.logit_scale)
     exponent = np.polyfit(np.log(lengths), np.log(scales), 1)[0]
     assert exponent == pytest.approx(2 / (d - 1), abs=0.06)
@@ -275,9 +275,9 @@ def test_a_quarter_of_the_papers_width_and_less_is_enough() -> None:
     for factors in ("svd", "codebook"):
         for projection in ("gaussian", "orthogonal"):
             method = f"jl:factors={factors},projection={projection},draws=1"
-            assert not try_fit_at_width(method, target, request.at_width(4 * d), [10]).met
+            assert not try_fit_at_width(method, target, request.with_width(4 * d), [10]).met
     whole = "jl:factors=svd,projection=orthogonal,draws=1"
-    assert try_fit_at_width(whole, target, request.at_width(512), [10]).met
+    assert try_fit_at_width(whole, target, request.with_width(512), [10]).met
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ def noisy_curves() -> Iterator[tuple[float, ...]]:
 
 def all_tested(steps: CurveSteps) -> list[PiecewiseLaw]:
     """The best of each number of constants, when the support of every power is tested first."""
-    known = [one for one in iter_piecewise_laws(steps) if all(is_law_supported(steps, piece) for piece in one.powers)]  # fmt: skip
+    known = [one for one in iter_piecewise_laws(steps) if all(is_law_supported(steps, piece) for piece in one.power_law_pieces)]  # fmt: skip
     counts = sorted({one.constants for one in known})
     return [min((one for one in known if one.constants == count), key=lambda one: one.errors) for count in counts]  # fmt: skip
 
@@ -45,11 +45,11 @@ def all_tested(steps: CurveSteps) -> list[PiecewiseLaw]:
 def test_support_tested_where_it_decides_is_support_tested_everywhere() -> None:
     powers = refused = 0
     for curve in noisy_curves():
-        steps = CurveSteps.of(curve)
+        steps = CurveSteps.from_curve(curve)
         found = find_best_law_per_constant_count(steps)
         assert found == all_tested(steps), curve
-        powers += any(one.powers for one in found)
-        refused += any(not is_law_supported(steps, piece) for one in iter_piecewise_laws(steps) for piece in one.powers)  # fmt: skip
+        powers += any(one.power_law_pieces for one in found)
+        refused += any(not is_law_supported(steps, piece) for one in iter_piecewise_laws(steps) for piece in one.power_law_pieces)  # fmt: skip
     assert powers > 8
     assert refused > 8
 

@@ -56,7 +56,7 @@ def test_a_residual_along_the_common_row_survives_a_norm_only_through_epsilon() 
 @given(st.integers(0, 10**6))
 def test_split_and_joined_are_the_same_state(seed: int) -> None:
     states = np.random.default_rng(seed).standard_normal((5, 3)) + 10.0
-    plain = SplitState.of(states)
+    plain = SplitState.from_states(states)
     np.testing.assert_allclose(plain.to_split_form().states.value(), states, rtol=1e-15)
     np.testing.assert_allclose(
         plain.to_split_form().to_plain_form().states.value(), states, rtol=1e-15
@@ -75,15 +75,15 @@ def test_a_split_residual_is_centred_and_its_mean_is_not_lost() -> None:
 
 
 def test_spread_is_minus_infinity_for_equal_tokens() -> None:
-    assert SplitState.of(np.ones((3, 2))).log2_spread == -np.inf
-    assert SplitState.of(np.eye(3)).log2_spread == -1  # 2/3 beside 1
+    assert SplitState.from_states(np.ones((3, 2))).log2_relative_residual == -np.inf
+    assert SplitState.from_states(np.eye(3)).log2_relative_residual == -1  # 2/3 beside 1
 
 
 def test_a_norm_keeps_small_tokens_beside_huge_ones() -> None:
     """Their squares would vanish in units of the largest."""
     rows = np.array([[1.0, -2.0, 4.0], [3e200, 1e200, -5e200], [2e-50, 1e-50, -1e-50]])
     found = (
-        normalise_tokens(SplitState.of(rows).to_plain_form(), 0.0, centre=True)
+        normalise_tokens(SplitState.from_states(rows).to_plain_form(), 0.0, centre=True)
         .to_plain_form()
         .varying.value()
     )

@@ -279,7 +279,7 @@ def test_corners_of_a_simplex_need_their_dimension_and_no_more() -> None:
             assert bound_width_by_logit_budget(asked, largest, variation) <= d
             (found, *_) = find_separated_rows(asked, variation)
             assert found.rows == tuple(range(n))
-            assert found.least_logits(d) <= largest
+            assert found.bound_least_logits(d) <= largest
             if d in (1, 2):
                 assert bound_width_by_logit_budget(asked, largest, variation) == d
 
@@ -350,8 +350,8 @@ def test_what_is_known_of_rows_with_keys_of_their_own() -> None:
     assert found.leak == pytest.approx(leak)
     assert found.gap == pytest.approx(math.log(8 / leak))
     rng, budget = np.random.default_rng(0), 8.0
-    for degree, cut in itertools.product((1, 2, 3), found.cuts(budget)[::8]):
-        said = found.rank(degree, float(cut), budget)
+    for degree, cut in itertools.product((1, 2, 3), found.list_logit_gap_cuts(budget)[::8]):
+        said = found.bound_logit_rank(degree, float(cut), budget)
         middle, half = budget + 0.5 * cut, budget - 0.5 * cut
         for _ in range(60):
             share = rng.dirichlet(np.full(3, rng.uniform(0.05, 2.0))) * rng.uniform(0.01, 1.0)

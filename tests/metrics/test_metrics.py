@@ -80,8 +80,8 @@ NAMES = [name for name in METRICS.names() if name != "log10_residual_optimal"]
 @pytest.mark.parametrize("offset", [0.0, 3.0])
 def test_metrics_are_what_their_definitions_say(name: str, offset: float) -> None:
     x = STATES + offset
-    assert METRICS[name](SplitState.of(x)) == pytest.approx(dense(name, x), abs=1e-10)
-    assert METRICS[name](SplitState.of(x).to_split_form()) == pytest.approx(
+    assert METRICS[name](SplitState.from_states(x)) == pytest.approx(dense(name, x), abs=1e-10)
+    assert METRICS[name](SplitState.from_states(x).to_split_form()) == pytest.approx(
         dense(name, x), abs=1e-10
     )
 
@@ -118,13 +118,15 @@ def test_logarithms_follow_the_residual_below_floats(name: str) -> None:
 @pytest.mark.parametrize("name", METRICS.names())
 def test_the_order_of_tokens_does_not_matter(name: str) -> None:
     order = RNG.permutation(len(STATES))
-    shuffled = METRICS[name](SplitState.of(STATES[order]))
-    assert shuffled == pytest.approx(METRICS[name](SplitState.of(STATES)), abs=1e-9)
+    shuffled = METRICS[name](SplitState.from_states(STATES[order]))
+    assert shuffled == pytest.approx(METRICS[name](SplitState.from_states(STATES)), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", METRICS.names())
 def test_scale_matters_to_the_norm_alone(name: str) -> None:
-    larger = METRICS[name](SplitState.of(4.0 * STATES)) - METRICS[name](SplitState.of(STATES))
+    larger = METRICS[name](SplitState.from_states(4.0 * STATES)) - METRICS[name](
+        SplitState.from_states(STATES)
+    )
     powers = {"log10_residual_norm": 1, "log10_variance": 2}
     assert larger == pytest.approx(powers.get(name, 0) * math.log10(4.0), abs=1e-9)
 
@@ -138,20 +140,20 @@ def test_definitions_have_a_unit_and_a_sentence(name: str) -> None:
 
 def test_ranks_of_equal_tokens_and_of_an_orthonormal_set() -> None:
     for name in ("stable_rank", "participation_ratio", "effective_rank"):
-        assert METRICS[name](SplitState.of(np.ones((4, 3)))) == pytest.approx(1.0)
-        assert METRICS[name](SplitState.of(np.eye(6))) == pytest.approx(6.0)
+        assert METRICS[name](SplitState.from_states(np.ones((4, 3)))) == pytest.approx(1.0)
+        assert METRICS[name](SplitState.from_states(np.eye(6))) == pytest.approx(6.0)
 
 
 def test_a_token_of_one_large_feature_is_a_spike() -> None:
     """100 times as long as the others, in one of 64 features; tokens alike are none."""
     states = RNG.choice([-1.0, 1.0], (9, 64))
-    state = SplitState.of(states)
+    state = SplitState.from_states(states)
     assert METRICS["spike_ratio"](state) == pytest.approx(1.0)
     assert METRICS["spike_features"](state) == pytest.approx(64.0)
     states[4] = 0.0
     states[4, 7] = -800.0
-    assert METRICS["spike_ratio"](SplitState.of(states)) == pytest.approx(100.0)
-    assert METRICS["spike_features"](SplitState.of(states)) == pytest.approx(1.0)
+    assert METRICS["spike_ratio"](SplitState.from_states(states)) == pytest.approx(100.0)
+    assert METRICS["spike_features"](SplitState.from_states(states)) == pytest.approx(1.0)
 
 
 def test_clusters_are_chains_of_near_tokens() -> None:
@@ -163,19 +165,23 @@ def test_clusters_are_chains_of_near_tokens() -> None:
 
     groups = np.repeat(np.eye(3), 4, axis=0) + 0.01 * RNG.standard_normal((12, 3))
     for states, count in ((circle(20), 20), (circle(100), 1), (groups, 3), (np.ones((5, 2)), 1)):
-        assert METRICS["clusters"](SplitState.of(states)) == count
+        assert METRICS["clusters"](SplitState.from_states(states)) == count
 
 
 def test_the_energy_of_one_cluster_and_of_orthogonal_tokens() -> None:
     """e^β / 2β, and (e^β + n - 1) / 2βn."""
-    assert METRICS["cluster_energy"](SplitState.of(np.ones((7, 3)))) == pytest.approx(math.e / 2)
+    assert METRICS["cluster_energy"](SplitState.from_states(np.ones((7, 3)))) == pytest.approx(
+        math.e / 2
+    )
     orthogonal = (math.e + 5) / 12
-    assert METRICS["cluster_energy"](SplitState.of(3.0 * np.eye(6))) == pytest.approx(orthogonal)
+    assert METRICS["cluster_energy"](SplitState.from_states(3.0 * np.eye(6))) == pytest.approx(
+        orthogonal
+    )
 
 
 def test_opposite_tokens_have_a_cosine_gap_of_two() -> None:
     assert METRICS["log10_token_cosine_gap"](
-        SplitState.of(np.array([[1.0, 2.0], [-1.0, -2.0]]))
+        SplitState.from_states(np.array([[1.0, 2.0], [-1.0, -2.0]]))
     ) == (pytest.approx(math.log10(2.0)))
 
 
@@ -248,7 +254,9 @@ def test_the_proof_of_an_optimum_does_not_pass_what_is_none() -> None:
 
 def test_an_optimum_that_takes_hours_is_refused() -> None:
     with pytest.raises(LimitError, match=r"1,024 tokens of width 768 .* measure fewer tokens"):
-        METRICS["log10_residual_optimal"](SplitState.of(np.arange(1024.0 * 768).reshape(1024, 768)))
+        METRICS["log10_residual_optimal"](
+            SplitState.from_states(np.arange(1024.0 * 768).reshape(1024, 768))
+        )
 
 
 @pytest.mark.slow

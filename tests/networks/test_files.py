@@ -140,6 +140,6 @@ def test_a_tensor_whose_numbers_are_too_far_apart_is_refused(name: str, tmp_path
         opened = FileNetwork(path)
         if refused:
             with pytest.raises(InputError, match=f"{name} holds numbers from 4.94e-324 to"):
-                [opened.tensor(each) for each in held]
+                [opened.read_tensor(each) for each in held]
         else:
-            assert np.array_equal(opened.tensor(name), held[name])
+            assert np.array_equal(opened.read_tensor(name), held[name])

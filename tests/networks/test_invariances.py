@@ -35,8 +35,12 @@ def test_a_constant_row_passes_through_content_attention_as_a_constant_row() -> 
     blind = row @ layer.w_q  # [head, key]
     w_q = layer.w_q - row[:, None] * blind[:, None, :] / (row @ row)
     layer = layer._replace(w_q=w_q)
-    without = run_block(SplitState.of(network.embeddings()), layer, spec, ALL_VARIANTS["SAN"])
-    shifted = run_block(SplitState.of(network.embeddings() + row), layer, spec, ALL_VARIANTS["SAN"])
+    without = run_block(
+        SplitState.from_states(network.embeddings()), layer, spec, ALL_VARIANTS["SAN"]
+    )
+    shifted = run_block(
+        SplitState.from_states(network.embeddings() + row), layer, spec, ALL_VARIANTS["SAN"]
+    )
     assert log10_residual_norm(shifted) == pytest.approx(log10_residual_norm(without), abs=1e-12)
 
 
@@ -48,8 +52,8 @@ def test_an_orthogonal_change_of_basis_leaves_the_frobenius_residual(
     spec = NetworkSpec(layers=4, tokens=12, width=8, heads=2, norm=norm)
     network = GeneratedNetwork(spec, 5)
     turn = np.linalg.qr(np.random.default_rng(2).standard_normal((8, 8)))[0]
-    state = SplitState.of(network.embeddings())
-    turned = SplitState.of(network.embeddings() @ turn)
+    state = SplitState.from_states(network.embeddings())
+    turned = SplitState.from_states(network.embeddings() @ turn)
     for index in range(spec.layers):
         layer = network.layer(index)
         other = layer._replace(
@@ -104,7 +108,7 @@ def test_how_large_single_weights_are_costs_no_digits(
 ) -> None:
     spec = NetworkSpec(layers=3, tokens=6, width=8, heads=2, activation="relu", norm="rms", **kinds)  # type: ignore[arg-type]
     network = GeneratedNetwork(spec, 3)
-    one = other = SplitState.of(network.embeddings())
+    one = other = SplitState.from_states(network.embeddings())
     for index in range(spec.layers):
         layer = network.layer(index)
         first, second = (few_digits(getattr(layer, name)) for name in pair)

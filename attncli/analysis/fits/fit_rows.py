@@ -123,7 +123,7 @@ def compute_measured_values(
     if evidence is None:
         return dict.fromkeys((*MEASURED, "logit_bits", "fixed_keys_d"))
     values: dict[str, float | None] = {name: getattr(evidence, name) for name in MEASURED}
-    values["logit_bits"] = evidence.bits(request.ratio_error)
+    values["logit_bits"] = evidence.count_logit_bits(request.ratio_error)
     values["fixed_keys_d"] = None
     if not math.isnan(evidence.logit_scale):
         values["fixed_keys_d"] = width_formulas.compute_least_width_for_fixed_keys(

@@ -137,7 +137,7 @@ class StateRecorder:
         self.record_state_array(place, index, array.numpy())
 
     def record_state_array(self, place: StateLocation, index: int, state: Array) -> None:
-        self.record_split_state(place, index, SplitState.of(state))
+        self.record_split_state(place, index, SplitState.from_states(state))
 
     def record_split_state(self, place: StateLocation, index: int, state: SplitState) -> None:
         self.curves_at_location(self.values, place, self.metrics.metric_names)

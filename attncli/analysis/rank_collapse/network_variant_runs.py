@@ -22,7 +22,7 @@ from attncli.resource_limits import refuse_too_many_token_pairs, require_memory
 
 def refuse_work_of_many_days(specs: Sequence[NetworkSpec], seeds: int, variants: int) -> None:
     """Refuse a run that would take more than days, before its first network is generated."""
-    pairs = seeds * variants * sum(spec.pairs for spec in specs)
+    pairs = seeds * variants * sum(spec.forward_pass_cost for spec in specs)
     sizes = "lower `tokens`, `layers`, `heads`"
     advice = (
         f"{sizes}, `seeds` or the number of `variants`" if variants > 1 else f"{sizes} or `seeds`"
@@ -50,7 +50,7 @@ def run_network_in_all_variants(
         "lower `tokens` or `width`",
     )
     meters = StateMetrics(metrics)
-    start = SplitState.of(network.embeddings())
+    start = SplitState.from_states(network.embeddings())
     states: dict[str, SplitState | None] = dict.fromkeys(variants, start)
     earlier = {name: deque([start], maxlen=over) for name in variants}
     """The last states of each variant: a step leads from the first of them, once there are `over`."""

@@ -27,7 +27,7 @@ class PerturbedStatePair(NamedTuple):
     second: Array
 
     def extrapolate(self, side: int) -> SplitState:
-        return SplitState.of(self.first + side * MOVES * (self.second - self.first))
+        return SplitState.from_states(self.first + side * MOVES * (self.second - self.first))
 
 
 def estimate_uncertainties(

@@ -49,7 +49,7 @@ def build_gradient_rows(
 def network_gradients(network: Network, switches: AblationSwitches, variant: str) -> list[float]:
     """Empty where a state is not known."""
     spec = network.spec
-    state: SplitState | None = SplitState.of(network.embeddings())
+    state: SplitState | None = SplitState.from_states(network.embeddings())
     maps: list[Array] = []
     states: list[Array] = []
     weights: list[tuple[Array, Array]] = []

@@ -177,7 +177,7 @@ def request_all_row_statistics(
     """The same with all statistics of rows that the library finds anyway; it counts small weights with the columns."""
     if isinstance(library, NoLibrary):
         return request
-    apart = {"centred_squares"} | ({"small"} if request.weights else set())
+    apart = {"centred_sums_of_squares"} | ({"small_weight_counts"} if request.weights else set())
     found = tuple(name for name in ROWS if name in request.rows or name not in apart)
     return request._replace(rows=found)
 

@@ -20,7 +20,7 @@ from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
 from attncli.capture.strips.visible_key_spans import KeySpans
 
-SERVED = frozenset({"sums", "entropy", "squares", "on_first"})
+SERVED = frozenset({"row_sums", "entropy", "sums_of_squares", "weights_on_first_token"})
 """Statistics of rows that these calls give, besides single offsets."""
 
 Fused = Callable[[Tensor, Tensor, Tensor, bool, float], tuple[Tensor, Tensor]]
@@ -63,12 +63,17 @@ def attend_in_fused_calls(
         scores = (query * key[:, :, keys.clamp(0, call.keys - 1)]).sum(dim=-1) * scale
         return (scores - total).exp().masked_fill(~shown, nan)
 
-    found = {"sums": (total - total).exp(), "on_first": weights_of_pairs(0 * place)}
+    found = {
+        "row_sums": (total - total).exp(),
+        "weights_on_first_token": weights_of_pairs(0 * place),
+    }
     if "entropy" in request.rows:
         mean_key, _ = fused(query, key, key, causal, scale)
         found["entropy"] = (total - scale * (query * mean_key).sum(dim=-1)).clamp_min(0.0)
-    if "squares" in request.rows:
-        found["squares"] = (fused(query, key, value, causal, 2.0 * scale)[1] - 2.0 * total).exp()
+    if "sums_of_squares" in request.rows:
+        found["sums_of_squares"] = (
+            fused(query, key, value, causal, 2.0 * scale)[1] - 2.0 * total
+        ).exp()
     results = Results.allocate_for_call(call, request)._replace(output=output.transpose(1, 2))
     results.write_largest_inputs(call)
     for name in request.rows:

@@ -190,7 +190,9 @@ def require_finite_statistics(found: Strip) -> None:
     statistics = found.statistics
     assert statistics is not None
     computed = [
-        statistics.row_statistic(name) for name in statistics.request.rows if name != "small"
+        statistics.row_statistic(name)
+        for name in statistics.request.rows
+        if name != "small_weight_counts"
     ]
     if not all(bool(each.isfinite().all()) for each in computed):
         raise NotCovered("numbers that are not finite, or too large")
@@ -225,9 +227,18 @@ def drop_scores_unseen_by_eager(found: Strip, own: Sequence[tuple[Tensor, Strip]
 def summarize_eager_rows(strip: Strip) -> dict[str, Tensor]:
     """What the rows of the model's own function give."""
     rows = MapStripRows(strip.weights, *strip[1:5], strip.visible, None, strip.scores)
-    found = {"sums": rows.sums, "entropy": rows.entropy, "largest": rows.largest}
-    more = {} if strip.scores is None else {"best": rows.best}
-    return {**found, "squares": rows.squares, "distances": rows.distances, **more}
+    found = {
+        "row_sums": rows.row_sums,
+        "entropy": rows.entropy,
+        "largest_weights": rows.largest_weights,
+    }
+    more = {} if strip.scores is None else {"maximum_scores": rows.maximum_scores}
+    return {
+        **found,
+        "sums_of_squares": rows.sums_of_squares,
+        "weighted_distances": rows.weighted_distances,
+        **more,
+    }
 
 
 def require_close_numbers(ours: Tensor, theirs: Tensor, size: float) -> None:

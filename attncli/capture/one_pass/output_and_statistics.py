@@ -86,7 +86,7 @@ class Results(NamedTuple):
     ) -> None:
         """Correct what counts hidden keys, where a bias hid them."""
         part, keys = slice(start, stop), visible.shape[-1]
-        self.rows[ROWS.index("small")][..., part] -= (~visible).sum(dim=-1).float()
+        self.rows[ROWS.index("small_weight_counts")][..., part] -= (~visible).sum(dim=-1).float()
         for number, offset in enumerate(request.listed_offsets, len(ROWS)):
             key = (torch.arange(start, stop) - offset).clamp(0, keys - 1)
             shown = visible.gather(-1, key[:, None].expand(*visible.shape[:3], 1))[..., 0]

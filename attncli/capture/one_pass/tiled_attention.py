@@ -152,19 +152,19 @@ class TiledAttention:
         sizes = (self.call.queries, self.call.keys)
         rows = MapStripRows(weights[None], tile.rows.start, tile.keys.start, *sizes)
         best = scores.amax(dim=-1)
-        known = {"best": best[None]}
+        known = {"maximum_scores": best[None]}
         if "entropy" in self.request.rows:
             below = scores.sub_(best[..., None])
             known["entropy"] = entropy_from_differences(rows.weights, below[None])
-        if "small" in self.request.rows:
+        if "small_weight_counts" in self.request.rows:
             hidden = weights.shape[-1] - (tile.stops - tile.starts)
-            known["small"] = rows.small - hidden
+            known["small_weight_counts"] = rows.small_weight_counts - hidden
         for name in self.request.rows:
             found = known[name] if name in known else getattr(rows, name)
             self.select_row_results(ROWS.index(name), tile).copy_(found)
         for number, offset in enumerate(self.request.listed_offsets, len(ROWS)):
             key = torch.arange(tile.rows.start, tile.rows.stop)[:, None] - offset
-            shown = rows.behind(offset).masked_fill(
+            shown = rows.read_weights_at_offset(offset).masked_fill(
                 find_keys_outside_spans(key, tile.starts, tile.stops)[:, 0], nan
             )
             self.select_row_results(number, tile).copy_(shown)

@@ -78,7 +78,7 @@ class Strip(NamedTuple):
     def row_sums(self) -> Tensor:
         """[batch, head, query]"""
         found = self.statistics
-        return self.weights.sum(dim=-1) if found is None else found.row_statistic("sums")
+        return self.weights.sum(dim=-1) if found is None else found.row_statistic("row_sums")
 
     @property
     def is_first(self) -> bool:

@@ -14,15 +14,15 @@ from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._row_statistics import MapSums, RowStatistics, VisibleKeys
 
 ROWS = (
-    "best",
-    "sums",
+    "maximum_scores",
+    "row_sums",
     "entropy",
-    "largest",
-    "squares",
-    "distances",
-    "on_first",
-    "small",
-    "centred_squares",
+    "largest_weights",
+    "sums_of_squares",
+    "weighted_distances",
+    "weights_on_first_token",
+    "small_weight_counts",
+    "centred_sums_of_squares",
 )
 """The numbers of each row, by their names in MapStripRows, in the order of one_pass.c; listed offsets follow."""
 
@@ -62,7 +62,7 @@ class StatisticsRequest(NamedTuple):
     @property
     def library_flags(self) -> int:
         squares = COLUMN_SQUARES * self.column_squares
-        squares += CENTRED_SQUARES * ("centred_squares" in self.rows)
+        squares += CENTRED_SQUARES * ("centred_sums_of_squares" in self.rows)
         return COLUMNS * self.columns + OFFSETS * self.offsets + squares
 
 
@@ -76,15 +76,15 @@ def request_statistics(
     for name in names:
         if ATTENTION.declaration_of_entry(name).of == "summaries":
             rows.record_reads_of_metric(name)
-    known = {"sums", *rows.__dict__, *(["squares"] if kinds & SQUARES else [])}
-    known |= {"on_first"} if "gates" in kinds else set()
-    known |= {"centred_squares"} if "spectrum" in kinds else set()
+    known = {"row_sums", *rows.__dict__, *(["sums_of_squares"] if kinds & SQUARES else [])}
+    known |= {"weights_on_first_token"} if "gates" in kinds else set()
+    known |= {"centred_sums_of_squares"} if "spectrum" in kinds else set()
     read = tuple(name for name in ROWS if name in known)
     if weights or not kinds <= WITHOUT_WEIGHTS:
         scores = any("logits" in ATTENTION.declaration_of_entry(name).needs for name in names)
-        read = tuple(name for name in read if name != "small")
+        read = tuple(name for name in read if name != "small_weight_counts")
         return StatisticsRequest(False, False, (), read, weights=True, scores=scores)
-    columns = bool(kinds & {"columns", "spectrum"}) or "small" in known
+    columns = bool(kinds & {"columns", "spectrum"}) or "small_weight_counts" in known
     vectors = [draw for kind, draw in FIRST_VECTORS.items() if kind in kinds]
     return StatisticsRequest(
         columns,
@@ -111,9 +111,9 @@ class RecordedRows(MapStripRows):
         if self.period is not None or "repeats" not in needs:
             ATTENTION[name](self)
 
-    def behind(self, offset: int) -> Tensor:
+    def read_weights_at_offset(self, offset: int) -> Tensor:
         self.listed[offset] = None
-        return super().behind(offset)
+        return super().read_weights_at_offset(offset)
 
 
 class MapStatistics(NamedTuple):
@@ -133,8 +133,12 @@ class MapStatistics(NamedTuple):
     def row_statistics_by_name(self) -> dict[str, Tensor]:
         """The statistics of rows by their names in MapStripRows; a softmax has no weights below 0."""
         found = {name: self.row_statistic(name) for name in self.request.rows}
-        sums = found["sums"]
-        return {**found, "sizes": sums, "negative": sums.new_zeros(sums.shape)}
+        sums = found["row_sums"]
+        return {
+            **found,
+            "sums_of_absolute_weights": sums,
+            "sums_of_negative_weights": sums.new_zeros(sums.shape),
+        }
 
     def make_row_statistics(
         self,

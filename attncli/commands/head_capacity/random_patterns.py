@@ -54,7 +54,7 @@ class RandomPatterns:
         if place not in self.fits:
             rng = np.random.default_rng([seed, k])
             target = build_pattern(f"random:k={k}", self.length, rng, causal)
-            request = replace(self.request.at_width(d), causal=causal)
+            request = replace(self.request.with_width(d), causal=causal)
             self.fits[place] = target, fit_queries_and_keys(target, self.methods, request, [seed])
         return self.fits[place]
 
@@ -74,7 +74,7 @@ class RandomPatterns:
                 evidence = solve_and_measure_pattern(
                     head, projections, target, dtype, pseudo
                 ).evidence
-                shown += evidence.meets(replace(self.request, dtype=dtype))
+                shown += evidence.meets_request(replace(self.request, dtype=dtype))
             shares[k] = shown / len(self.seeds)
             if not shown:
                 break

@@ -68,7 +68,10 @@ def build_weights_report(
     return Report(
         study="inspect-model weights",
         headline=format_headline(
-            config.kind, format_count_of_total(total, config.layers * config.heads), rows, nulls
+            config.model_type,
+            format_count_of_total(total, config.layers * config.heads),
+            rows,
+            nulls,
         ),
         rows=(*rows, *nulls, *build_layer_count_rows(counts)),
         metrics={name: WEIGHTS.definition(name) for name in names} | CENSUS,
@@ -155,7 +158,7 @@ def describe_source(opened: OpenedWeights, counts: AttentionLayerCounts) -> Json
     config, tensors = opened.config, opened.tensors
     return {
         **opened.identity,
-        "model_type": config.kind,
+        "model_type": config.model_type,
         "dtype_of_file": sorted({tensors.dtype(name) for name in tensors.read_from}),
         "weight_sha256_of_tensors_read": tensors.sha256(),
         "tensors_read": len(tensors.read_from),

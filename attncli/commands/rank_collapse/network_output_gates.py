@@ -60,7 +60,7 @@ def measure_gates_of_layers(
 ) -> None:
     """Adds one network's numbers; nan from the layer on where there is no state."""
     spec = network.spec
-    state: SplitState | None = SplitState.of(network.embeddings())
+    state: SplitState | None = SplitState.from_states(network.embeddings())
     for index in range(spec.layers):
         layer = network.layer(index)
         gates = None

@@ -58,54 +58,54 @@ class CurveSegment:
     """As fitted to all of it."""
 
     @property
-    def points(self) -> list[tuple[int, float]]:
+    def known_points(self) -> list[tuple[int, float]]:
         """Layer and value, where the value is known: always at both ends."""
         return [(at, value) for at, value in enumerate(self.curve) if math.isfinite(value)]
 
     @property
     def is_short(self) -> bool:
         """Whether it is too short for a law."""
-        return len(self.points) < FEWEST_POINTS
+        return len(self.known_points) < FEWEST_POINTS
 
     @property
-    def rates(self) -> list[float]:
+    def decades_per_layer(self) -> list[float]:
         """Decades a layer."""
-        return [(b - a) / (at_b - at_a) for (at_a, a), (at_b, b) in pairwise(self.points)]
+        return [(b - a) / (at_b - at_a) for (at_a, a), (at_b, b) in pairwise(self.known_points)]
 
     @property
-    def rate(self) -> float:
+    def mean_decades_per_layer(self) -> float:
         """Decades a layer, on the mean."""
         return (self.curve[-1] - self.curve[0]) / (self.last - self.first)
 
     @cached_property
-    def late_rates(self) -> list[float]:
+    def late_decades_per_layer(self) -> list[float]:
         """The rates of the later half, after any start-up; all rates, if there are few."""
-        later = self.rates[len(self.rates) // 2 :]
-        return later if len(later) >= FEWEST_POINTS else self.rates
+        later = self.decades_per_layer[len(self.decades_per_layer) // 2 :]
+        return later if len(later) >= FEWEST_POINTS else self.decades_per_layer
 
     @property
     def slows_down(self) -> bool:
         """Whether the later half falls less than half as fast as the whole."""
-        return abs(mean(self.late_rates)) < abs(mean(self.rates)) / 2.0
+        return abs(mean(self.late_decades_per_layer)) < abs(mean(self.decades_per_layer)) / 2.0
 
     @cached_property
-    def factor_rates(self) -> list[float]:
+    def decades_per_layer_of_factor(self) -> list[float]:
         """The rates whose mean is the factor: the late ones, unless there are too few of them for a clear mean."""
         return (
-            self.late_rates
-            if self.slows_down or is_mean_clear_of_zero(self.late_rates)
-            else self.rates
+            self.late_decades_per_layer
+            if self.slows_down or is_mean_clear_of_zero(self.late_decades_per_layer)
+            else self.decades_per_layer
         )
 
     @property
     def slope(self) -> float:
         """Decades a layer."""
-        return mean(self.factor_rates)
+        return mean(self.decades_per_layer_of_factor)
 
     @property
     def falls_by_a_decade(self) -> bool:
         """Whether r falls by a decade, to one below 1."""
-        known = [value for _, value in self.points]
+        known = [value for _, value in self.known_points]
         return known[-1] <= -COLLAPSED and known[0] - known[-1] >= COLLAPSED
 
     @cached_property
@@ -113,11 +113,15 @@ class CurveSegment:
         """`power`, `falls`, `grows`, `flat`, `levels off` or `uneven`: what the scatter of the steps leaves of its kind."""
         if self.kind == "power" or self.is_short:
             return self.kind
-        if is_mean_clear_of_zero(self.factor_rates) and self.kind != "grows":
+        if is_mean_clear_of_zero(self.decades_per_layer_of_factor) and self.kind != "grows":
             return (
                 "falls" if self.slope < 0.0 and format_power_of_ten(self.slope) != "1" else "flat"
             )
-        if self.slows_down and is_mean_clear_of_zero(self.rates) and mean(self.rates) < 0.0:
+        if (
+            self.slows_down
+            and is_mean_clear_of_zero(self.decades_per_layer)
+            and mean(self.decades_per_layer) < 0.0
+        ):
             return "levels off"
         return "uneven" if self.kind == "falls" or self.falls_by_a_decade else self.kind
 
@@ -159,7 +163,7 @@ def make_curve_segment(curve: Sequence[float], piece: LawPiece) -> CurveSegment:
     found = CurveSegment(kind, whole, piece.first, piece.last, piece.power)
     return (
         found
-        if kind != "grows" or found.is_short or is_mean_clear_of_zero(found.rates)
+        if kind != "grows" or found.is_short or is_mean_clear_of_zero(found.decades_per_layer)
         else replace(found, kind="flat")
     )
 
@@ -177,7 +181,7 @@ def are_segments_of_same_law(one: CurveSegment, other: CurveSegment) -> bool:
         return False
     if one.kind == "flat" or one.is_short or other.is_short:
         return True
-    small, large = sorted((abs(one.rate), abs(other.rate)))
+    small, large = sorted((abs(one.mean_decades_per_layer), abs(other.mean_decades_per_layer)))
     return large < ANOTHER_RATE * small
 
 
@@ -328,7 +332,7 @@ class RegimeDescription:
         """Describe a fall by a constant factor, and the total where r has not fallen far yet."""
         if part.falls_by_a_decade or part.curve[-1] <= SMALL:
             return f"{DECAY}: {format_factor(part)}" + (f" ({self.drag})" if self.drag else "")
-        low, high = confidence_interval_of_mean(part.factor_rates)
+        low, high = confidence_interval_of_mean(part.decades_per_layer_of_factor)
         slow = part.slope > STEADY
         known = f"{format_factor(part)} ({format_power_of_ten(low)} to {format_power_of_ten(high)})"
         if part.curve[-1] > FAR:
@@ -344,7 +348,7 @@ class RegimeDescription:
             return f"r levels off near {format_power_of_ten(part.curve[-1])}"
         if part.curve[-1] <= -COLLAPSED:
             return f"r stays near {format_power_of_ten(part.curve[-1])}"
-        uneven = " (unevenly)" if stdev(part.rates) >= -STEADY else ""
+        uneven = " (unevenly)" if stdev(part.decades_per_layer) >= -STEADY else ""
         if not self.support:
             return f"nearly flat{uneven}"
         return self.add_no_collapse(part, f"tokens stay apart with {self.support}{uneven}")
@@ -389,7 +393,7 @@ def find_rate_of_single_exponential(curve: Sequence[float]) -> float | None:
     first, *others = fit_piecewise_law(tuple(curve)).pieces
     part = make_curve_segment(curve, first)
     return (
-        part.rate
-        if not others and part.power is None and is_mean_clear_of_zero(part.rates)
+        part.mean_decades_per_layer
+        if not others and part.power is None and is_mean_clear_of_zero(part.decades_per_layer)
         else None
     )

@@ -76,15 +76,15 @@ class CurveSteps:
     """log10 r in these layers."""
 
     @classmethod
-    def of(cls, curve: Sequence[float]) -> "CurveSteps":
+    def from_curve(cls, curve: Sequence[float]) -> "CurveSteps":
         known = [layer for layer, value in enumerate(curve) if math.isfinite(value)]
         return cls(tuple(known), np.array([curve[layer] for layer in known]))
 
     def __len__(self) -> int:
-        return len(self.decades)
+        return len(self.decades_between_values)
 
     @cached_property
-    def decades(self) -> Array:
+    def decades_between_values(self) -> Array:
         return np.diff(self.values)
 
     def slice_layers(self, start: int, stop: int) -> "CurveSteps":
@@ -97,18 +97,18 @@ class CurveSteps:
         return CurveSteps(layers, np.delete(self.values, point))
 
     @cached_property
-    def gaps(self) -> Array:
+    def layers_between_values(self) -> Array:
         """How many layers each difference spans: more than one where values are unknown."""
         return np.diff(self.layers).astype(float)
 
     @cached_property
-    def rates(self) -> Array:
-        return self.decades / self.gaps
+    def decades_per_layer(self) -> Array:
+        return self.decades_between_values / self.layers_between_values
 
     @cached_property
-    def on_error_scale(self) -> Array:
+    def asinh_scaled_decades(self) -> Array:
         """The steps on the scale on which errors are compared."""
-        return to_asinh_error_scale(self.decades)
+        return to_asinh_error_scale(self.decades_between_values)
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,10 @@ class PiecewiseLaw:
     constants: int
 
     @property
-    def powers(self) -> list[LawPiece]:
+    def power_law_pieces(self) -> list[LawPiece]:
         return [piece for piece in self.pieces if piece.power is not None]
 
-    def criterion(self, steps: int) -> float:
+    def information_criterion(self, steps: int) -> float:
         """Smaller is more credible. The variance is that of the errors and of `SURE` usual ones together."""
         variance = (self.errors + SURE * USUAL**2) / (steps + SURE)
         return (steps + SURE) * math.log(variance) + self.constants * math.log(steps)
@@ -171,10 +171,10 @@ class PiecewiseLaw:
 @lru_cache(maxsize=64)
 def fit_piecewise_law(curve: tuple[float, ...]) -> PiecewiseLaw:
     """Choose the simplest explanation that no other beats clearly; infinite and unknown values are left out."""
-    steps = CurveSteps.of(curve)
+    steps = CurveSteps.from_curve(curve)
     best, *others = find_best_law_per_constant_count(steps)
     for one in others:
-        if one.criterion(len(steps)) < best.criterion(len(steps)) - CLEARLY:
+        if one.information_criterion(len(steps)) < best.information_criterion(len(steps)) - CLEARLY:
             best = one
     return best
 
@@ -187,7 +187,7 @@ def find_best_law_per_constant_count(steps: CurveSteps) -> list[PiecewiseLaw]:
     supported = cache(partial(is_law_supported, steps))
     best: dict[int, PiecewiseLaw] = {}
     for one in sorted(iter_piecewise_laws(steps), key=lambda one: one.errors):
-        if one.constants not in best and all(map(supported, one.powers)):
+        if one.constants not in best and all(map(supported, one.power_law_pieces)):
             best[one.constants] = one
     return [best[number] for number in sorted(best)]
 
@@ -232,7 +232,7 @@ def fit_segment_laws(steps: CurveSteps, start: int, stop: int) -> list[LawFit]:
 
 def is_collapse(steps: CurveSteps, fewest: int) -> bool:
     """Whether r falls by a decade to below 1, is never above 1, and its last steps differ clearly from zero."""
-    last = steps.rates[1 - fewest :]
+    last = steps.decades_per_layer[1 - fewest :]
     return (
         len(steps) >= fewest - 1
         and float(steps.values.max()) <= 0.0
@@ -269,7 +269,7 @@ def choose_points_for_leave_one_out(count: int) -> list[int]:
 def does_later_half_follow_power_law(steps: CurveSteps, order: float) -> bool:
     """Whether the later half (at least `FEWEST_POINTS`) is near the power law, and no earlier step is far above it."""
     shape = compute_power_law_log_steps(steps, np.log([order]))[0]
-    ratios = np.log(np.maximum(-steps.decades, 1e-300)) - shape
+    ratios = np.log(np.maximum(-steps.decades_between_values, 1e-300)) - shape
     late = ratios[-max(FEWEST_POINTS - 1, len(steps) // 2) :]
     return bool(late.std() <= NEAR and ratios.max() <= late.mean() + 2.0 * NEAR)
 
@@ -289,18 +289,18 @@ def is_power_law_stable_without_point(fewer: CurveSteps, order: float) -> bool:
 
 def fit_law_piece(steps: CurveSteps, start: int, stop: int, order: float | None) -> LawPiece:
     first, last = steps.layers[start], steps.layers[stop]
-    rate = float(steps.decades[start:stop].sum()) / (last - first)
+    rate = float(steps.decades_between_values[start:stop].sum()) / (last - first)
     return LawPiece(first, last, rate, order, stop - start + 1)
 
 
 def compute_errors_at_one_rate(steps: CurveSteps, which: NDArray[np.intp]) -> float:
     """The squared errors of a constant rate, the mean on the error scale."""
-    mean = float(to_asinh_error_scale(steps.rates[which]).mean())
+    mean = float(to_asinh_error_scale(steps.decades_per_layer[which]).mean())
     size = abs(mean) + math.log(max(-math.expm1(-2.0 * abs(mean)), 1e-300) * TINY_STEP / 2.0)
     predicted = math.copysign(1.0, mean) * log_steps_to_asinh_error_scale(
-        size + np.log(steps.gaps[which])
+        size + np.log(steps.layers_between_values[which])
     )
-    return float(((steps.on_error_scale[which] - predicted) ** 2).sum())
+    return float(((steps.asinh_scaled_decades[which] - predicted) ** 2).sum())
 
 
 def fit_episode_of_layers(steps: CurveSteps, start: int, stop: int) -> PiecewiseLaw:
@@ -323,7 +323,9 @@ def fit_power_law_to_steps(steps: CurveSteps) -> LawFit | None:
     None where the least p that is tried is the best: the layers grow by less.
     """
     errors = compute_least_squared_errors_per_order(
-        compute_power_law_log_steps(steps, np.log(POWERS)), steps.on_error_scale, -steps.decades
+        compute_power_law_log_steps(steps, np.log(POWERS)),
+        steps.asinh_scaled_decades,
+        -steps.decades_between_values,
     )
     best = int(np.argmin(errors))
     piece = fit_law_piece(steps, 0, len(steps), float(POWERS[best]))
@@ -334,7 +336,7 @@ def compute_power_law_log_steps(steps: CurveSteps, logs: Array) -> Array:
     """For each order, the logarithm of every step, in units of the first one."""
     layers = np.array(steps.layers[:-1], dtype=float) - steps.layers[0]
     found: Array = logs[:, None] * layers + np.log(
-        np.expm1(steps.gaps * logs[:, None]) / np.expm1(logs[:, None])
+        np.expm1(steps.layers_between_values * logs[:, None]) / np.expm1(logs[:, None])
     )
     return found
 

@@ -27,10 +27,10 @@ class DepthGrowth(NamedTuple):
 
     def describe_growth(self) -> str:
         """`grows exponentially: ×1.2 a layer`"""
-        return f"{'grows' if self.factor > 1.0 else 'falls'} {self.law}"
+        return f"{'grows' if self.factor > 1.0 else 'falls'} {self.law_description}"
 
     @property
-    def law(self) -> str:
+    def law_description(self) -> str:
         exponential = f"exponentially: ×{self.factor:.3g} a layer"
         power = f"as layer^{self.exponent:.2g}"
         if self.likelier > CLEARLY:

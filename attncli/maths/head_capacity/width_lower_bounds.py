@@ -79,7 +79,9 @@ def bound_width_by_shattering(constraints: WidthOneConstraints) -> LeastWidth:
         return LeastWidth(1)
     known = np.arange(above.shape[1]) < constraints.visible_counts[keen][:, None]
     proper = (
-        above.any(axis=0) & ~above.all(axis=0) if not constraints.hides_keys else above.any(axis=0)
+        above.any(axis=0) & ~above.all(axis=0)
+        if not constraints.has_hidden_keys
+        else above.any(axis=0)
     )
     return find_largest_shattered_key_set(KeyCuts(above, known, keen), np.flatnonzero(proper))
 
@@ -132,7 +134,7 @@ def list_uniform_supports(constraints: WidthOneConstraints) -> list[frozenset[in
         part = constraints.entries_of_row(row)
         equal = np.ptp(constraints.target.data[part]) < 1e-12 and constraints.off[part].max() < 0.0
         if equal and constraints.visible_counts[row] == constraints.target.shape[0]:
-            found.append(frozenset(constraints.keys(row).tolist()))
+            found.append(frozenset(constraints.list_support_keys(row).tolist()))
     return list(dict.fromkeys(found))
 
 
@@ -171,7 +173,7 @@ def bound_width_by_logit_budget(
     if not math.isfinite(budget):
         return 0
     gap = max(
-        (each.least_width(budget) for each in find_separated_rows(constraints, variation)),
+        (each.bound_least_width(budget) for each in find_separated_rows(constraints, variation)),
         default=0,
     )
     return max(gap, math.ceil(bound_width_by_spectrum(constraints, budget, variation) - 1e-9))
@@ -185,7 +187,7 @@ def bound_width_by_spectrum(
     L is the logits with the keys' mean taken off, so its rank is at most d; W is uniform weights on every support minus uniform
     weights off it; a row's ⟨L_i, W_i⟩ is at least its gap, and ‖L‖_F at most budget · n.
     """
-    if constraints.hides_keys:
+    if constraints.has_hidden_keys:
         return 0.0
     total, witness = find_spectral_witness(constraints, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
@@ -200,7 +202,7 @@ def find_spectral_witness(
     witness = np.zeros((length, length))
     total = 0.0
     for row, gap in iter_required_logit_gaps(constraints, variation):
-        on = constraints.keys(row)
+        on = constraints.list_support_keys(row)
         witness[row] = -1.0 / (length - len(on))
         witness[row, on] = 1.0 / len(on)
         total += gap
@@ -217,7 +219,10 @@ def iter_required_logit_gaps(
     """
     for row in constraints.rows:
         part, length = constraints.entries_of_row(row), constraints.target.shape[0]
-        weight, others = constraints.target.data[part], length - len(constraints.keys(row))
+        weight, others = (
+            constraints.target.data[part],
+            length - len(constraints.list_support_keys(row)),
+        )
         if not others:
             continue
         gap = -float(constraints.off[part].max())
@@ -236,14 +241,15 @@ def bound_largest_logit_at_width(
     others = [
         row
         for row in constraints.rows
-        if len(constraints.keys(row)) < constraints.visible_counts[row]
+        if len(constraints.list_support_keys(row)) < constraints.visible_counts[row]
     ]
     half = 0.5 * max(
         (-float(constraints.off[constraints.entries_of_row(row)].min()) for row in others),
         default=0.0,
     )
     gap = max(
-        (each.least_logits(d) for each in find_separated_rows(constraints, variation)), default=0.0
+        (each.bound_least_logits(d) for each in find_separated_rows(constraints, variation)),
+        default=0.0,
     )
     return max(
         half, gap, bound_logits_by_spectrum(constraints, d, variation) if others else 0.0, 0.0
@@ -252,7 +258,7 @@ def bound_largest_logit_at_width(
 
 def bound_logits_by_spectrum(constraints: WidthOneConstraints, d: int, variation: float) -> float:
     """Solve `bound_width_by_spectrum` for the logits; 0 with a mask."""
-    if constraints.hides_keys:
+    if constraints.has_hidden_keys:
         return 0.0
     total, witness = find_spectral_witness(constraints, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf

@@ -26,7 +26,7 @@ class LowRankProduct:
     right: Array
 
     @property
-    def wide(self) -> int:
+    def matrix_size(self) -> int:
         return len(self.left)
 
     @property
@@ -34,17 +34,17 @@ class LowRankProduct:
         return not self.singular_values.any()
 
     @cached_property
-    def core(self) -> Array:
+    def core_with_same_eigenvalues(self) -> Array:
         """right^T left [thin, thin], which has the nonzero eigenvalues of the product; the product itself where that
         is smaller."""
-        thin = self.left.shape[1] <= self.wide
+        thin = self.left.shape[1] <= self.matrix_size
         core: Array = self.right.T @ self.left if thin else self.left @ self.right.T
         return core
 
     @cached_property
     def eigenvalues(self) -> Eigenvalues:
         """Eigenvalues of the core, at most the product's rank; those below its rounding are left out, as their signs are chance."""
-        values = np.linalg.eigvals(self.core).astype(np.complex128)
+        values = np.linalg.eigvals(self.core_with_same_eigenvalues).astype(np.complex128)
         scale = np.linalg.norm(self.left) * np.linalg.norm(self.right)
         rounding = np.finfo(np.float64).eps * scale
         rank = int((self.singular_values > rounding).sum())

@@ -44,7 +44,7 @@ class NormCorner(NamedTuple):
     rows: float
 
     @property
-    def product(self) -> float:
+    def norm_product(self) -> float:
         return self.columns * self.rows
 
 
@@ -67,12 +67,12 @@ def find_nearest_constant_row(matrix: Array) -> NearestConstantRow:
     best, centre = NormCorner(math.inf, math.inf), np.zeros(matrix.shape[1])
     for _ in range(MOST_PROGRAMMES):
         lowest = find_corner_with_smallest_norm_product(lines)
-        if lowest.product >= best.product * (1.0 - ENOUGH):
+        if lowest.norm_product >= best.norm_product * (1.0 - ENOUGH):
             break
         u, v = 1.0 / lowest.columns, 1.0 / lowest.rows
         found = programme.solve(u, v)
-        reached = NormCorner(*programme.norms(found.centre))
-        if reached.product < best.product:
+        reached = NormCorner(*programme.measure_norms_about_centre(found.centre))
+        if reached.norm_product < best.norm_product:
             best, centre = reached, found.centre
         lines.append(
             WeightedBound(u, v, bound_weighted_norms_below(matrix, found.columns, found.rows))
@@ -83,7 +83,7 @@ def find_nearest_constant_row(matrix: Array) -> NearestConstantRow:
 
 
 def compute_log_optimality_gap(best: NormCorner, lowest: NormCorner) -> float:
-    return max(0.0, math.log(best.product / lowest.product) / 2.0)
+    return max(0.0, math.log(best.norm_product / lowest.norm_product) / 2.0)
 
 
 def sum_deviations_from_column_medians(matrix: Array) -> float:
@@ -99,7 +99,9 @@ def half_row_distance(matrix: Array) -> float:
 def find_corner_with_smallest_norm_product(lines: list[WeightedBound]) -> NormCorner:
     """The corner with the smallest product, of the region above every line."""
     edge = find_lower_envelope_of_lines(lines)
-    return min((intersect_lines(*two) for two in pairwise(edge)), key=lambda corner: corner.product)
+    return min(
+        (intersect_lines(*two) for two in pairwise(edge)), key=lambda corner: corner.norm_product
+    )
 
 
 def find_lower_envelope_of_lines(lines: list[WeightedBound]) -> list[WeightedBound]:

@@ -42,26 +42,30 @@ class NormLinearProgramme:
         middle = (matrix.max(axis=0) + matrix.min(axis=0)) / 2.0
         for centre in (np.median(matrix, axis=0), matrix.mean(axis=0), middle):
             self.add_constraints(
-                centre, np.arange(matrix.shape[1]), self.lengths(centre).argsort()[::-1]
+                centre,
+                np.arange(matrix.shape[1]),
+                self.sum_rows_of_distances(centre).argsort()[::-1],
             )
 
-    def lengths(self, centre: Array) -> Array:
+    def sum_rows_of_distances(self, centre: Array) -> Array:
         found: Array = np.abs(self.matrix - centre).sum(axis=1)
         return found
 
-    def sums(self, centre: Array) -> Array:
+    def sum_columns_of_distances(self, centre: Array) -> Array:
         found: Array = np.abs(self.matrix - centre).sum(axis=0)
         return found
 
-    def norms(self, centre: Array) -> tuple[float, float]:
-        return float(self.sums(centre).max()), float(self.lengths(centre).max())
+    def measure_norms_about_centre(self, centre: Array) -> tuple[float, float]:
+        return float(self.sum_columns_of_distances(centre).max()), float(
+            self.sum_rows_of_distances(centre).max()
+        )
 
     def add_constraints(
         self, centre: Array, columns: NDArray[np.intp], rows: NDArray[np.intp]
     ) -> None:
         """Add tangents of these columns at the centre, and the first of these rows that are not yet constraints."""
         signs = np.sign(centre - self.matrix).sum(axis=0)
-        values = self.sums(centre) - signs * centre
+        values = self.sum_columns_of_distances(centre) - signs * centre
         self.tangents += [(int(j), float(signs[j]), float(values[j])) for j in columns]
         new = [int(row) for row in rows if int(row) not in self.active]
         self.active += new[: max(2, len(self.matrix) // SOME_ROWS)]
@@ -69,8 +73,11 @@ class NormLinearProgramme:
     def solve(self, u: float, v: float) -> ProgrammeSolution:
         """Solve to within rounding, or as near as the solver comes."""
         for _ in range(MOST_ROUNDS):
-            centre, a, b, solution = self.solve_current(u, v)
-            sums, lengths = self.sums(centre), self.lengths(centre)
+            centre, a, b, solution = self.solve_with_present_constraints(u, v)
+            sums, lengths = (
+                self.sum_columns_of_distances(centre),
+                self.sum_rows_of_distances(centre),
+            )
             columns = np.flatnonzero(sums > a * (1.0 + BROKEN))
             rows = np.flatnonzero(lengths > b * (1.0 + BROKEN))
             rows = rows[lengths[rows].argsort()[::-1]]
@@ -83,11 +90,13 @@ class NormLinearProgramme:
                 break
         return solution
 
-    def solve_current(self, u: float, v: float) -> tuple[Array, float, float, ProgrammeSolution]:
+    def solve_with_present_constraints(
+        self, u: float, v: float
+    ) -> tuple[Array, float, float, ProgrammeSolution]:
         """Solve with the present rows and tangents."""
         n, d = self.matrix.shape
         active = len(self.active)
-        left, right = self.constraints()
+        left, right = self.build_constraint_matrix()
         cost = np.concatenate([np.zeros(d), [u, v], np.zeros(active * d)])
         bounds = [(None, None)] * d + [(0, None)] * (2 + active * d)
         result = linprog(cost, left, right, bounds=bounds, method="highs-ipm")
@@ -105,7 +114,7 @@ class NormLinearProgramme:
             ),
         )
 
-    def constraints(self) -> tuple[csr_array, Array]:
+    def build_constraint_matrix(self) -> tuple[csr_array, Array]:
         """In the order: tangents, lengths of rows, M - x ≤ e, x - M ≤ e."""
         d, active = self.matrix.shape[1], len(self.active)
         columns, slopes, values = (np.array(part) for part in zip(*self.tangents, strict=True))

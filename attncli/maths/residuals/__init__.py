@@ -11,7 +11,7 @@ sinkhorn_attention           the same of doubly normalised attention
 
     >>> import numpy as np
     >>> from attncli.maths.residuals.common_row_plus_deviation import SplitState
-    >>> state = SplitState.of(np.array([[1.0, 2.0], [3.0, 2.0]])).to_split_form()
+    >>> state = SplitState.from_states(np.array([[1.0, 2.0], [3.0, 2.0]])).to_split_form()
     >>> state.common.value(), state.residual.value()[0]
     (array([2., 2.]), array([-1.,  0.]))
 """

@@ -32,7 +32,7 @@ def relu(x: SplitParts) -> SplitParts:
     a, r = align_to_exponent(common, varying.exponent), varying.mantissa
     difference = np.where(a > 0.0, np.maximum(r, -a), np.maximum(a + r, 0.0))
     return SplitParts(
-        common.map(lambda each: np.maximum(each, 0.0)),
+        common.map_linearly(lambda each: np.maximum(each, 0.0)),
         make_scaled_array(difference, varying.exponent),
     )
 
@@ -114,7 +114,7 @@ def compute_gates(x: SplitParts) -> Gates:
 def compute_gates_from_logs(difference: ScaledArray, a: Array, whole: Array) -> Gates:
     """Gates, with their change as sign(r) σ(high) σ(-low) (1 - e^-|r|), high and low the larger and smaller of both."""
     high, low = np.maximum(a, whole), np.minimum(a, whole)
-    growth = expm1_scaled(-difference.view(np.abs))
+    growth = expm1_scaled(-difference.change_layout(np.abs))
     change = make_scaled_from_logs(
         -np.sign(difference.mantissa), log_sigmoid(high) + log_sigmoid(-low)
     )

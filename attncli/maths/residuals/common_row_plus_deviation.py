@@ -49,17 +49,17 @@ class SplitState:
         else:
             mean = varying.mantissa.mean(axis=0)
             self.common = common + make_scaled_array(mean, varying.exponent)
-            self.varying = varying.map(lambda each: each - mean)
+            self.varying = varying.map_linearly(lambda each: each - mean)
 
     @classmethod
-    def of(cls, states: Array) -> "SplitState":
+    def from_states(cls, states: Array) -> "SplitState":
         """From plain states [token, feature]."""
         return cls(
             make_scaled_array(np.zeros(states.shape[1])), make_scaled_array(states), plain=True
         )
 
     @property
-    def parts(self) -> SplitParts:
+    def common_and_varying_parts(self) -> SplitParts:
         return SplitParts(self.common, self.varying)
 
     @property
@@ -81,7 +81,7 @@ class SplitState:
         if not self.plain:
             return self
         mean = self.varying.mantissa.mean(axis=0)
-        rest = self.varying.map(lambda each: each - mean)
+        rest = self.varying.map_linearly(lambda each: each - mean)
         return SplitState(make_scaled_array(mean, self.varying.exponent), rest, plain=False)
 
     def to_plain_form(self) -> "SplitState":
@@ -89,7 +89,7 @@ class SplitState:
         return self if self.plain else SplitState(self.common, self.varying, plain=True)
 
     @property
-    def log2_spread(self) -> float:
+    def log2_relative_residual(self) -> float:
         """log2 of the residual's largest entry relative to that of X, to the next whole number."""
         if self.residual.is_zero():
             return -math.inf
@@ -121,7 +121,9 @@ def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitSt
     where σ_c² = v + ε and σ_y² = mean((c + V)²) + ε. Written so, the part of V along c, which a norm removes almost
     wholly, does not have to cancel; T is a sum of positive terms over a sum of positive terms where 1 + α > 0.
     """
-    common, varying = (subtract_feature_mean(part) if centre else part for part in state.parts)
+    common, varying = (
+        subtract_feature_mean(part) if centre else part for part in state.common_and_varying_parts
+    )
     top = find_common_exponent(common, varying)
     if epsilon and 2 * (top - NEGLIGIBLE) < math.log2(epsilon):
         # X is so far below √ε that the norm only divides by √ε.
@@ -173,7 +175,7 @@ def compute_power_of_two(exponent: int) -> float:
 
 def subtract_feature_mean(part: ScaledArray) -> ScaledArray:
     """Minus the mean over features."""
-    return part.map(lambda each: each - each.mean(axis=-1, keepdims=True))
+    return part.map_linearly(lambda each: each - each.mean(axis=-1, keepdims=True))
 
 
 def project_on_common_part(varying: Array, common: Array) -> tuple[Array, Array]:

@@ -45,11 +45,11 @@ class ScaledArray:
     def is_zero(self) -> bool:
         return not self.mantissa.any()
 
-    def map(self, linear: Callable[[Array], Array]) -> "ScaledArray":
+    def map_linearly(self, linear: Callable[[Array], Array]) -> "ScaledArray":
         """A linear function of the numbers."""
         return make_scaled_array(linear(self.mantissa), self.exponent)
 
-    def view(self, move: Callable[[Array], Array]) -> "ScaledArray":
+    def change_layout(self, move: Callable[[Array], Array]) -> "ScaledArray":
         """The same numbers, or all but repeated ones, in another layout."""
         return ScaledArray(move(self.mantissa), self.exponent)
 

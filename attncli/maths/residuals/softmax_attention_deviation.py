@@ -100,7 +100,9 @@ def softmax_deviation(logits: Logits, values: ScaledArray) -> SoftmaxDeviation:
         if found is not None:
             value, resolved = flag_digits_above_rounding(found)
             weight = make_scaled_from_logs(np.ones(len(log_weight)), log_weight)
-            return SoftmaxDeviation(value * weight.view(lambda each: each[:, None, None]), resolved)
+            return SoftmaxDeviation(
+                value * weight.change_layout(lambda each: each[:, None, None]), resolved
+            )
     elif size <= MODERATE and np.ptp(reference) <= 2.0**MODERATE:
         return flag_digits_above_rounding(
             compute_masked_softmax_deviation(logits, np.exp(log_reference), values)

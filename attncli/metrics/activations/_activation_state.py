@@ -20,29 +20,35 @@ class ActivationState:
         self.values = values
 
     @cached_property
-    def sizes(self) -> "Tensor":
+    def magnitudes(self) -> "Tensor":
         """[token, feature]: |x|."""
         return self.values.abs()
 
     @cached_property
-    def largest(self) -> float:
-        return float(self.sizes.max())
+    def largest_magnitude(self) -> float:
+        return float(self.magnitudes.max())
 
     @cached_property
-    def median(self) -> float:
-        return float(median(self.sizes.flatten().double()))
+    def median_magnitude(self) -> float:
+        return float(median(self.magnitudes.flatten().double()))
 
     @cached_property
     def massive_tokens(self) -> "Tensor":
         """[token] bool: tokens that have a massive activation."""
-        above = max(MASSIVE, RATIO * self.median) if self.largest > MASSIVE else MASSIVE
-        return self.sizes.amax(dim=-1) > above
+        above = (
+            max(MASSIVE, RATIO * self.median_magnitude)
+            if self.largest_magnitude > MASSIVE
+            else MASSIVE
+        )
+        return self.magnitudes.amax(dim=-1) > above
 
     def find_peak(self) -> "ActivationPeak":
         """The largest activation; the median, which takes longest, is only found where it could be massive."""
-        token, feature = divmod(int(self.sizes.argmax()), self.sizes.shape[-1])
-        large = self.largest > MASSIVE and self.median > 0.0
-        return ActivationPeak(token, feature, self.largest / self.median if large else None)
+        token, feature = divmod(int(self.magnitudes.argmax()), self.magnitudes.shape[-1])
+        large = self.largest_magnitude > MASSIVE and self.median_magnitude > 0.0
+        return ActivationPeak(
+            token, feature, self.largest_magnitude / self.median_magnitude if large else None
+        )
 
 
 class ActivationPeak(NamedTuple):

@@ -8,4 +8,4 @@ def max_activation(state: ActivationState) -> float:
 
     Above 100 and 1000 times the median it is called massive: few tokens and features carry such, in all texts alike.
     """
-    return state.largest
+    return state.largest_magnitude

@@ -10,4 +10,4 @@ def max_activation_ratio(state: ActivationState) -> float:
 
     A few for normal numbers; 1000 and more where an activation is massive.
     """
-    return state.largest / state.median if state.median else nan
+    return state.largest_magnitude / state.median_magnitude if state.median_magnitude else nan

@@ -70,24 +70,26 @@ class EnergyRank:
             self.sums = rows.weights.new_zeros((*self.lead, self.keys, self.keys))
 
     def add(self, rows: MapStripRows) -> None:
-        self.squares += rows.squares.double().sum(dim=-1)
+        self.squares += rows.sums_of_squares.double().sum(dim=-1)
         if self.multiply_by_gram is not None:
-            self.known = self.count()  # at once: a model may write to its keys later
+            self.known = (
+                self.count_directions_of_all_maps()
+            )  # at once: a model may write to its keys later
             return
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
         self.sums[..., part, part] += rows.weights.transpose(-2, -1) @ rows.weights
 
-    def counts(self) -> "Tensor":
+    def count_directions(self) -> "Tensor":
         """[batch, head]"""
-        return self.count() if self.multiply_by_gram is None else self.known
+        return self.count_directions_of_all_maps() if self.multiply_by_gram is None else self.known
 
-    def count(self) -> "Tensor":
+    def count_directions_of_all_maps(self) -> "Tensor":
         found = self.squares.flatten().clone()
         left = list(range(len(found)))
         if self.keys > FEW_KEYS:
             left = self.count_by_bounds(found)
         for unit in left:
-            sums = self.eigenvalues(unit).cumsum(dim=-1)
+            sums = self.find_squared_singular_values(unit).cumsum(dim=-1)
             found[unit] = (sums < (SHARE - ROUNDING) * sums[-1]).sum() + 1.0
         return found.view(self.lead)
 
@@ -99,7 +101,7 @@ class EnergyRank:
         units = torch.arange(len(energy), device=energy.device)
         drawn = draw_first_vectors(self.keys).to(energy).expand(len(units), -1, -1)
         basis, probes = drawn[..., :BLOCK], drawn[..., BLOCK:]
-        first = self.multiply(drawn, units)
+        first = self.multiply_by_gram_matrices(drawn, units)
         products, probed = first[..., :BLOCK], first[..., BLOCK:]
         abandoned = []
         while True:
@@ -118,15 +120,15 @@ class EnergyRank:
                 return [*abandoned, *units.tolist()]
             block = orthogonalise(products[..., -BLOCK:], basis)
             basis = torch.cat([basis, block], dim=-1)
-            products = torch.cat([products, self.multiply(block, units)], dim=-1)
+            products = torch.cat([products, self.multiply_by_gram_matrices(block, units)], dim=-1)
 
-    def multiply(self, vectors: "Tensor", units: "Tensor") -> "Tensor":
+    def multiply_by_gram_matrices(self, vectors: "Tensor", units: "Tensor") -> "Tensor":
         """G of some maps times vectors [map, key, vector]."""
         if self.multiply_by_gram is not None:
             return self.multiply_by_gram(vectors, units.tolist())
         return (self.sums.flatten(0, 1)[units] @ vectors.to(self.sums.dtype)).double()
 
-    def eigenvalues(self, unit: int) -> "Tensor":
+    def find_squared_singular_values(self, unit: int) -> "Tensor":
         """σ², falling."""
         import torch
 

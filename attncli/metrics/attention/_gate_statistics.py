@@ -41,10 +41,14 @@ class SinkColumn:
 
     def add(self, rows: MapStripRows) -> None:
         unseen = (rows.keys_per_query <= 1) | ~rows.sees_first
-        column = rows.on_first.expand(rows.weights.shape[:-1]).double().masked_fill(unseen, nan)
+        column = (
+            rows.weights_on_first_token.expand(rows.weights.shape[:-1])
+            .double()
+            .masked_fill(unseen, nan)
+        )
         self.parts.append(column.cpu().numpy())
 
-    def of_items(
+    def split_by_batch_item(
         self, gate: "Tensor", context: "Tensor", projection: "Tensor"
     ) -> list[GateObservations]:
         """Gates of each batch item, from [batch, query, head, …] and [head, value, feature]."""

@@ -14,7 +14,7 @@ def find_keys_after_same_tokens(rows: MapStripRows, order: int) -> "Tensor":
     assert rows.ids is not None
     width = rows.weights.shape[-1]
     place = rows.ids.new_ones(len(rows.ids)).cumsum(dim=0) - 1
-    queries = slice(rows.first_query, rows.first_query + rows.size)
+    queries = slice(rows.first_query, rows.first_query + rows.row_count)
     keys = slice(rows.first_key, rows.first_key + width)
     found = place[keys] <= place[queries, None]
     for back in range(order - 1):
@@ -28,7 +28,7 @@ def compute_distance_from_counts(rows: MapStripRows, order: int) -> "Tensor":
     """[batch, head, query]: total variation between a row and uniform attention to the keys that the estimator counts."""
     counted = find_keys_after_same_tokens(rows, order).to(rows.weights.dtype)
     many = counted.sum(dim=-1, keepdim=True)
-    own = rows.weights / rows.sums[..., None]
+    own = rows.weights / rows.row_sums[..., None]
     far: Tensor = (own - counted / many.clamp_min(1)).abs_().sum(dim=-1) / 2.0
     return far.masked_fill(many[..., 0] == 0, nan)
 

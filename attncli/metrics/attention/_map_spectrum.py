@@ -88,9 +88,9 @@ class SpectrumIteration:
         part = slice(rows.first_key, rows.first_key + weights.shape[-1])
         if not self.products:
             self.received[..., part] += rows.sum_received_mass()[0]
-            self.square += rows.squares.double().sum(dim=-1)
-            self.centred_square += rows.centred_squares.double().sum(dim=-1)
-            self.rows_sum_to_one &= bool(((rows.sums - 1.0).abs() <= UNIT_SUM).all())
+            self.square += rows.sums_of_squares.double().sum(dim=-1)
+            self.centred_square += rows.centred_sums_of_squares.double().sum(dim=-1)
+            self.rows_sum_to_one &= bool(((rows.row_sums - 1.0).abs() <= UNIT_SUM).all())
         if rows.multiply_by_gram is not None:
             vectors = self.blocks[-1].flatten(0, 1)
             found = rows.multiply_by_gram(vectors, range(len(vectors)))

@@ -70,7 +70,7 @@ class MapStripRows:
         """[batch, head, query, key]: the signed map of a linear layer, of which `weights` are shares of the sizes."""
 
     @property
-    def as_applied(self) -> "MapStripRows":
+    def signed_map_rows(self) -> "MapStripRows":
         """The signed map of a linear layer; the same rows where there was a softmax."""
         if self.applied is None:
             return self
@@ -86,7 +86,7 @@ class MapStripRows:
         return ""
 
     @property
-    def size(self) -> int:
+    def row_count(self) -> int:
         """The number of rows in this strip."""
         return self.weights.shape[-2]
 
@@ -94,7 +94,7 @@ class MapStripRows:
     def keys_per_query(self) -> "Tensor":
         """[batch or 1, 1, query]: how many keys each query sees."""
         if self.visible is None:
-            return self.weights.new_full((1, 1, self.size), self.keys)
+            return self.weights.new_full((1, 1, self.row_count), self.keys)
         return self.visible.sum(dim=-1).to(self.weights.dtype)
 
     @property
@@ -104,7 +104,7 @@ class MapStripRows:
             return self.keys_per_query < 0
         return self.keys_per_query > 0 if self.visible is None else self.visible[..., 0]
 
-    def sum_over_seen(self, vectors: "Tensor") -> "Tensor":
+    def sum_over_visible_keys(self, vectors: "Tensor") -> "Tensor":
         """[batch, head, query, feature]: Σ_j v_j of vectors [batch, head, key, feature] over the keys that a query sees."""
         here = vectors[..., self.first_key : self.first_key + self.weights.shape[-1], :]
         if self.visible is None:
@@ -112,27 +112,27 @@ class MapStripRows:
         return self.visible.to(here.dtype) @ here
 
     @cached_property
-    def sizes(self) -> "Tensor":
+    def sums_of_absolute_weights(self) -> "Tensor":
         """[batch, head, query]: Σ_j |A_ij|, of the signed map where there is one."""
-        return self.as_applied.weights.abs().sum(dim=-1)
+        return self.signed_map_rows.weights.abs().sum(dim=-1)
 
     @cached_property
-    def negative(self) -> "Tensor":
+    def sums_of_negative_weights(self) -> "Tensor":
         """[batch, head, query]: Σ_j max(-A_ij, 0), of the signed map where there is one."""
-        return -self.as_applied.weights.clamp_max(0.0).sum(dim=-1)
+        return -self.signed_map_rows.weights.clamp_max(0.0).sum(dim=-1)
 
     @cached_property
-    def sums(self) -> "Tensor":
+    def row_sums(self) -> "Tensor":
         """[batch, head, query]: sums of rows; one, or less with a learned sink."""
         return self.weights.sum(dim=-1)
 
     @cached_property
-    def largest(self) -> "Tensor":
+    def largest_weights(self) -> "Tensor":
         """[batch, head, query]: max_j A_ij."""
         return self.weights.amax(dim=-1)
 
     @cached_property
-    def small(self) -> "Tensor":
+    def small_weight_counts(self) -> "Tensor":
         """[batch, head, query]: how many of the visible keys get a small weight."""
         small = (self.weights < SMALL).sum(dim=-1)
         return (
@@ -142,19 +142,19 @@ class MapStripRows:
         )
 
     @cached_property
-    def on_first(self) -> "Tensor":
+    def weights_on_first_token(self) -> "Tensor":
         """[batch, head, query]: A_i0."""
         return self.weights[..., 0] if self.first_key == 0 else self.weights.new_zeros(())
 
     @cached_property
-    def distances(self) -> "Tensor":
+    def weighted_distances(self) -> "Tensor":
         """[batch, head, query]: Σ_j A_ij |i - j|."""
-        return mean_distances(self.weights, self.positions(), self.first_key)
+        return mean_distances(self.weights, self.list_query_positions(), self.first_key)
 
     def sum_received_mass(self) -> tuple["Tensor", "Tensor"]:
         """Σ_i A_ij [batch, head, key of the strip], and how many queries see each [batch or 1, 1, key]."""
         visible = self.visible
-        seen = self.weights.new_full((), self.size) if visible is None else visible.sum(dim=-2)
+        seen = self.weights.new_full((), self.row_count) if visible is None else visible.sum(dim=-2)
         return self.weights.sum(dim=-2).double(), seen.double()
 
     @property
@@ -162,7 +162,7 @@ class MapStripRows:
         """Σ_i A_ij² [batch, head, key of the strip]."""
         return self.weights.square().sum(dim=-2).double()
 
-    def diagonals(self) -> tuple["Tensor", "Tensor", int]:
+    def sum_weights_over_diagonals(self) -> tuple["Tensor", "Tensor", int]:
         """Sums of weights [batch, head, offset] and of visible pairs [batch or 1, 1, offset]; the first offset."""
         size, width = self.weights.shape[-2:]
         visible = self.visible
@@ -188,11 +188,11 @@ class MapStripRows:
                 below = scores[part] - best[part, None]
                 result[part] = entropy_from_differences(weights[part], below)
         if scores is not None:
-            self.best = best.view(self.weights.shape[:-1])
+            self.maximum_scores = best.view(self.weights.shape[:-1])
         return result.view(self.weights.shape[:-1])
 
     @cached_property
-    def best(self) -> "Tensor":
+    def maximum_scores(self) -> "Tensor":
         """[batch, head, query]: the largest score; a mask's number where the query sees nothing."""
         assert self.scores is not None
         return self.scores.amax(dim=-1)
@@ -200,17 +200,17 @@ class MapStripRows:
     @property
     def largest_scores(self) -> "Tensor":
         """[batch, head, query]: the largest score of a key that the query sees; nan where it sees none."""
-        found: Tensor = self.best.masked_fill(self.best < NEVER_SEEN, nan)
+        found: Tensor = self.maximum_scores.masked_fill(self.maximum_scores < NEVER_SEEN, nan)
         return found
 
     @cached_property
-    def squares(self) -> "Tensor":
+    def sums_of_squares(self) -> "Tensor":
         """[batch, head, query]: Σ_j A_ij²."""
         norms: Tensor = self.weights.norm(dim=-1)
         return norms.square_()
 
     @cached_property
-    def centred_squares(self) -> "Tensor":
+    def centred_sums_of_squares(self) -> "Tensor":
         """[batch, head, query]: Σ_j (A_ij - 1/n)² over all n keys of the map, also those left out."""
         left_out = (self.keys - self.weights.shape[-1]) / self.keys**2
         norms: Tensor = (self.weights - 1.0 / self.keys).norm(dim=-1)
@@ -243,7 +243,7 @@ class MapStripRows:
         )
 
     @cached_property
-    def cut_off(self) -> bool:
+    def has_unknown_logits(self) -> bool:
         """Whether some weights are so small that their logits are unknown."""
         if self.has_all_scores:
             return False
@@ -254,11 +254,11 @@ class MapStripRows:
         """[batch, head, query, key]: 0 where the key is hidden."""
         return values if self.visible is None else values.masked_fill(~self.visible, 0.0)
 
-    def behind(self, offset: int) -> "Tensor":
+    def read_weights_at_offset(self, offset: int) -> "Tensor":
         """[batch, head, query]: A_{i, i - offset}; nan where there is no such key or it is hidden."""
         result = self.weights.new_full(self.weights.shape[:-1], nan)
         shift = self.first_query - offset - self.first_key
-        start, stop = max(0, -shift), min(self.size, self.weights.shape[-1] - shift)
+        start, stop = max(0, -shift), min(self.row_count, self.weights.shape[-1] - shift)
         if start >= stop:
             return result
         found = self.weights.diagonal(offset=shift, dim1=-2, dim2=-1)
@@ -268,16 +268,16 @@ class MapStripRows:
         result[..., start:stop] = found
         return result
 
-    def positions(self) -> "Tensor":
+    def list_query_positions(self) -> "Tensor":
         """[query]: the rows' indices in the map."""
-        ones = self.weights.new_ones(self.size)
+        ones = self.weights.new_ones(self.row_count)
         return ones.cumsum(dim=0) + (self.first_query - 1)
 
-    def after_repeat(self, values: "Tensor") -> "Tensor":
+    def hide_rows_before_repeat(self, values: "Tensor") -> "Tensor":
         """The same values of the rows, nan for those whose token has not come a period before."""
         if self.period is None:
             return values.new_full(values.shape, nan)
-        return values.masked_fill(self.positions() < self.period, nan)
+        return values.masked_fill(self.list_query_positions() < self.period, nan)
 
 
 def sum_diagonals(values: "Tensor") -> "Tensor":

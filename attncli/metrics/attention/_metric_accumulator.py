@@ -72,28 +72,30 @@ class MetricTotals:
         """Whether all strips have come once, and come again for the spectrum alone."""
 
     @cached_property
-    def collectors(self) -> dict[str, type]:
+    def collector_types(self) -> dict[str, type]:
         """The types of what is collected for the requested metrics, by their kinds."""
         specs = map(ATTENTION.declaration_of_entry, self.functions)
         return {spec.of: find_collector(spec) for spec in specs if spec.of in COLLECTED}
 
     def add(self, rows: MapStripRows) -> None:
-        """Add one strip; strips of a map come in order, each row once, and again where `wants_another_round`."""
+        """Add one strip; strips of a map come in order, each row once, and again where `needs_strips_again`."""
         if self.repeating:
-            self.sums["spectrum"].add(rows.as_applied)
+            self.sums["spectrum"].add(rows.signed_map_rows)
             return
         self.period = rows.period
         self.made = rows.ids is not None
         self.others = rows.ids is not None and not len(rows.ids) == rows.queries == rows.keys
         self.scored = self.scored and rows.scores is not None
         for name, metric in self.functions.items():
-            if ATTENTION.declaration_of_entry(name).of in ROW_KINDS and self.is_possible(name):
+            if ATTENTION.declaration_of_entry(name).of in ROW_KINDS and self.is_metric_possible(
+                name
+            ):
                 self.add_rows(name, metric(rows), rows)
         if any("logits" in ATTENTION.declaration_of_entry(name).needs for name in self.functions):
-            self.cut_off = self.cut_off or rows.cut_off
+            self.cut_off = self.cut_off or rows.has_unknown_logits
         if "virtual_sink" in self.functions:
-            self.add_row_sums(rows.sums)
-        for kind in self.collectors:
+            self.add_row_sums(rows.row_sums)
+        for kind in self.collector_types:
             self.collect_rows(kind, rows)
 
     def add_row_sums(self, sums: "Tensor") -> None:
@@ -115,9 +117,9 @@ class MetricTotals:
             self.unseen = self.unseen or rows.explain_no_operands()
             if self.unseen:
                 return
-        applied = rows.as_applied if kind in AS_APPLIED else rows
+        applied = rows.signed_map_rows if kind in AS_APPLIED else rows
         if kind not in self.sums:
-            self.sums[kind] = self.collectors[kind](applied)
+            self.sums[kind] = self.collector_types[kind](applied)
         self.sums[kind].add(applied)
 
     def add_outputs(self, outputs: "HeadOutputs") -> None:
@@ -132,7 +134,7 @@ class MetricTotals:
         """Add the gates of the whole attention, after all strips."""
         if "gates" not in self.sums:
             return
-        items = self.sums["gates"].of_items(gate, context, projection)
+        items = self.sums["gates"].split_by_batch_item(gate, context, projection)
         self.sums["gated"] = {
             name: context[:0].double().new_tensor([metric(each).tolist() for each in items])
             for name, metric in self.functions.items()
@@ -150,22 +152,23 @@ class MetricTotals:
         total, count = self.sums.get(name, (0.0, 0))
         self.sums[name] = total + values.nansum(dim=-1), count + counted
 
-    def wants_another_round(self) -> bool:
+    def needs_strips_again(self) -> bool:
         """Whether all strips must come once more."""
         self.repeating = "spectrum" in self.sums and self.sums["spectrum"].needs_next_round()
         return self.repeating
 
-    def values(self) -> dict[str, "Tensor | str"]:
+    def compute_metric_values(self) -> dict[str, "Tensor | str"]:
         """Every requested metric, with batch items weighted equally, after all strips."""
         return {
-            name: reduce_over_batch(name, value) for name, value in self.values_of_items().items()
+            name: reduce_over_batch(name, value)
+            for name, value in self.compute_metric_values_per_item().items()
         }
 
-    def values_of_items(self) -> dict[str, "Tensor | str"]:
+    def compute_metric_values_per_item(self) -> dict[str, "Tensor | str"]:
         """Every requested metric as [item, head, …], after all strips."""
-        return {name: self.item_values(name) for name in self.functions}
+        return {name: self.compute_values_per_item(name) for name in self.functions}
 
-    def is_alike(self, found: Values) -> bool:
+    def do_items_lack_same_numbers(self, found: Values) -> bool:
         """Whether each batch item by itself lacks the same numbers as all together."""
         if not {CUT_OFF, NO_KEY}.isdisjoint(
             each for each in found.values() if isinstance(each, str)
@@ -177,19 +180,19 @@ class MetricTotals:
         rows = least.masked_fill(largest == 0.0, 1.0).amin(dim=1)
         return bool((rows <= 1.0 - self.full_row).all())
 
-    def short(self) -> "Tensor | None":
+    def find_singular_value_shortfall(self) -> "Tensor | None":
         """[head]: by what share singular values may be too small; None where none was requested."""
         if "spectrum" not in self.sums:
             return None
         found: Tensor = self.sums["spectrum"].short.amax(dim=0)
         return found
 
-    def item_values(self, name: str) -> "Tensor | str":
+    def compute_values_per_item(self, name: str) -> "Tensor | str":
         """[item, head, …], or why there is no such number."""
-        reason = self.explain_impossible(name) or self.explain_missing(name)
+        reason = self.explain_undefined_metric(name) or self.explain_missing_input(name)
         if reason:
             return NOT_APPLICABLE + reason
-        if not self.is_possible(name):
+        if not self.is_metric_possible(name):
             return NO_SCORES
         if "logits" in ATTENTION.declaration_of_entry(name).needs and self.cut_off:
             return CUT_OFF
@@ -227,13 +230,13 @@ class MetricTotals:
         assert best is not None
         return best if bool(best.isfinite().all()) else NO_KEY
 
-    def is_possible(self, name: str) -> bool:
+    def is_metric_possible(self, name: str) -> bool:
         """Whether the strips so far have what the metric needs."""
-        return not self.explain_impossible(name) and (
+        return not self.explain_undefined_metric(name) and (
             self.scored or "scores" not in ATTENTION.declaration_of_entry(name).needs
         )
 
-    def explain_impossible(self, name: str) -> str:
+    def explain_undefined_metric(self, name: str) -> str:
         """Explain why a metric is undefined for this map, whatever its numbers; empty where it is defined."""
         needs = ATTENTION.declaration_of_entry(name).needs
         if self.signed and not ATTENTION.declaration_of_entry(name).signed:
@@ -252,7 +255,7 @@ class MetricTotals:
             return "its queries and keys are not the tokens of the text, one for each"
         return ""
 
-    def explain_missing(self, name: str) -> str:
+    def explain_missing_input(self, name: str) -> str:
         """Explain what a metric needs and the strips lack; empty where they have it."""
         needs = ATTENTION.declaration_of_entry(name).needs
         if "learned sink" in needs and self.least_row > 1.0 - self.full_row:
@@ -314,6 +317,6 @@ def measure_maps(weights: "Tensor", names: Iterable[str], **how: Any) -> Values:
     totals = MetricTotals(names, how.pop("same_tokens", True), how.pop("signed", False))
     rows = MapStripRows(weights, **how)
     totals.add(rows)
-    while totals.wants_another_round():
+    while totals.needs_strips_again():
         totals.add(rows)
-    return totals.values()
+    return totals.compute_metric_values()

@@ -37,13 +37,13 @@ class PastBlock:
     def add(self, rows: MapStripRows) -> None:
         late = max(0, self.first - rows.first_query)
         keys = slice(rows.first_key, min(self.half, rows.first_key + rows.weights.shape[-1]))
-        if late >= rows.size or keys.stop <= keys.start:
+        if late >= rows.row_count or keys.stop <= keys.start:
             return
         weights = rows.weights[..., late:, : keys.stop - keys.start]
         seen = (weights @ self.columns[keys].to(weights.dtype)).double()
         self.sums += seen.transpose(-2, -1) @ seen
 
-    def rank(self) -> "Tensor":
+    def compute_numerical_rank(self) -> "Tensor":
         """[batch, head]"""
         import torch
 

@@ -16,7 +16,7 @@ class CosineSums(NamedTuple):
     pairs: "Tensor"
     """[batch or 1, 1]"""
 
-    def mean(self) -> "Tensor":
+    def compute_mean_cosine(self) -> "Tensor":
         found: Tensor = self.total / self.pairs
         return found
 
@@ -29,22 +29,22 @@ class OperandStatistics:
         _, key, value = rows.sides
         self.heads = rows.weights.shape[1]
         self.key_sizes, self.value_sizes = (
-            self.repeat_groups(side.norm(dim=-1)) for side in (key, value)
+            self.repeat_grouped_heads(side.norm(dim=-1)) for side in (key, value)
         )
         """[batch, head, key]: ‖k_j‖ and ‖v_j‖."""
-        self.units = self.repeat_groups(unit_vectors(key))
+        self.units = self.repeat_grouped_heads(unit_vectors(key))
         zero = self.key_sizes.new_zeros(())
         self.first = self.every = CosineSums(zero, zero)
         """cos(q_i, k_0) of the queries that see token 0; and their mean over all keys that a query sees."""
 
-    def repeat_groups(self, grouped: "Tensor") -> "Tensor":
+    def repeat_grouped_heads(self, grouped: "Tensor") -> "Tensor":
         """[batch, head, …] of grouped keys or values."""
         return grouped.double().repeat_interleave(self.heads // grouped.shape[1], dim=1)
 
     def add(self, rows: MapStripRows) -> None:
         assert rows.sides is not None
         query = unit_vectors(rows.sides[0]).double()
-        around = (rows.sum_over_seen(self.units) * query).sum(dim=-1)
+        around = (rows.sum_over_visible_keys(self.units) * query).sum(dim=-1)
         around /= rows.keys_per_query.double().clamp_min(1.0)
         self.every = add_cosines(self.every, around, query.new_ones(rows.keys_per_query.shape))
         on_first = (query * self.units[..., :1, :]).sum(dim=-1)

@@ -25,10 +25,10 @@ class ReceivedMass:
         self.mass[..., part] += received
         self.queries[..., part] += seen
 
-    def share(self) -> "Tensor":
+    def compute_mean_received_weight(self) -> "Tensor":
         """[batch, head, key]: the mean weight from the queries that see the key; 0 where none does."""
         return self.mass / self.queries.clamp_min(1)
 
-    def least(self) -> "Tensor":
+    def find_least_received_mass(self) -> "Tensor":
         """[batch, head]: the smallest sum of a key that is seen at all."""
         return self.mass.masked_fill(self.queries == 0, inf).amin(dim=-1)

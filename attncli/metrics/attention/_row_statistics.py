@@ -53,7 +53,7 @@ class RowStatistics(MapStripRows):
     ) -> None:
         """`rows`: by the names of MapStripRows' properties. `cells`: A_{i, i - offset} by offset."""
         keys = visible.queries_per_key.shape[-1]
-        unknown = rows["sums"].new_full((), nan).expand(*rows["sums"].shape, keys)
+        unknown = rows["row_sums"].new_full((), nan).expand(*rows["row_sums"].shape, keys)
         scores = unknown if scored else None
         super().__init__(unknown, period=period, scores=scores, ids=ids, sides=sides)
         self.__dict__.update(rows, keys_per_query=visible.keys_per_query)
@@ -64,7 +64,7 @@ class RowStatistics(MapStripRows):
     def sees_first(self) -> "Tensor":
         return self.keys_seen.sees_first
 
-    def sum_over_seen(self, vectors: "Tensor") -> "Tensor":
+    def sum_over_visible_keys(self, vectors: "Tensor") -> "Tensor":
         assert self.keys_seen.spans is not None
         first, stop = self.keys_seen.spans.unbind(dim=-1)
         *lead, keys, width = vectors.shape
@@ -79,8 +79,8 @@ class RowStatistics(MapStripRows):
     def received_squares(self) -> "Tensor":
         return self.whole.received_squares
 
-    def diagonals(self) -> tuple["Tensor", "Tensor", int]:
+    def sum_weights_over_diagonals(self) -> tuple["Tensor", "Tensor", int]:
         return self.whole.diagonals, self.keys_seen.pairs_per_offset, 1 - self.keys
 
-    def behind(self, offset: int) -> "Tensor":
+    def read_weights_at_offset(self, offset: int) -> "Tensor":
         return self.cells[offset]

@@ -13,7 +13,7 @@ def compute_distance_from_kernel(rows: MapStripRows, kernel: "Tensor") -> "Tenso
     if rows.visible is not None:
         kernel = kernel.masked_fill_(~rows.visible, 0.0)
     kernel = kernel.div_(kernel.sum(dim=-1, keepdim=True))
-    own = rows.weights / rows.sums[..., None]
+    own = rows.weights / rows.row_sums[..., None]
     return kernel.sub_(own).abs_().sum(dim=-1) / 2.0
 
 

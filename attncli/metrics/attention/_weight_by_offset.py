@@ -23,8 +23,8 @@ class Offsets:
         """The index of offset 0."""
 
     def add(self, rows: MapStripRows) -> None:
-        weights, pairs, first = rows.diagonals()
+        weights, pairs, first = rows.sum_weights_over_diagonals()
         part = slice(first + self.zero, first + self.zero + weights.shape[-1])
         self.weights[..., part] += weights
         self.pairs[..., part] += pairs
-        self.squares += rows.squares.double().sum(dim=-1)
+        self.squares += rows.sums_of_squares.double().sum(dim=-1)

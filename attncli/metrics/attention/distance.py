@@ -13,4 +13,4 @@ def distance(summaries: MapStripRows) -> "Tensor":
 
     0: at the token itself. Uniform attention has (n - 1)/4 if it is causal, (n² - 1)/(3n) if not.
     """
-    return summaries.distances
+    return summaries.weighted_distances

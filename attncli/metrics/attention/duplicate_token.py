@@ -14,4 +14,4 @@ def duplicate_token(summaries: MapStripRows) -> "Tensor":
     1: looks at the earlier copy of its token alone; 1/2: at both copies alike.
     """
     assert summaries.period is not None
-    return summaries.after_repeat(summaries.behind(summaries.period))
+    return summaries.hide_rows_before_repeat(summaries.read_weights_at_offset(summaries.period))

@@ -14,4 +14,4 @@ def induction(summaries: MapStripRows) -> "Tensor":
     1: looks at the token that came after the earlier copy of its own, which is what comes next.
     """
     assert summaries.period is not None
-    return summaries.after_repeat(summaries.behind(summaries.period - 1))
+    return summaries.hide_rows_before_repeat(summaries.read_weights_at_offset(summaries.period - 1))

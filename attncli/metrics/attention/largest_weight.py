@@ -13,4 +13,4 @@ def largest_weight(summaries: MapStripRows) -> "Tensor":
 
     1: each looks at one key; 1/n_i: uniform. With bounded logits it must fall as 1/n on long texts (dispersion).
     """
-    return summaries.largest
+    return summaries.largest_weights

@@ -13,4 +13,4 @@ def negative_share(summaries: MapStripRows) -> "Tensor":
 
     0: any softmax; 1/2: as much away as it adds.
     """
-    return (summaries.negative / summaries.sizes).abs()
+    return (summaries.sums_of_negative_weights / summaries.sums_of_absolute_weights).abs()

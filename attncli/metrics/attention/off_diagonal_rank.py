@@ -13,4 +13,4 @@ def off_diagonal_rank(block: PastBlock) -> "Tensor":
 
     What the second half of a text can know of the first: at most the size of a recurrent layer's state, whatever the length.
     """
-    return block.rank()
+    return block.compute_numerical_rank()

@@ -13,4 +13,4 @@ def participation(summaries: MapStripRows) -> "Tensor":
 
     1: one key each; n_i: uniform. Less moved by many tiny weights than effective_support.
     """
-    return 1.0 / summaries.squares
+    return 1.0 / summaries.sums_of_squares

@@ -13,4 +13,4 @@ def previous_token(summaries: MapStripRows) -> "Tensor":
 
     1: a previous-token head. On random tokens repeated twice, so that it is the place that is looked at.
     """
-    return summaries.behind(1)
+    return summaries.read_weights_at_offset(1)

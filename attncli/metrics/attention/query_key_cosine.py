@@ -13,4 +13,4 @@ def query_key_cosine(sides: OperandStatistics) -> "Tensor":
 
     What `sink_query_cosine` would be if token 0 were a key like the others.
     """
-    return sides.every.mean()
+    return sides.every.compute_mean_cosine()

@@ -13,4 +13,4 @@ def received_mass_min(columns: ReceivedMass) -> "Tensor":
 
     1 for every token: attention is uniform; 0: some token reaches nobody.
     """
-    return columns.least()
+    return columns.find_least_received_mass()

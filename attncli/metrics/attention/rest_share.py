@@ -13,4 +13,4 @@ def rest_share(summaries: MapStripRows) -> "Tensor":
 
     0: nothing; 1: the head is at rest. Where there is no learned sink it is the weight on token 0 alone.
     """
-    return summaries.on_first + (1.0 - summaries.sums)
+    return summaries.weights_on_first_token + (1.0 - summaries.row_sums)

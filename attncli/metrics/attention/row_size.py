@@ -13,4 +13,4 @@ def row_size(summaries: MapStripRows) -> "Tensor":
 
     1: any softmax without a learned sink.
     """
-    return summaries.sizes
+    return summaries.sums_of_absolute_weights

@@ -13,4 +13,4 @@ def self_attention(summaries: MapStripRows) -> "Tensor":
 
     0: nothing; 1: all of it.
     """
-    return summaries.behind(0)
+    return summaries.read_weights_at_offset(0)

@@ -13,4 +13,4 @@ def sink(columns: ReceivedMass) -> "Tensor":
 
     A head sinks above 0.3. Uniform causal attention has H_n / n: 0.074 over 64 tokens.
     """
-    return columns.share()[..., 0]
+    return columns.compute_mean_received_weight()[..., 0]

@@ -15,4 +15,4 @@ def sink_max(columns: ReceivedMass) -> "Tensor":
     all. Finds sinks that are not the first token, such as a separator.
     """
     enough = 2 * columns.queries >= columns.queries.amax(dim=-1, keepdim=True)
-    return columns.share().masked_fill(~enough, 0.0).amax(dim=-1)
+    return columns.compute_mean_received_weight().masked_fill(~enough, 0.0).amax(dim=-1)

@@ -13,4 +13,4 @@ def sink_query_cosine(sides: OperandStatistics) -> "Tensor":
 
     1: all queries point at it; 0: orthogonal. Beside `query_key_cosine`, the same of all keys.
     """
-    return sides.first.mean()
+    return sides.first.compute_mean_cosine()

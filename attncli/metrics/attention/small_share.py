@@ -13,4 +13,4 @@ def small_share(summaries: MapStripRows) -> "Tensor":
 
     0: none; near 1: nearly all keys could be left out.
     """
-    return summaries.small / summaries.keys_per_query
+    return summaries.small_weight_counts / summaries.keys_per_query

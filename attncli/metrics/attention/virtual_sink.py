@@ -13,4 +13,4 @@ def virtual_sink(summaries: MapStripRows) -> "Tensor":
 
     0: nothing; 1: all of it. Does not apply where rows sum to 1.
     """
-    return 1.0 - summaries.sums
+    return 1.0 - summaries.row_sums

@@ -5,7 +5,7 @@ A file holds a function of its own name under `@metric(…)`: of two split state
     >>> import numpy as np
     >>> from attncli.maths.residuals.common_row_plus_deviation import SplitState
     >>> from attncli.metrics.steps import STEPS
-    >>> before, after = (SplitState.of(scale * np.eye(4)) for scale in (1.0, 1.5))
+    >>> before, after = (SplitState.from_states(scale * np.eye(4)) for scale in (1.0, 1.5))
     >>> STEPS["update_ratio"](before, after)
     0.5
 """

@@ -7,4 +7,4 @@ from attncli.metrics import metric
 @metric("gain")
 def ov_trace(ov: LowRankProduct) -> float:
     """tr W_OV, the sum of its eigenvalues: positive where a head copies what it reads, negative where it takes it away."""
-    return float(np.trace(ov.core))
+    return float(np.trace(ov.core_with_same_eigenvalues))

@@ -10,5 +10,8 @@ def qk_eigenvalue_variance(qk: LowRankProduct) -> float:
 
     A small variance around a mean that is not zero localises attention (Bao, Hataya & Karakida, arXiv 2402.02098).
     """
-    mean = np.trace(qk.core) / qk.wide
-    return float(np.sum(qk.core * qk.core.T) / qk.wide - mean**2)
+    mean = np.trace(qk.core_with_same_eigenvalues) / qk.matrix_size
+    return float(
+        np.sum(qk.core_with_same_eigenvalues * qk.core_with_same_eigenvalues.T) / qk.matrix_size
+        - mean**2
+    )

@@ -10,4 +10,4 @@ def qk_trace(qk: LowRankProduct) -> float:
 
     Positive: tokens prefer keys that look like themselves; negative: they turn from them.
     """
-    return float(np.trace(qk.core))
+    return float(np.trace(qk.core_with_same_eigenvalues))

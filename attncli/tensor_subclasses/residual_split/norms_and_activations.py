@@ -278,7 +278,7 @@ def normalise_heads(
     bias: Tensor | None,
 ) -> SplitParts:
     states = [SplitState(*head, plain=False) for head in iter_heads(parts, axis)]
-    normal = [normalise_tokens(state, epsilon, centre).parts for state in states]
+    normal = [normalise_tokens(state, epsilon, centre).common_and_varying_parts for state in states]
     common, varying = (
         stack_parts([getattr(each, side) for each in normal]) for side in ("common", "varying")
     )
@@ -315,4 +315,6 @@ def stack_parts(parts: Sequence[ScaledArray]) -> ScaledArray:
 def reshape_heads(part: ScaledArray, shape: Sequence[int], axis: int) -> ScaledArray:
     """A part by heads [head, token or none, feature] in the shape that it had before."""
     others = [size for index, size in enumerate(shape[:-1]) if index != axis]
-    return part.view(lambda heads: np.moveaxis(heads.reshape(*others, -1, shape[-1]), -2, axis))
+    return part.change_layout(
+        lambda heads: np.moveaxis(heads.reshape(*others, -1, shape[-1]), -2, axis)
+    )

@@ -84,7 +84,7 @@ def apply_affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
         return mix_tokens_by_weights(x, weight, bias)
 
     def project(parts: SplitParts) -> SplitParts:
-        common, varying = (part.map(lambda each: each @ weight) for part in parts)
+        common, varying = (part.map_linearly(lambda each: each @ weight) for part in parts)
         return SplitParts(
             common if bias is None else common + make_scaled_array(to_float64_array(bias)), varying
         )

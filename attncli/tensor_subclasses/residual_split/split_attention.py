@@ -59,9 +59,9 @@ def attend_by_content_only(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     (q_common, q), (_, k), (v_common, v) = (
         split_batch_by_map(side, lead) for side in (terms.query, terms.key, values)
     )
-    k, v = (part.map(lambda each: each[:, seen]) for part in (k, v))
-    reference = q_common + q.map(lambda each: each[:, -1:])
-    own = q.map(lambda each: each - each[:, -1:])
+    k, v = (part.map_linearly(lambda each: each[:, seen]) for part in (k, v))
+    reference = q_common + q.map_linearly(lambda each: each[:, -1:])
+    own = q.map_linearly(lambda each: each - each[:, -1:])
     row = make_scaled_array(
         (reference.mantissa @ k.mantissa.swapaxes(1, 2))[:, 0] * terms.scale,
         reference.exponent + k.exponent,
@@ -75,12 +75,14 @@ def attend_by_content_only(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     if not resolved:
         raise BelowResolution("tokens that share the attention coincide to the last bit.")
     offset = compute_reference_offset(logits)
-    mean = v.map(lambda each: each.mean(axis=1, keepdims=True))
+    mean = v.map_linearly(lambda each: each.mean(axis=1, keepdims=True))
     shared = mean + make_scaled_array(
         offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent
     )
     rows = (len(v.mantissa), q.mantissa.shape[1], v.mantissa.shape[2])
-    varying = varying.view(partial(np.broadcast_to, shape=rows))  # with a single key it has one row
+    varying = varying.change_layout(
+        partial(np.broadcast_to, shape=rows)
+    )  # with a single key it has one row
     return unflatten_maps(v_common + shared, varying, lead)
 
 
@@ -107,12 +109,13 @@ def split_batch_by_map(side: Tensor, lead: tuple[int, ...]) -> tuple[ScaledArray
 
 def flatten_leading_axes(part: ScaledArray, lead: tuple[int, ...]) -> ScaledArray:
     tail = part.mantissa.shape[-2:]
-    return part.view(lambda each: np.broadcast_to(each, (*lead, *tail)).reshape(-1, *tail))
+    return part.change_layout(lambda each: np.broadcast_to(each, (*lead, *tail)).reshape(-1, *tail))
 
 
 def unflatten_maps(common: ScaledArray, varying: ScaledArray, lead: tuple[int, ...]) -> SplitTensor:
     inner, outer = (
-        part.view(lambda each: each.reshape(*lead, *each.shape[-2:])) for part in (common, varying)
+        part.change_layout(lambda each: each.reshape(*lead, *each.shape[-2:]))
+        for part in (common, varying)
     )
     return centre_varying_part(inner, outer, axis=len(lead))
 
@@ -132,7 +135,7 @@ def mix_values(weights: Tensor, values: Tensor, missing: Tensor) -> SplitTensor:
         largest = max(largest, lacks, key=lambda part: part.exponent)
         varying = varying + lacks
     shape = (*varying.mantissa.shape[:-2], 1, varying.mantissa.shape[-1])
-    common = common.view(partial(np.broadcast_to, shape=shape))
+    common = common.change_layout(partial(np.broadcast_to, shape=shape))
     result = centre_varying_part(common, varying, varying.mantissa.ndim - 2)
     resolved = result.varying.exponent >= largest.exponent - RESOLVED_BITS
     if not largest.is_zero() and (result.varying.is_zero() or not resolved):

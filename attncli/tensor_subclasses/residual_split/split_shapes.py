@@ -63,8 +63,8 @@ def expand(x: SplitTensor, *sizes: int) -> SplitTensor:
     ]
     single = [1 if index == before + x.axis else size for index, size in enumerate(shape)]
     return SplitTensor(
-        x.common.view(partial(np.broadcast_to, shape=single)),
-        x.varying.view(partial(np.broadcast_to, shape=shape)),
+        x.common.change_layout(partial(np.broadcast_to, shape=single)),
+        x.varying.change_layout(partial(np.broadcast_to, shape=shape)),
         before + x.axis,
         view_of=x,
     )
@@ -137,8 +137,8 @@ def reshape_split(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
     def reshape_parts(parts: SplitParts) -> SplitParts:
         common, varying = parts
         return SplitParts(
-            common.view(lambda each: each.reshape(single)),
-            varying.view(lambda each: each.reshape(sizes)),
+            common.change_layout(lambda each: each.reshape(single)),
+            varying.change_layout(lambda each: each.reshape(sizes)),
         )
 
     return defer_split_parts(reshape_parts, sizes, axis, x, view=True)
@@ -169,7 +169,7 @@ def permute(x: SplitTensor, *dims: Any) -> SplitTensor:
     axes = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
     order = [dim % x.dim() for dim in axes]
     common, varying = (
-        part.view(lambda each: each.transpose(order)) for part in (x.common, x.varying)
+        part.change_layout(lambda each: each.transpose(order)) for part in (x.common, x.varying)
     )
     return SplitTensor(common, varying, order.index(x.axis), view_of=x)
 
@@ -206,7 +206,7 @@ def getitem(x: SplitTensor, index: Any) -> Tensor:
     common = np.take(whole, [0], axis=axis)
     return SplitTensor(
         make_scaled_array(common, x.common.exponent),
-        x.varying.map(lambda each: each[indices]),
+        x.varying.map_linearly(lambda each: each[indices]),
         axis,
         view_of=x,
     )
@@ -337,4 +337,4 @@ def apply_in_slices(
 def take_tokens(parts: SplitParts, tokens: tuple[slice, ...]) -> SplitParts:
     if parts.varying.mantissa.shape[len(tokens) - 1] == 1:
         return parts
-    return SplitParts(parts.common, parts.varying.map(lambda each: each[tokens]))
+    return SplitParts(parts.common, parts.varying.map_linearly(lambda each: each[tokens]))

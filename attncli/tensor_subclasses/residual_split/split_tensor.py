@@ -129,8 +129,8 @@ class SplitTensor(StreamTensor):
     def state(self) -> SplitState:
         """The state that metrics measure; the token axis is the last but one."""
         width = self.shape[-1]
-        common = self.common.view(np.ravel)
-        varying = self.varying.view(lambda each: each.reshape(-1, width))
+        common = self.common.change_layout(np.ravel)
+        varying = self.varying.change_layout(lambda each: each.reshape(-1, width))
         return SplitState(common, varying, plain=False)
 
     def become(self, result: Output, name: str) -> "SplitTensor":
@@ -181,7 +181,7 @@ def centre_parts(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitP
     Where that leaves next to nothing of V, rounding has lost the differences between tokens.
     """
     mean = varying.mantissa.mean(axis=axis, keepdims=True)
-    rest = varying.map(lambda each: each - mean)
+    rest = varying.map_linearly(lambda each: each - mean)
     if not varying.is_zero() and (
         rest.is_zero() or rest.exponent < varying.exponent - RESOLVED_BITS
     ):
@@ -191,7 +191,7 @@ def centre_parts(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitP
 
 def map_parts(x: SplitTensor, linear: Callable[[Array], Array], axis: int) -> SplitTensor:
     """A linear function of each token's numbers, of c and V alike."""
-    return SplitTensor(x.common.map(linear), x.varying.map(linear), axis)
+    return SplitTensor(x.common.map_linearly(linear), x.varying.map_linearly(linear), axis)
 
 
 def split_states(states: torch.Tensor, axis: int) -> SplitTensor:

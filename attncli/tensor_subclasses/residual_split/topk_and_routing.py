@@ -65,8 +65,8 @@ def gather(x: SplitTensor, dim: int, index: Tensor) -> Tensor:
     if any(size != x.shape[axis] for axis, size in enumerate(index.shape) if axis != dim):
         return torch.gather(x.plain(), dim, index)
     return SplitTensor(
-        x.common.map(lambda each: np.take_along_axis(each, first.numpy(), dim)),
-        x.varying.map(lambda each: np.take_along_axis(each, index.numpy(), dim)),
+        x.common.map_linearly(lambda each: np.take_along_axis(each, first.numpy(), dim)),
+        x.varying.map_linearly(lambda each: np.take_along_axis(each, index.numpy(), dim)),
         x.axis,
     )
 

@@ -100,7 +100,7 @@ def test_a_built_sink_shows_all_its_parts() -> None:
 def of_sides(weights: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Any:
     totals = MetricTotals(SIDES)
     totals.add(MapStripRows(weights, sides=(query, key, value)))
-    return totals.values()
+    return totals.compute_metric_values()
 
 
 def test_heads_that_do_not_share_keys_evenly_are_not_guessed() -> None:

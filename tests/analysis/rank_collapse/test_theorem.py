@@ -127,9 +127,9 @@ def test_logits_of_a_synthetic_network_are_those_of_its_residuals() -> None:
         np.ptp(centred @ w_q @ (centred @ w_k).T / math.sqrt(spec.d), axis=1).max()
         for w_q, w_k in zip(layer.w_q, layer.w_k, strict=True)
     ]
-    assert 10.0 ** log10_logit_range_of_residual(SplitState.of(states), layer) == pytest.approx(
-        max(apart)
-    )
+    assert 10.0 ** log10_logit_range_of_residual(
+        SplitState.from_states(states), layer
+    ) == pytest.approx(max(apart))
 
 
 @pytest.mark.parametrize(

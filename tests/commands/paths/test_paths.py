@@ -170,7 +170,10 @@ def test_terms_that_do_not_add_up_are_refused(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_sums_and_differences_of_split_states() -> None:
-    a, b = (SplitState.of(np.random.default_rng(seed).standard_normal((5, 3))) for seed in (0, 1))
+    a, b = (
+        SplitState.from_states(np.random.default_rng(seed).standard_normal((5, 3)))
+        for seed in (0, 1)
+    )
     assert np.allclose(subtract_states(a, b).states.value(), a.states.value() - b.states.value())
     assert np.allclose(sum_terms({0: a, 1: b}).states.value(), a.states.value() + b.states.value())
 
@@ -259,8 +262,8 @@ def test_samples_fall_with_length_and_are_the_same_again() -> None:
 
 def test_terms_that_cancel_are_warned_of() -> None:
     """Two terms a thousand times the output, against each other."""
-    one = SplitState.of(np.random.default_rng(0).standard_normal((5, 3)))
-    large = SplitState.of(1000.0 * np.random.default_rng(1).standard_normal((5, 3)))
+    one = SplitState.from_states(np.random.default_rng(0).standard_normal((5, 3)))
+    large = SplitState.from_states(1000.0 * np.random.default_rng(1).standard_normal((5, 3)))
     found = PathLengthDecomposition(
         one,
         {0: sum_terms({0: one, 1: large}), 1: subtract_states(one, sum_terms({0: one, 1: large}))},

@@ -159,12 +159,12 @@ def test_synthetic_gates_are_those_that_the_network_applies(kind: dict[str, Any]
     """Times the heads' outputs, through W_O, they make what attention writes; the sink's column is a softmax."""
     spec = NetworkSpec(layers=1, tokens=7, width=12, heads=3, attention="gated", **kind)
     network = GeneratedNetwork(spec, 4)
-    layer, state = network.layer(0), SplitState.of(network.embeddings())
+    layer, state = network.layer(0), SplitState.from_states(network.embeddings())
     found = compute_gated_heads(state, layer, spec)
     x = network.embeddings()
     if spec.norm != "none" and spec.norm_position == "pre":
         x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
-    written = apply_attention(SplitState.of(x), layer, spec, AblationSwitches())
+    written = apply_attention(SplitState.from_states(x), layer, spec, AblationSwitches())
     expected = written.common.value() + written.varying.value()
     ours = np.einsum("hqv,hvf->qf", found.gate * found.context, layer.w_o)
     assert ours + (0.0 if layer.b_o is None else layer.b_o) == pytest.approx(expected, rel=1e-9)
@@ -185,7 +185,7 @@ def test_networks_are_measured_as_models_are() -> None:
     spec = NetworkSpec(layers=2, tokens=8, width=8, heads=2, attention="gated", mask="causal")
     network = GeneratedNetwork(spec, 0)
     layer = network.layer(0)
-    seen = compute_gated_heads(SplitState.of(network.embeddings()), layer, spec)
+    seen = compute_gated_heads(SplitState.from_states(network.embeddings()), layer, spec)
     expected = by_hand(seen.gate, seen.context, layer.w_o, seen.sink)
     for row in rows:
         if row["layer"] == 0:

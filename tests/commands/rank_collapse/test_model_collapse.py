@@ -343,7 +343,7 @@ def states_within(source: str, module: str, given: bool) -> list[float]:
 
     def hook(_: Any, inputs: Any, output: Any) -> None:
         state = inputs[0] if given else output
-        seen.append(METRICS["log10_residual"](SplitState.of(state[0].numpy())))
+        seen.append(METRICS["log10_residual"](SplitState.from_states(state[0].numpy())))
 
     for name, part in checkpoint.model_without_head.named_modules():
         if name.endswith(module):

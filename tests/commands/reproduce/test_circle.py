@@ -74,7 +74,7 @@ def run_of(states: Sequence[Any], monkeypatch: pytest.MonkeyPatch) -> CircleRun:
     """What is measured on a recurrence that goes through these places [step, point, 2]."""
 
     def walk(design: NetworkDesign, weights: object, steps: int) -> Iterator[SplitState]:
-        yield from (SplitState.of(np.asarray(state)) for state in states)
+        yield from (SplitState.from_states(np.asarray(state)) for state in states)
 
     monkeypatch.setattr(recurrence_runs, "iterate_predictions", walk)
     return run_recurrence(SAN, {}, 0.0, len(states) - 1, [RESIDUAL], lambda steps: None)

@@ -335,7 +335,7 @@ def test_contributions_are_the_norms_of_what_heads_write(name: str, order: int) 
     totals.add_outputs(HeadOutputs(context, projection))
     written = torch.einsum("bqhv,hvf->bqhf", context, projection).norm(order, dim=-1)[0]
     expected = (written / written.sum(-1, keepdim=True)).median(dim=0).values
-    assert torch.allclose(totals.values()[name], expected)
+    assert torch.allclose(totals.compute_metric_values()[name], expected)
 
 
 def test_lazy_maps_have_rank_one_and_only_some_of_them_a_single_column() -> None:
@@ -382,13 +382,13 @@ def test_bounds_decide_small_ranks_and_all_singular_values_the_others(
         ]
     )
     dense: list[int] = []
-    every = EnergyRank.eigenvalues
+    every = EnergyRank.find_squared_singular_values
 
     def note(self: EnergyRank, unit: int) -> Tensor:
         dense.append(unit)
         return every(self, unit)
 
-    monkeypatch.setattr(EnergyRank, "eigenvalues", note)
+    monkeypatch.setattr(EnergyRank, "find_squared_singular_values", note)
     found = measure_maps(maps[None], ["attention_effective_rank_90"])
     shown = found["attention_effective_rank_90"].tolist()  # type: ignore[union-attr]
     assert shown[:5] == [rank_90(each.numpy()) for each in maps[:5]]
@@ -459,8 +459,8 @@ def in_strips(weights: Tensor, mask: Tensor, size: int, name: str) -> Any:
                     None if scores is None else scores[:, :, part, first:last],
                 )
             )
-        if not totals.wants_another_round():
-            return totals.values()[name]
+        if not totals.needs_strips_again():
+            return totals.compute_metric_values()[name]
 
 
 def close(first: Any, second: Any, tolerance: float) -> bool:
@@ -545,7 +545,7 @@ def test_a_recurrence_leaves_the_rank_of_its_state() -> None:
         given = MapStripRows(weights.abs()[None, None], applied=weights[None, None])
         totals = MetricTotals(["off_diagonal_rank"], linear=True)
         totals.add(given)
-        assert float(totals.values()["off_diagonal_rank"]) == 5  # type: ignore[arg-type]
+        assert float(totals.compute_metric_values()["off_diagonal_rank"]) == 5  # type: ignore[arg-type]
         full = measure_maps(
             torch.rand(1, 1, tokens, tokens, generator=generator), ["off_diagonal_rank"]
         )
@@ -557,7 +557,10 @@ def test_signs_are_those_of_what_is_applied() -> None:
     shares = weights.abs() / weights.abs().sum(-1, keepdim=True)
     totals = MetricTotals(["negative_share", "row_size"], linear=True)
     totals.add(MapStripRows(shares, applied=weights))
-    assert totals.values() == {"negative_share": torch.tensor(0.375), "row_size": torch.tensor(2.5)}
+    assert totals.compute_metric_values() == {
+        "negative_share": torch.tensor(0.375),
+        "row_size": torch.tensor(2.5),
+    }
 
 
 HIDDEN_SCORES = {"least": torch.finfo(torch.float64).min, "infinite": -math.inf}
@@ -584,7 +587,7 @@ def test_scores_give_the_entropy_that_logarithms_of_weights_give(
 def spectrum_of(weights: Tensor) -> MetricTotals:
     totals, rows = MetricTotals(["s1", "s2_over_s1"]), MapStripRows(weights)
     totals.add(rows)
-    while totals.wants_another_round():
+    while totals.needs_strips_again():
         totals.add(rows)
     return totals
 
@@ -600,8 +603,8 @@ def test_singular_values_are_lower_bounds_and_say_where_they_had_not_settled(sca
     weights = noisy(scale)
     totals = spectrum_of(weights)
     s1, s2 = torch.linalg.svdvals(weights[0, 0])[:2]
-    found = {name: float(value) for name, value in totals.values().items()}
-    short = float(totals.short())  # type: ignore[arg-type]
+    found = {name: float(value) for name, value in totals.compute_metric_values().items()}
+    short = float(totals.find_singular_value_shortfall())  # type: ignore[arg-type]
     low = 1.0 - found["s1"] * found["s2_over_s1"] / float(s2)
     assert -1e-9 <= 1.0 - found["s1"] / float(s1) <= max(short, 1e-3)
     assert -1e-9 <= low <= max(2.0 * short, 1e-3)
@@ -613,8 +616,8 @@ def test_a_second_value_that_is_rounding_counts_as_settled(dtype: torch.dtype) -
     """All rows alike: rank 1, at any length."""
     row = torch.rand(1, 1, 1, 150, generator=torch.Generator().manual_seed(0), dtype=dtype)
     totals = spectrum_of((row / row.sum()).expand(1, 1, 150, 150))
-    assert float(totals.short()) <= 1e-3  # type: ignore[arg-type]
-    assert float(totals.values()["s2_over_s1"]) < 1e-3  # type: ignore[arg-type]
+    assert float(totals.find_singular_value_shortfall()) <= 1e-3  # type: ignore[arg-type]
+    assert float(totals.compute_metric_values()["s2_over_s1"]) < 1e-3  # type: ignore[arg-type]
 
 
 def test_one_token_is_enough_or_there_is_a_reason() -> None:

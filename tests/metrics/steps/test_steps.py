@@ -32,21 +32,24 @@ def dense(name: str, x: np.ndarray, y: np.ndarray) -> float:
 @pytest.mark.parametrize("name", STEPS.names())
 def test_metrics_are_what_their_definitions_say(name: str) -> None:
     expected = dense(name, BEFORE, AFTER)
-    for before, after in ((SplitState.of(BEFORE), SplitState.of(AFTER)), (SplitState.of(BEFORE).to_split_form(), SplitState.of(AFTER).to_split_form())):  # fmt: skip
+    for before, after in ((SplitState.from_states(BEFORE), SplitState.from_states(AFTER)), (SplitState.from_states(BEFORE).to_split_form(), SplitState.from_states(AFTER).to_split_form())):  # fmt: skip
         assert STEPS[name](before, after) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", STEPS.names())
 def test_what_changes_nothing_has_none(name: str) -> None:
-    assert STEPS[name](SplitState.of(BEFORE), SplitState.of(BEFORE.copy())) == 0.0
+    assert STEPS[name](SplitState.from_states(BEFORE), SplitState.from_states(BEFORE.copy())) == 0.0
 
 
 @pytest.mark.parametrize("name", STEPS.names())
 def test_order_of_tokens_and_a_common_scale_do_not_matter(name: str) -> None:
-    order, whole = RNG.permutation(9), STEPS[name](SplitState.of(BEFORE), SplitState.of(AFTER))
-    assert STEPS[name](SplitState.of(BEFORE[order]), SplitState.of(AFTER[order])) == pytest.approx(
-        whole
+    order, whole = (
+        RNG.permutation(9),
+        STEPS[name](SplitState.from_states(BEFORE), SplitState.from_states(AFTER)),
     )
+    assert STEPS[name](
+        SplitState.from_states(BEFORE[order]), SplitState.from_states(AFTER[order])
+    ) == pytest.approx(whole)
     large = [
         SplitState(make_scaled_array(np.zeros(5)), ScaledArray(x / 8.0, 5000), plain=True)
         for x in (BEFORE, AFTER)
@@ -72,7 +75,7 @@ def test_tokens_turned_by_an_angle(angle: float) -> None:
     """However small: the cosine of 1e-9 is 1 to the last bit."""
     before = np.array([[1.0, 0.0], [0.0, 2.0]])
     turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
-    states = SplitState.of(before), SplitState.of(3.0 * before @ turn)
+    states = SplitState.from_states(before), SplitState.from_states(3.0 * before @ turn)
     with mpmath.workdps(50):
         exact = float(1 - mpmath.cos(mpmath.mpf(angle)))
     assert STEPS["block_influence"](*states) == pytest.approx(exact, rel=1e-6)
@@ -82,7 +85,9 @@ def test_tokens_turned_by_an_angle(angle: float) -> None:
 def test_a_zero_token_has_no_direction() -> None:
     empty = BEFORE.copy()
     empty[0] = 0.0
-    assert math.isnan(STEPS["block_influence"](SplitState.of(empty), SplitState.of(AFTER)))
+    assert math.isnan(
+        STEPS["block_influence"](SplitState.from_states(empty), SplitState.from_states(AFTER))
+    )
 
 
 @pytest.mark.parametrize("name", STEPS.names())

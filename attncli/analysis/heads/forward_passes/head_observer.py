@@ -132,7 +132,7 @@ class HeadObserver:
             self.empty = self.empty or not bool(strip.weights.any(dim=-1).all())
         self.totals.add(strip_to_metric_rows(strip, self.request.period, self.request.ids))
         if strip.is_last:
-            self.again = self.totals.wants_another_round()
+            self.again = self.totals.needs_strips_again()
         return self.again and strip.is_last
 
     def begin_attention_statistics(self, site: AttentionSite, strip: Strip) -> None:
@@ -170,7 +170,7 @@ class HeadObserver:
                 self.result.pairs[self.site] = self.strongest.select_strongest_pairs(
                     self.request.pairs
                 )
-            if (short := totals.short()) is not None:
+            if (short := totals.find_singular_value_shortfall()) is not None:
                 self.result.short[self.site] = short
             even = self.null.measure_uniform_attention(
                 self.spans,
@@ -190,7 +190,7 @@ class HeadObserver:
         """Of an attention that has been seen whole."""
         if self.empty:
             return dict.fromkeys(self.request.heads, NOTHING_TAKEN)
-        silent, values = ~self.weighed.any(dim=0), totals.values()
+        silent, values = ~self.weighed.any(dim=0), totals.compute_metric_values()
         if not silent.any():
             return values
         self.result.silent[site] = silent
@@ -218,7 +218,7 @@ class HeadObserver:
     def measure_and_store_state(
         self, seen: PassResult, place: tuple[str, int], whole: ActivationState
     ) -> None:
-        if not whole.largest < float("inf"):
+        if not whole.largest_magnitude < float("inf"):
             raise NonFiniteNumbers(
                 f"{self.where}: the state after layer {place[1]} of {place[0]} is not finite."
             )
@@ -288,7 +288,7 @@ def measure_hidden_state(state: ActivationState, names: Collection[str]) -> dict
         if name in ACTIVATIONS.names():
             found[name] = ACTIVATIONS[name](state)
         else:
-            split = split or SplitState.of(state.values.to("cpu", torch.float64).numpy())
+            split = split or SplitState.from_states(state.values.to("cpu", torch.float64).numpy())
             found[name] = METRICS[name](split)
     return found
 

@@ -59,8 +59,8 @@ class UniformAttentionControl:
             while again:
                 for rows in iterate_uniform_strips(contiguous, spans.shape, period, total, ids):
                     totals.add(rows)
-                again = totals.wants_another_round()
-            self.values_by_shape[key] = totals.values()
+                again = totals.needs_strips_again()
+            self.values_by_shape[key] = totals.compute_metric_values()
         return self.values_by_shape[key]
 
 

@@ -85,7 +85,9 @@ def solve_pattern(
         )
     progress(total, total, "fits")
     d = max((one.best_attempt.fit.d for one in solved if one.best_attempt.fit), default=request.d)
-    wide = tuple(refit_at_common_width(one, methods, request.at_width(d), seeds) for one in solved)
+    wide = tuple(
+        refit_at_common_width(one, methods, request.with_width(d), seeds) for one in solved
+    )
     return pad_fits_to_same_width(wide, request, search, tuple(seeds))
 
 
@@ -128,7 +130,7 @@ def refit_at_common_width(
         for method in methods
     ]
     best = choose_best_attempt(found)
-    if not best.met or best.logits >= own.logits:
+    if not best.met or best.largest_logit >= own.largest_logit:
         return one
     before = {attempt.method: attempt for attempt in one.attempts}
     same = before.get(best.method, own)
@@ -156,4 +158,4 @@ def pad_fits_to_same_width(
         wide = fit.pad_to_width(d)
         stored = ModuleArrays(wide.w_q, wide.w_k, wide.x, wide.dtype, wide.causal)
         saved.append(SavedFit(one.pattern, one.best_attempt.method, stored, one.target, number))
-    return Solution(solved, request.at_width(d), searched, seeds, tuple(saved))
+    return Solution(solved, request.with_width(d), searched, seeds, tuple(saved))

@@ -151,7 +151,7 @@ def decide_least_width(
     widest: int,
     seeds: Sequence[int],
 ) -> WidthDecision:
-    line = fit_width_one(target, request.at_width(1))
+    line = fit_width_one(target, request.with_width(1))
     nothing = LeastWidth(1)
     small = target.shape[0] <= MOST_BOUNDED
     constraints = compute_necessary_constraints(
@@ -199,7 +199,9 @@ def make_width_one_attempt(line: WidthOneResult) -> FitAttempt | None:
 
 def build_width_decision_rows(one: WidthDecision) -> Iterator[Row]:
     logits = (
-        one.attempt.logits if one.attempt is not None and one.achieved_width is not None else None
+        one.attempt.largest_logit
+        if one.attempt is not None and one.achieved_width is not None
+        else None
     )
     values: dict[str, tuple[float | None, str]] = {
         "enough": (one.sufficient_width, OPEN),
@@ -235,7 +237,7 @@ def describe_decision(one: WidthDecision) -> str:
     if one.achieved_width is None:
         reason = one.attempt.reason if one.attempt is not None else ""
         return f"not decided: d ≥ {one.proved_width}{f' ({proof})' if proof else ''}; {reason}"
-    logits = f"logits to {format_number(one.attempt.logits)}" if one.attempt else ""
+    logits = f"logits to {format_number(one.attempt.largest_logit)}" if one.attempt else ""
     proved = f", proved to be at least {format_number(one.logits)}" if one.logits else ""
     made = f"{one.attempt.method}, {logits}{proved}" if one.attempt else ""
     if one.achieved_width == one.proved_width:

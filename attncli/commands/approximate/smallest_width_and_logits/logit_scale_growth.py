@@ -55,7 +55,7 @@ def measure_logit_scale_growth(
                 done += 1
                 target = make(pattern, length, np.random.default_rng(seed))
                 most = max(most, max_keys_per_row(target))
-                scales[length] += smallest_scales(target, methods, request.at_width(d), seed)
+                scales[length] += smallest_scales(target, methods, request.with_width(d), seed)
             keys: dict[str, Scalar] = {"d": d, "length": length}
             rows.append(summarize_values("logit_scale", "logit", scales[length], "not found", keys))
         rows += build_exponent_rows(d, scales, most)

@@ -64,7 +64,7 @@ def build_report(
             (str(row_keys(one, shown)["fit"]), describe_shown_pattern(shown, request))
             for one in inputs
             for shown in one.by_dtype
-            if shown.dtype == request.dtype and not shown.evidence.meets(request)
+            if shown.dtype == request.dtype and not shown.evidence.meets_request(request)
         ),
     )
 
@@ -103,7 +103,7 @@ def build_rows(head: Head, inputs: Sequence[PatternInputs], request: FitRequest)
     for one in inputs:
         for shown in one.by_dtype:
             keys = row_keys(one, shown)
-            yield Row("meets", int(shown.evidence.meets(request)), "0 or 1", keys=keys)
+            yield Row("meets", int(shown.evidence.meets_request(request)), "0 or 1", keys=keys)
             for metric in MEASURED:
                 yield build_row_or_null(metric, getattr(shown.evidence, metric), OUT_OF_RANGE, keys)
             longest = float(np.linalg.norm(shown.x.astype(np.float64), axis=1).max())
@@ -127,7 +127,7 @@ def build_row_or_null(
 
 def describe_shown_pattern(shown: PatternInDtype, request: FitRequest) -> str:
     rounded_request = replace(request, dtype=shown.dtype)
-    met = shown.evidence.meets(rounded_request)
+    met = shown.evidence.meets_request(rounded_request)
     return "meets the request" if met else describe_missed_limits(shown.evidence, rounded_request)
 
 

@@ -115,7 +115,7 @@ def compute_head_shares(network: Network, variant: str, advance: Callable[[], No
     """The part of the output through each passage point; all parts are propagated together."""
     spec = network.spec
     require_enough_memory(spec, streams=spec.layers * (spec.heads + 2))
-    state = SplitState.of(network.embeddings())
+    state = SplitState.from_states(network.embeddings())
     parts: dict[HeadOrSkip, SplitState] = {}
     where = f"{variant}, seed {network.seed}"
     for layer, (following, frozen) in enumerate(freeze_layers(network, VARIANTS[variant], where)):
@@ -164,16 +164,16 @@ def split_layer_output_by_head(
     state: SplitState, frozen: LayerWithFrozenMaps, layer: int
 ) -> Iterator[tuple[HeadOrSkip, SplitState]]:
     """Split the output of a layer by passage point; the values' biases go through their heads."""
-    for head in range(len(frozen.head_attentions)):
+    for head in range(len(frozen.attention_branch_per_head)):
         through = frozen.apply_attention(state.to_split_form(), head)
-        bias = frozen.value_bias(head)
+        bias = frozen.compute_value_bias_contribution(head)
         yield (
             HeadOrSkip(layer, f"head {head}", head),
             through if bias is None else add_split_states(through, bias),
         )
     if frozen.skip:
-        yield HeadOrSkip(layer, "skip"), frozen.skip_attention(state)
-    bias = frozen.output_bias()
+        yield HeadOrSkip(layer, "skip"), frozen.apply_skip_connection(state)
+    bias = frozen.compute_output_bias_contribution()
     if bias is not None:
         yield HeadOrSkip(layer, BIASES), bias
 
@@ -183,7 +183,7 @@ def propagate_parts(
 ) -> dict[HeadOrSkip, SplitState]:
     """Propagate the parts of earlier layers through this one; its biases join theirs."""
     moved = {door: frozen.apply_layer(part) for door, part in parts.items()}
-    bias = frozen.bias_contribution()
+    bias = frozen.compute_bias_contribution()
     if bias is not None:
         for door in moved:
             if door.through == BIASES:

@@ -40,7 +40,7 @@ def freeze_layers(
     network: Network, switches: AblationSwitches, where: str
 ) -> Iterator[tuple[SplitState, LayerWithFrozenMaps]]:
     """Every layer as the full pass leaves it frozen, with the state that comes out of it."""
-    state = SplitState.of(network.embeddings())
+    state = SplitState.from_states(network.embeddings())
     for index in range(network.spec.layers):
         try:
             state, frozen = run_and_freeze_layer(
@@ -56,7 +56,7 @@ def decompose_output(
 ) -> PathLengthDecomposition:
     """T_k ← T_k + Σ_h P_h T_(k-1) W_h, layer by layer: as many partial streams as lengths, whatever the number of paths."""
     require_enough_memory(network.spec, streams=network.spec.layers + 1)
-    output = SplitState.of(network.embeddings())
+    output = SplitState.from_states(network.embeddings())
     terms: Terms = {0: output.to_split_form()}
     for state, frozen in freeze_layers(network, switches, where):
         terms, output = propagate_path_terms(terms, frozen), state
@@ -75,10 +75,10 @@ def propagate_path_terms(terms: Terms, frozen: LayerWithFrozenMaps) -> Terms:
 
     for length, term in terms.items():
         if frozen.skip:
-            add_term(length, frozen.skip_attention(term))
+            add_term(length, frozen.apply_skip_connection(term))
         add_term(length + 1, frozen.apply_attention(term))
-    add_term(0, frozen.output_bias())
-    add_term(1, frozen.value_bias())
+    add_term(0, frozen.compute_output_bias_contribution())
+    add_term(1, frozen.compute_value_bias_contribution())
     return result
 
 
@@ -97,7 +97,9 @@ def subtract_states(first: SplitState, second: SplitState) -> SplitState:
 
 
 def negate_state(state: SplitState) -> SplitState:
-    common, varying = (make_scaled_array(-part.mantissa, part.exponent) for part in state.parts)
+    common, varying = (
+        make_scaled_array(-part.mantissa, part.exponent) for part in state.common_and_varying_parts
+    )
     return SplitState(common, varying, plain=False)
 
 

@@ -66,19 +66,22 @@ def freeze_attention_and_norms(network: Network, variant: str) -> NetworkWithFro
     require_enough_memory(spec, streams=2 + spec.tokens // spec.width, layers_in_memory=spec.layers)
     where = f"{variant}, seed {network.seed}"
     passed = list(freeze_layers(network, VARIANTS[variant], where))
-    start = SplitState.of(network.embeddings()).to_split_form()
+    start = SplitState.from_states(network.embeddings()).to_split_form()
     return NetworkWithFrozenAttention(start, [layer for _, layer in passed], passed[-1][0])
 
 
 def propagate_along_path(path: Path, network: NetworkWithFrozenAttention) -> PathMeasurements:
     """One path from the embeddings to the output."""
-    term, product = network.start, SplitState.of(np.eye(network.start.tokens)).to_split_form()
+    term, product = (
+        network.start,
+        SplitState.from_states(np.eye(network.start.tokens)).to_split_form(),
+    )
     for choice, layer in zip(path, network.layers, strict=True):
         if choice == 0:
-            term = layer.skip_attention(term)
+            term = layer.apply_skip_connection(term)
         else:
             term = layer.apply_attention(term, head=choice - 1)
-            product = layer.head_attentions[choice - 1].mix_tokens(product)
+            product = layer.attention_branch_per_head[choice - 1].apply_head_map(product)
     size = log10_array_norm(term.states) - log10_array_norm(network.output.states)
     return PathMeasurements(log10_residual(product), size)
 

@@ -63,9 +63,9 @@ class AttentionMapsOfStack:
 
     def log10_residual_of_path(self, path: Path) -> float:
         """P(1c^T + V) = 1c^T + P V: the product's residual is computed separately and has no floor."""
-        product = SplitState.of(np.eye(self.layers[0].shape[1])).to_split_form()
+        product = SplitState.from_states(np.eye(self.layers[0].shape[1])).to_split_form()
         for choice, maps in zip(path, self.layers, strict=True):
             if choice:
-                varying = product.varying.map(maps[choice - 1].__matmul__)
+                varying = product.varying.map_linearly(maps[choice - 1].__matmul__)
                 product = SplitState(product.common, varying, plain=False)
         return log10_residual(product)

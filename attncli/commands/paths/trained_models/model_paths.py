@@ -139,7 +139,7 @@ def to_split_decomposition(parts: PathDecomposition, output: Tensor) -> PathLeng
 
 
 def to_split_state(state: Tensor) -> SplitState:
-    return SplitState.of(state.to("cpu", torch.float64).numpy())
+    return SplitState.from_states(state.to("cpu", torch.float64).numpy())
 
 
 def sum_streams_up_to_each_length(terms: Tensor) -> Tensor:

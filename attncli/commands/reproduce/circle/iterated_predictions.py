@@ -32,13 +32,13 @@ def iterate_predictions(
     design: NetworkDesign, weights: Weights, steps: int
 ) -> Iterator[SplitState]:
     """The start, and the prediction of every step."""
-    state = SplitState.of(compute_arc_positions(1)[0])
+    state = SplitState.from_states(compute_arc_positions(1)[0])
     yield state
     for _ in range(steps):
         found = predict_next_points(state, design, weights)
         yield found
         state = (
-            add_skip(state.to_split_form(), found.to_split_form().parts)
+            add_skip(state.to_split_form(), found.to_split_form().common_and_varying_parts)
             if design.running_sum
             else found
         )
@@ -57,7 +57,7 @@ def predict_next_points(states: SplitState, design: NetworkDesign, weights: Weig
 
 def merge_points_at_mean(state: SplitState) -> SplitState:
     """Move both points to their mean."""
-    common, varying = state.to_split_form().parts
+    common, varying = state.to_split_form().common_and_varying_parts
     return SplitState(common, make_scaled_array(np.zeros_like(varying.mantissa)), plain=False)
 
 
@@ -65,7 +65,9 @@ def apply_network(states: SplitState, design: NetworkDesign, weights: Weights) -
     """Apply the network and return the same form (split or plain) as the input."""
     layer, switches, spec = build_layer(weights), design.switches, design.synthetic_network_spec
     hidden = SplitState(
-        *add_bias_to_common_part(states.parts @ weights["w_embed"], weights["b_embed"]),
+        *add_bias_to_common_part(
+            states.common_and_varying_parts @ weights["w_embed"], weights["b_embed"]
+        ),
         states.plain,
     )
     hidden = apply_layer_norm(hidden, "embedding", weights)
@@ -78,7 +80,9 @@ def apply_network(states: SplitState, design: NetworkDesign, weights: Weights) -
         hidden = apply_layer_norm(
             add_optional_skip(hidden, update, switches.mlp_skip), "mlp", weights
         )
-    return add_bias_to_common_part(hidden.parts @ weights["w_readout"], weights["b_readout"])
+    return add_bias_to_common_part(
+        hidden.common_and_varying_parts @ weights["w_readout"], weights["b_readout"]
+    )
 
 
 def add_optional_skip(hidden: SplitState, update: SplitParts, skip: bool) -> SplitState:
@@ -88,7 +92,7 @@ def add_optional_skip(hidden: SplitState, update: SplitParts, skip: bool) -> Spl
 def apply_layer_norm(state: SplitState, name: str, weights: Weights) -> SplitState:
     """Layer norm with its gain and shift."""
     gain = make_scaled_array(weights[f"{name}_gain"])
-    common, varying = normalise_tokens(state, NORM_EPSILON, centre=True).parts
+    common, varying = normalise_tokens(state, NORM_EPSILON, centre=True).common_and_varying_parts
     grown = SplitParts(common * gain, varying * gain)
     return SplitState(*add_bias_to_common_part(grown, weights[f"{name}_shift"]), state.plain)
 

@@ -166,7 +166,7 @@ def find_logit_bound_of_proof_step(
             and max(step.x or 0, step.y or 0) < constraints.visible_counts[step.row]
         )
         return proof.budget if known and proof.budget is not None else float("inf")
-    return constraints.bound_difference(step.row, step.x, step.y)
+    return constraints.bound_logit_difference(step.row, step.x, step.y)
 
 
 Weighed = tuple[int, int, int | None, int | None, float, float]

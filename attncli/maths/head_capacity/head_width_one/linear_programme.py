@@ -89,36 +89,36 @@ class WidthOneProgramme:
     def solve(self, budget: float | None, rounds: int = ROUNDS) -> WidthOneSolution:
         """Solve to within rounding, or as far as the rounds allow."""
         self.conditions = {each: None for each in self.conditions if None not in (each.x, each.y)}
-        self.conditions |= dict.fromkeys(self.first_guess(budget))
-        placed = self.solve_current()
+        self.conditions |= dict.fromkeys(self.iter_first_guess_conditions(budget))
+        placed = self.solve_with_present_conditions()
         for _ in range(rounds):
             if placed.room < SMALLEST:
                 return placed
             fresh = [
                 each
                 for number in range(len(self.constraints.rows))
-                for each in self.iter_violations(number, placed, budget)
+                for each in self.iter_violated_conditions(number, placed, budget)
                 if each not in self.conditions
             ]
             if not fresh:
                 return placed._replace(finished=True)
             self.conditions |= dict.fromkeys(fresh)
-            placed = self.solve_current()
+            placed = self.solve_with_present_conditions()
         return placed
 
-    def first_guess(self, budget: float | None) -> Iterator[KeyOrderCondition]:
+    def iter_first_guess_conditions(self, budget: float | None) -> Iterator[KeyOrderCondition]:
         """Iterate over the conditions that would be active if keys were placed in the required order."""
         if self.rank is not None:
             for number in range(len(self.constraints.rows)):
-                for condition, _ in self.find_extremes(number, self.rank, 1e-9, budget):
+                for condition, _ in self.find_extreme_keys_of_rows(number, self.rank, 1e-9, budget):
                     yield condition
 
-    def iter_violations(
+    def iter_violated_conditions(
         self, number: int, placed: WidthOneSolution, budget: float | None
     ) -> Iterator[KeyOrderCondition]:
         """Iterate over conditions of one row that the present keys violate."""
         reach = float(placed.reach[number])
-        for condition, bound in self.find_extremes(number, placed.keys, reach, budget):
+        for condition, bound in self.find_extreme_keys_of_rows(number, placed.keys, reach, budget):
             high, low = (
                 -placed.shift if key is None else placed.keys[key]
                 for key in (condition.x, condition.y)
@@ -126,14 +126,14 @@ class WidthOneProgramme:
             if self.sign[number] * (high - low) > (bound + BROKEN * (1.0 + abs(bound))) * reach:
                 yield condition
 
-    def find_extremes(
+    def find_extreme_keys_of_rows(
         self, number: int, places: Array, reach: float, budget: float | None
     ) -> Iterator[tuple[KeyOrderCondition, float]]:
         """The highest key off the support, the two farthest apart on it, and the largest logits; each with the bound that
         it was found by."""
         condition = partial(KeyOrderCondition, number)
         constraints, row = self.constraints, int(self.constraints.rows[number])
-        part, keys = constraints.entries_of_row(row), constraints.keys(row)
+        part, keys = constraints.entries_of_row(row), constraints.list_support_keys(row)
         logit = self.sign[number] * places[: constraints.visible_counts[row]]
         on = logit[keys]
         several = constraints.ceilings if len(keys) > 1 else ()
@@ -153,14 +153,14 @@ class WidthOneProgramme:
             yield condition(int(logit.argmax()), None, budget), budget
             yield condition(None, int(logit.argmin()), budget), budget
 
-    def solve_current(self) -> WidthOneSolution:
+    def solve_with_present_conditions(self) -> WidthOneSolution:
         """Solve with the present conditions."""
         units = self.units
         places, count = len(units.unknown), len(self.constraints.rows)
         cost = np.zeros(places + count + 1)
         cost[-1] = -1.0
         bounds = [(None, None)] * places + [(0.0, 1.0)] * count + [(0.0, 1.0)]
-        matrix, sizes = self.scaled_matrix()
+        matrix, sizes = self.build_scaled_condition_matrix()
         result = linprog(
             cost,
             matrix,
@@ -174,19 +174,19 @@ class WidthOneProgramme:
                 np.zeros(self.constraints.target.shape[0]), np.ones(count), 0.0, (), False
             )
         found, reach = result.x[:places] * units.unknown, result.x[places:-1] * units.reach
-        keys, shift = self.key_places(found)
+        keys, shift = self.compute_key_positions_from_unknowns(found)
         room = float(result.x[-1])
         duals = -result.ineqlin.marginals[: len(self.conditions)]
         steps = self.build_contradiction(duals, sizes) if room < SMALLEST else ()
         return WidthOneSolution(keys, np.maximum(reach, 1e-300), room, steps, False, shift)
 
-    def key_places(self, unknown: Array) -> tuple[Array, float]:
+    def compute_key_positions_from_unknowns(self, unknown: Array) -> tuple[Array, float]:
         """Of the keys, and how far above the ground they lie as a whole."""
         if self.units.sums is None:
             return unknown, 0.0
         return self.units.sums[:, :-1] @ unknown[:-1], float(unknown[-1])
 
-    def differences(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
+    def list_key_differences(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
         """k_x - k_y of every condition: which condition, which unknown, and how many units of it."""
         unknown, sums = self.units.unknown, self.units.sums
         pairs = [
@@ -202,7 +202,7 @@ class WidthOneProgramme:
         place, at = np.nonzero(total)
         return place, at, total[place, at] * unknown[at]
 
-    def scaled_matrix(self) -> tuple[csr_array, Array]:
+    def build_scaled_condition_matrix(self) -> tuple[csr_array, Array]:
         """Rows: the conditions, each divided by its largest coefficient in the solver's units, then t ≤ g; and these
         divisors."""
         places, count, total = (
@@ -212,7 +212,7 @@ class WidthOneProgramme:
         )
         number = np.array([each.number for each in self.conditions], dtype=np.intp)
         bound = np.array([each.bound for each in self.conditions])
-        place, at, steps = self.differences()
+        place, at, steps = self.list_key_differences()
         largest = np.zeros(total)
         np.maximum.at(largest, place, np.abs(steps))
         sizes = np.maximum(np.abs(bound), largest / self.units.reach[number])
@@ -254,8 +254,8 @@ class WidthOneProgramme:
         for each in list(self.conditions):
             if each.x is not None and each.y is not None and each.bound < 0.0:
                 row = int(self.constraints.rows[each.number])
-                for y in self.constraints.keys(row).tolist():
-                    bound = self.constraints.bound_difference(row, each.x, y)
+                for y in self.constraints.list_support_keys(row).tolist():
+                    bound = self.constraints.bound_logit_difference(row, each.x, y)
                     yield KeyOrderCondition(each.number, each.x, y, bound)
 
 
@@ -285,9 +285,9 @@ def find_required_key_orders(
         count, part, keys = (
             int(constraints.visible_counts[row]),
             constraints.entries_of_row(row),
-            constraints.keys(row),
+            constraints.list_support_keys(row),
         )
-        order = constraints.strict_order(row) if length <= PAIRWISE_LIMIT else None
+        order = constraints.find_strict_key_orders(row) if length <= PAIRWISE_LIMIT else None
         if order is None:
             off = np.ones(count, dtype=bool)
             off[keys] = False

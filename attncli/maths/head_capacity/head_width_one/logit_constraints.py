@@ -42,13 +42,13 @@ class WidthOneConstraints:
     def entries_of_row(self, row: int) -> slice:
         return slice(int(self.target.indptr[row]), int(self.target.indptr[row + 1]))
 
-    def keys(self, row: int) -> Index:
+    def list_support_keys(self, row: int) -> Index:
         found: Index = self.target.indices[self.entries_of_row(row)]
         return found
 
-    def bound_difference(self, row: int, x: int, y: int) -> float:
+    def bound_logit_difference(self, row: int, x: int, y: int) -> float:
         """The largest l_x - l_y; infinite without a constraint."""
-        part, keys = self.entries_of_row(row), self.keys(row)
+        part, keys = self.entries_of_row(row), self.list_support_keys(row)
         at_x, at_y = np.flatnonzero(keys == x), np.flatnonzero(keys == y)
         if not len(at_y) or max(x, y) >= self.visible_counts[row]:
             return math.inf
@@ -57,9 +57,13 @@ class WidthOneConstraints:
         pairs = ((high[part][at_x[0]], low[part][at_y[0]]) for high, low in self.ceilings)
         return float(min(high - low for high, low in pairs))
 
-    def strict_order(self, row: int) -> NDArray[np.bool_]:
+    def find_strict_key_orders(self, row: int) -> NDArray[np.bool_]:
         """[x, y]: whether the row requires l_x > l_y."""
-        count, part, keys = int(self.visible_counts[row]), self.entries_of_row(row), self.keys(row)
+        count, part, keys = (
+            int(self.visible_counts[row]),
+            self.entries_of_row(row),
+            self.list_support_keys(row),
+        )
         order = np.zeros((count, count), dtype=bool)
         hidden = np.ones(count, dtype=bool)
         hidden[keys] = False
@@ -73,7 +77,7 @@ class WidthOneConstraints:
         return replace(self, rows=rows)
 
     @property
-    def is_uniform(self) -> bool:
+    def has_uniform_weights(self) -> bool:
         """Whether every constrained row has equal weights, and every bound off the support forces a strict order."""
         return all(
             np.ptp(self.target.data[self.entries_of_row(row)]) < 1e-12
@@ -82,7 +86,7 @@ class WidthOneConstraints:
         )
 
     @property
-    def hides_keys(self) -> bool:
+    def has_hidden_keys(self) -> bool:
         return bool((self.visible_counts < self.target.shape[0]).any())
 
 

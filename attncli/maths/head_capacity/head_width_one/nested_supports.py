@@ -49,12 +49,12 @@ class NestedOrder:
     """r of each of `rows`."""
 
     @property
-    def slopes(self) -> Array:
+    def row_slopes(self) -> Array:
         """b / r of each of `rows`."""
         return self.drop / self.spread
 
     @property
-    def gaps(self) -> int:
+    def gap_count(self) -> int:
         return int(self.cell.max())
 
 
@@ -93,11 +93,11 @@ def find_nested_order(constraints: WidthOneConstraints, signs: RowSigns) -> Nest
 
 def find_smallest_key_gaps(chain: NestedOrder) -> SmallestKeyGaps:
     """The smallest x with x_t ≥ b and x_t ≥ (b / r) · (gaps within the support), by sweeps from both ends."""
-    need, rising, falling = (np.zeros(chain.gaps) for _ in range(3))
+    need, rising, falling = (np.zeros(chain.gap_count) for _ in range(3))
     np.maximum.at(need, chain.cut, chain.drop)
     up = chain.sign > 0
-    np.maximum.at(rising, chain.cut[up], chain.slopes[up])
-    np.maximum.at(falling, chain.cut[~up], chain.slopes[~up])
+    np.maximum.at(rising, chain.cut[up], chain.row_slopes[up])
+    np.maximum.at(falling, chain.cut[~up], chain.row_slopes[~up])
     gaps, settled = need.copy(), False
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(SWEEPS):
@@ -169,19 +169,19 @@ def choose_steepest_row_per_gap(chain: NestedOrder, least: SmallestKeyGaps) -> G
     total = np.concatenate([[0.0], np.cumsum(least.gaps)])
     above, below = np.cumsum(least.gaps[::-1])[::-1] - least.gaps, total[:-1]
     side = np.where(chain.sign > 0, above[chain.cut], below[chain.cut])
-    needed_logits = np.maximum(chain.drop, np.where(side > 0.0, chain.slopes * side, 0.0))
+    needed_logits = np.maximum(chain.drop, np.where(side > 0.0, chain.row_slopes * side, 0.0))
     order = np.lexsort((needed_logits, chain.cut))
-    last = np.searchsorted(chain.cut[order], np.arange(chain.gaps), side="right") - 1
+    last = np.searchsorted(chain.cut[order], np.arange(chain.gap_count), side="right") - 1
     row = order[last]
-    by_side = np.where(side[row] > 0.0, chain.slopes[row] * side[row], 0.0) > chain.drop[row]
+    by_side = np.where(side[row] > 0.0, chain.row_slopes[row] * side[row], 0.0) > chain.drop[row]
     return GapRowChoice(
-        row, np.where(by_side, chain.slopes[row], 0.0), np.where(by_side, 0.0, chain.drop[row])
+        row, np.where(by_side, chain.row_slopes[row], 0.0), np.where(by_side, 0.0, chain.drop[row])
     )
 
 
 def find_gaps_inside_support(chain: NestedOrder, policy: GapRowChoice) -> NDArray[np.bool_]:
     """[gap, gap]: whether the second lies within the support of the first's row."""
-    gap = np.arange(chain.gaps)
+    gap = np.arange(chain.gap_count)
     up = chain.sign[policy.row] > 0
     found: NDArray[np.bool_] = np.where(
         up[:, None], gap[None, :] > gap[:, None], gap[None, :] < gap[:, None]
@@ -236,7 +236,7 @@ def solve_proof_weights_of_cyclic_gaps(chain: NestedOrder, policy: GapRowChoice)
     """Left eigenvector of gaps that raise one another without end; of 1 + F, which has the same vector and no
     oscillation."""
     flow = find_gaps_inside_support(chain, policy) * policy.steep[:, None]
-    weights = np.ones(chain.gaps)
+    weights = np.ones(chain.gap_count)
     for _ in range(300):
         weights = weights + flow.T @ weights
         weights /= max(float(weights.max()), 1e-300)
@@ -254,7 +254,7 @@ def convert_gap_weights_to_proof_steps(
     chosen = np.flatnonzero(weights > 0.0)
     span = (int(chosen.min(initial=0)), int(chosen.max(initial=0)) + 1)
     made: list[ProofStep] = []
-    crossing = [0] * (chain.gaps + 1)
+    crossing = [0] * (chain.gap_count + 1)
 
     def add_step(gap: int, x: int | None, y: int | None, bound: float, weight: int) -> None:
         number = policy.row[gap]
@@ -265,8 +265,8 @@ def convert_gap_weights_to_proof_steps(
             )
         )
 
-    for gap in range(chain.gaps):
-        number, top, amount = policy.row[gap], chain.gaps, whole[gap]
+    for gap in range(chain.gap_count):
+        number, top, amount = policy.row[gap], chain.gap_count, whole[gap]
         if not amount:
             continue
         up, steep = chain.sign[number] > 0, policy.steep[gap]

@@ -68,11 +68,11 @@ def find_sign_links(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
     length = constraints.target.shape[0]
     same, opposite = find_sign_links_by_counting_keys(constraints)
     crossing = bool((same & opposite).any())
-    if not crossing and length <= PAIRWISE_LIMIT and not constraints.is_uniform:
+    if not crossing and length <= PAIRWISE_LIMIT and not constraints.has_uniform_weights:
         order = np.zeros((length, length, length), dtype=np.float32)
         for row in constraints.rows:
             count = constraints.visible_counts[row]
-            order[row, :count, :count] = constraints.strict_order(row)
+            order[row, :count, :count] = constraints.find_strict_key_orders(row)
         flat, turned = order.reshape(length, -1), order.swapaxes(1, 2).reshape(length, -1)
         same, opposite = flat @ flat.T > 0.0, flat @ turned.T > 0.0
     np.fill_diagonal(same, False)
@@ -144,15 +144,15 @@ def find_keys_linking_rows(
         link = RowSignLink((i, j), (int(first), int(second)), same)
         if is_row_sign_link_valid(link, constraints):
             return link
-    order = constraints.strict_order(i)[:count, :count]
-    other = constraints.strict_order(j)[:count, :count]
+    order = constraints.find_strict_key_orders(i)[:count, :count]
+    other = constraints.find_strict_key_orders(j)[:count, :count]
     first, second = np.argwhere(order & (other if same else other.T))[0]
     return RowSignLink((i, j), (int(first), int(second)), same)
 
 
 def mark_supported_keys(constraints: WidthOneConstraints, row: int, count: int) -> Flags:
     found = np.zeros(count, dtype=bool)
-    keys = constraints.keys(row)
+    keys = constraints.list_support_keys(row)
     found[keys[keys < count]] = True
     return found
 
@@ -161,11 +161,11 @@ def is_row_sign_link_valid(link: RowSignLink, constraints: WidthOneConstraints) 
     """Whether both rows require the order of keys that the link claims."""
     (i, j), (x, y) = link.rows, link.keys
     other = (
-        constraints.bound_difference(j, y, x)
+        constraints.bound_logit_difference(j, y, x)
         if link.same
-        else constraints.bound_difference(j, x, y)
+        else constraints.bound_logit_difference(j, x, y)
     )
-    return constraints.bound_difference(i, y, x) < 0.0 and other < 0.0
+    return constraints.bound_logit_difference(i, y, x) < 0.0 and other < 0.0
 
 
 def assign_row_signs(constraints: WidthOneConstraints, same: Flags, opposite: Flags) -> RowSigns:

@@ -78,7 +78,7 @@ def decide_width_one(constraints: WidthOneConstraints, budget: float) -> WidthOn
         return refute_width_one_with_proof(
             constraints, WidthOneProof(found.odd), "rows pull against each other"
         )
-    if constraints.is_uniform and not constraints.hides_keys:
+    if constraints.has_uniform_weights and not constraints.has_hidden_keys:
         answer = decide_by_nested_order(constraints, found, budget)
         if answer is not None:
             return answer
@@ -297,7 +297,7 @@ def count_budget_bisection_steps(constraints: WidthOneConstraints) -> int:
 def centre_keys(constraints: WidthOneConstraints, placed: WidthOneSolution) -> WidthOneSolution:
     """Centre the keys at 0, which gives the smallest logits: without a mask, only differences of keys matter."""
     middle = 0.5 * (placed.keys.max() + placed.keys.min())
-    return placed if constraints.hides_keys else placed._replace(keys=placed.keys - middle)
+    return placed if constraints.has_hidden_keys else placed._replace(keys=placed.keys - middle)
 
 
 def find_largest_visible_logit(constraints: WidthOneConstraints, placed: WidthOneSolution) -> float:
@@ -313,7 +313,7 @@ def place_keys_on_line(
 ) -> tuple[Array, Array] | tuple[None, None]:
     """Keys and reaches with small logits for these bounds and signs, without proofs; None where none were found."""
     found = RowSigns(sign, np.zeros_like(sign), np.full(len(sign), -1), ())
-    if constraints.is_uniform and not constraints.hides_keys:
+    if constraints.has_uniform_weights and not constraints.has_hidden_keys:
         chain = find_nested_order(constraints, found)
         if chain is not None:
             least = find_smallest_key_gaps(chain)

@@ -113,7 +113,7 @@ def test_results_of_every_study_survive(
         read += len(items)
         return [keep(name(item), never) for item in items]
 
-    monkeypatch.setattr(distributed_text_loop, "share_work", from_disk)
+    monkeypatch.setattr(distributed_text_loop, "divide_work_between_ranks", from_disk)
     assert saved_report(line, tmp_path / "report.json") == whole
     assert read >= 2
 
@@ -138,7 +138,7 @@ def test_what_leaves_more_than_its_result_is_not_kept(
         selects.append(keep)
         return [work(item) for item in items]
 
-    monkeypatch.setattr(distributed_text_loop, "share_work", looked_at)
+    monkeypatch.setattr(distributed_text_loop, "divide_work_between_ranks", looked_at)
     line = ("inspect-model", *MODEL, "--metric", "entropy")
     assert attn(*line, "--save-maps", str(tmp_path / "maps.safetensors")).code == 0
     assert attn(*line).code == 0

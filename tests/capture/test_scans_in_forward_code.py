@@ -205,13 +205,13 @@ def test_each_channel_has_the_products_of_its_decays() -> None:
     model, layers = of_scan(Scan)
     assert [(layer.function, layer.has_single_channel_heads) for layer in layers.layers] == [("forward: scanned", True)]  # fmt: skip
     states = torch.randn(1, 17, 6, dtype=torch.float64)
-    ((weights,), missed, found) = (lambda m, e, f: (list(m.compute_metric_values()), e, f))(*maps_in(model, layers, {"states": states}, 17))  # fmt: skip
+    ((weights,), missed, found) = (lambda m, e, f: (list(m.values()), e, f))(*maps_in(model, layers, {"states": states}, 17))  # fmt: skip
     assert torch.equal(found, model(states))
     decay = torch.sigmoid(model.get_submodule("scan.gate")(states))[0]
     for t in range(17):
         for s in range(t + 1):
             assert torch.allclose(weights[:, t, s], decay[s + 1 : t + 1].prod(dim=0), rtol=1e-13)
-    assert max(missed.compute_metric_values()) <= 1e-12
+    assert max(missed.values()) <= 1e-12
 
 
 def test_a_scan_in_a_method_is_found_as_one() -> None:

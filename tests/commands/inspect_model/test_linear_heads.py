@@ -47,7 +47,7 @@ def both() -> tuple[Report, Maps, Draws]:
         if not first:
             kept.setdefault(layer.site.layer, []).append(np.zeros((layer.heads, tokens, tokens)))
         rows = kept[layer.site.layer][-1]
-        rows[:, first : first + size, : found.signed_map.read_tensor_shape[3]] = found.signed_map[0]
+        rows[:, first : first + size, : found.signed_map.shape[3]] = found.signed_map[0]
         return found
 
     with pytest.MonkeyPatch.context() as patch:

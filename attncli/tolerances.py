@@ -3,7 +3,7 @@
 A wrong capture or decomposition yields plausible numbers, so each is compared with the model's own before anything is
 reported. Verifications take their tolerance from here and have none of their own:
 
-    if not difference <= CAPTURED_OUTPUT.of(output.dtype):
+    if not difference <= CAPTURED_OUTPUT.tolerance_for_dtype(output.dtype):
         raise InputError(...)
 
 Where solvers stop, which weights a metric counts and what a finding calls large are no tolerances, and are elsewhere.

@@ -187,7 +187,7 @@ def checkpoint(folder: Path, shared: float) -> None:
     """A trained model, so to speak, whose tokens share a vector: the longer it is, the smaller the residual."""
     model = model_of("BertModel", max_position_embeddings=64, pad_token_id=0)
     with torch.no_grad():
-        model.encoder.layer[-1].worker_stdout.LayerNorm.bias.add_(shared)
+        model.encoder.layer[-1].output.LayerNorm.bias.add_(shared)
     with silence_libraries():
         model.save_pretrained(folder / "checkpoint")
 

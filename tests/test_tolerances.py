@@ -106,7 +106,7 @@ def test_every_tolerance_is_explained_and_taken() -> None:
     for name, tolerance in TABLE.items():
         assert EXPLAINED.fullmatch(found[name]), name
         assert math.isfinite(tolerance.tolerance_for_dtype()), name
-        assert f"{name}.of(" in sources or f"{name} if" in sources, name
+        assert f"{name}.tolerance_for_dtype(" in sources or f"{name} if" in sources, name
 
 
 @pytest.mark.parametrize("name", EPSILON)

@@ -69,7 +69,10 @@ def test_a_finished_item_is_never_run_again(runs: Path) -> None:
     before = attn(*SWEEP).out
     network(runs, 2000)
     with mock.patch.object(
-        local.LocalWorker, "take", autospec=True, side_effect=local.LocalWorker.send_job_to_worker
+        local.LocalWorker,
+        "send_job_to_worker",
+        autospec=True,
+        side_effect=local.LocalWorker.send_job_to_worker,
     ) as take:
         after = attn(*SWEEP).out
     (call,) = take.call_args_list

@@ -416,8 +416,6 @@ def compare_paths(model: Any, inputs: Any) -> Counter[str]:
 
     Where the model's own numbers depend on how its maps are cut into strips, which amplifies rounding, by four times that.
     """
-    with one_pass("own"):
-        observe(model, inputs)  # BigBird exchanges modules in its first pass
     paths, more = (compare_paths_by(metrics, model, inputs) for metrics in (COVERED, MORE))
     assert count_one_pass(more) >= count_one_pass(paths)
     return paths
@@ -429,13 +427,19 @@ def count_one_pass(paths: Counter[str]) -> int:
 
 def compare_paths_by(metrics: Sequence[str], model: Any, inputs: Any) -> Counter[str]:
     with one_pass("own"):
-        memories = (STRIP_MEMORY, 1)
-        own, cut = (observe(model, inputs, memory, metrics) for memory in memories)
+        parts = [*model.modules()]
+        own = observe(model, inputs, metrics=metrics)
+        if parts != [*model.modules()]:  # BigBird exchanges modules in its first pass
+            own = observe(model, inputs, metrics=metrics)
     found = []
     for setting in ("off", ""):
         with one_pass(setting):
             found.append(observe(model, inputs, metrics=metrics))
-        assert worst_difference(own, found[-1]) <= max(1e-5, 4.0 * worst_difference(own, cut))
+    apart = max(worst_difference(own, each) for each in found)
+    if apart > 1e-5:
+        with one_pass("own"):
+            cut = observe(model, inputs, 1, metrics)
+        assert apart <= 4.0 * worst_difference(own, cut)
     tiled, paths = (each.paths for each in found)
     assert sorted(tiled.values()) == sorted(paths.values())
     assert any("tiles" in how for how in tiled) == any(ONE_PASS in how for how in paths)

@@ -3,8 +3,8 @@
     seeds: int | None = declare_option(applies=Applies(to=("synthetic",)), help="…")
     path: list[str] | None = declare_option(applies=Applies(excludes=("sample",)), help="…")
 
-`settle` applies these rules to typed options and to settings; nothing else checks options by their
-names.
+`refuse_or_drop_inapplicable_options` applies these rules to typed options and to settings; nothing
+else checks options by their names.
 """
 
 from dataclasses import dataclass

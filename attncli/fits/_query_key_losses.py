@@ -1,8 +1,8 @@
 """Losses as functions of all queries and keys, with gradients, for quasi-Newton steps.
 
-`likelihood`: Σ_i KL(A_i ‖ M_i), which is smooth from a random start. `margin`: the objective of `_best_queries`, Σ_i
-softplus(φ_i + 1) + μ/2 Σ_s (e_s - c_i)², in which a row that meets the request weighs nothing, so that the keys move
-for the rows that do not.
+`likelihood_loss`: Σ_i KL(A_i ‖ M_i), which is smooth from a random start. `margin_loss`: the
+objective of `_best_queries`, Σ_i softplus(φ_i + 1) + μ/2 Σ_s (e_s - c_i)², in which a row that
+meets the request weighs nothing, so that the keys move for the rows that do not.
 """
 
 from collections.abc import Callable

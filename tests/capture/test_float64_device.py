@@ -53,6 +53,7 @@ class DeviceWithoutFloat64(TorchDispatchMode):
 
 
 def test_every_metric_adds_up_where_there_is_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device refuses float64 while the metrics are computed from the tensors that are on it."""
     model = build_model("diffllama", {"tiny": 1, "layers": 1}, 0).eval()
     inputs = make_example_inputs(model, 8)
     device = DeviceWithoutFloat64([*model.parameters(), *model.buffers(), *inputs.values()])
@@ -67,5 +68,7 @@ def test_every_metric_adds_up_where_there_is_float64(monkeypatch: pytest.MonkeyP
     )
     stacks = find_block_stacks(model, inputs)
     for observer in observers:
+        before = len(device.on_device)
         with one_pass("own"), device:
             observe_forward_pass(observer, model, stacks, inputs)
+        assert len(device.on_device) > before, "the model's own tensors were not followed"

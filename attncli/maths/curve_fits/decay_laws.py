@@ -12,7 +12,7 @@ All of them predict the same data, what each layer does to log10 r, so their err
 * the criterion must be better than the next simpler explanation's by `CLEARLY`.
 
 A power is the strongest claim, so errors do not decide it alone: r must have collapsed on its layers, its last points must
-be near it one by one, and no single point may decide it (`collapses`, `is_law_supported`).
+be near it one by one, and no single point may decide it (`is_collapse`, `is_law_supported`).
 """
 
 import math

@@ -1,7 +1,7 @@
 """The width that one map with weights everywhere needs at least, every row within a total variation τ. Our own derivation.
 
 No weight of such a module is further than τ from the map's, so a key more than 2τ above another in a row has the larger
-logit in every one of them. Rows order their keys that way, and cut them: the bounds of `least_widths` hold.
+logit in every one of them. Rows order their keys that way, and cut them: the bounds of `width_lower_bounds` hold.
 """
 
 import math

@@ -3,8 +3,9 @@
 Measuring X - 1x̄^T by subtraction stops at 1e-16 of X; carried apart, V keeps all its digits at any size. Every step of
 a network maps (c, V) to (c', V') by formulas in which V never meets c in a subtraction.
 
-Where tokens differ much nothing is gained by a common row, and a token far smaller than the others would lose digits
-beside it: such a state is *plain*, c = 0 and V = X. `split` and `joined` change from one form to the other.
+Where tokens differ much nothing is gained by a common row, and a token far smaller than the others
+would lose digits beside it: such a state is *plain*, c = 0 and V = X. `to_split_form` and
+`to_plain_form` change from one form to the other.
 """
 
 import math

@@ -231,14 +231,12 @@ def summarize_eager_rows(strip: Strip) -> dict[str, Tensor]:
         "row_sums": rows.row_sums,
         "entropy": rows.entropy,
         "largest_weights": rows.largest_weights,
-    }
-    more = {} if strip.scores is None else {"maximum_scores": rows.maximum_scores}
-    return {
-        **found,
         "sums_of_squares": rows.sums_of_squares,
         "weighted_distances": rows.weighted_distances,
-        **more,
     }
+    if strip.scores is not None:
+        found["maximum_scores"] = rows.maximum_scores
+    return found
 
 
 def require_close_numbers(ours: Tensor, theirs: Tensor, size: float) -> None:

@@ -72,9 +72,8 @@ class EnergyRank:
     def add(self, rows: MapStripRows) -> None:
         self.squares += rows.sums_of_squares.double().sum(dim=-1)
         if self.multiply_by_gram is not None:
-            self.known = (
-                self.count_directions_of_all_maps()
-            )  # at once: a model may write to its keys later
+            # at once: a model may write to its keys later
+            self.known = self.count_directions_of_all_maps()
             return
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
         self.sums[..., part, part] += rows.weights.transpose(-2, -1) @ rows.weights

@@ -35,14 +35,14 @@ def build_layer_view(variant: str | None = None) -> View:
     )
 
 
-def power_of_ten_or_inf(exponent: float) -> float:
-    """10^x; inf where floats overflow."""
+def power_of_ten_or_inf_beyond_floats(exponent: float) -> float:
+    """10^x; inf beyond the range of floats in either direction, which rows show as unknown."""
     return 10.0**exponent if abs(exponent) < 300.0 else math.inf
 
 
 def power_of_ten_without_underflow(exponent: float) -> float:
     """10^x; 0 where floats underflow: a bound on logits then holds even more."""
-    return 0.0 if exponent < -300.0 else power_of_ten_or_inf(exponent)
+    return 0.0 if exponent < -300.0 else power_of_ten_or_inf_beyond_floats(exponent)
 
 
 def log10_bound_slack(log10_constant: float, read: float, written: float) -> float:
@@ -91,9 +91,9 @@ def evaluate_theorem_on_network(ensemble: Ensemble) -> tuple[list[Row], list[Vie
             after = [one.values[RESIDUAL_NORM][layer + 1] for one in trajectories]
             triples = zip(constants, before, after, strict=True)
             columns = {
-                "layer_constant": [power_of_ten_or_inf(k) for k in constants],
-                "layer_radius": [power_of_ten_or_inf(-k / 2.0) for k in constants],
-                "attention_residual": [power_of_ten_or_inf(r) for r in before],
+                "layer_constant": [power_of_ten_or_inf_beyond_floats(k) for k in constants],
+                "layer_radius": [power_of_ten_or_inf_beyond_floats(-k / 2.0) for k in constants],
+                "attention_residual": [power_of_ten_or_inf_beyond_floats(r) for r in before],
                 "logit_range": [
                     power_of_ten_without_underflow(one.log10_logit_ranges[layer])
                     for one in trajectories

@@ -179,6 +179,7 @@ def build_collapse_bound_rows(
 
 
 def power_of_ten_or_inf(exponent: float) -> float:
+    """10^x; inf where floats overflow, 0 where they underflow."""
     try:
         return float(10.0**exponent)
     except OverflowError:

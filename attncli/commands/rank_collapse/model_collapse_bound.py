@@ -19,7 +19,7 @@ from attncli.analysis.rank_collapse.collapse_bound_rows import (
     build_layer_view,
     describe_bound_coverage,
     log10_bound_slack,
-    power_of_ten_or_inf,
+    power_of_ten_or_inf_beyond_floats,
 )
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.model_structure.module_paths import find_module_by_name
@@ -105,10 +105,10 @@ def build_layer_rows(
     """Rows of one layer; each text gives one column of residuals."""
     for layer, found in enumerate(constants):
         keys: RowPlace = {"layer": layer}
-        constant = power_of_ten_or_inf(found.log10_constant)
+        constant = power_of_ten_or_inf_beyond_floats(found.log10_constant)
         yield summarize_values("beta", "1", [found.beta], BEYOND, **keys)
         yield summarize_values("layer_constant", "1", [constant], BEYOND, **keys)
-        radius = power_of_ten_or_inf(-found.log10_constant / 2.0)
+        radius = power_of_ten_or_inf_beyond_floats(-found.log10_constant / 2.0)
         yield summarize_values("layer_radius", "norm", [radius], BEYOND, **keys)
         why = f"{NOT_APPLICABLE}{uncovered}" if uncovered else BEYOND
         own = [one[layer] for one in residuals]

@@ -222,9 +222,8 @@ def record_first_forward(body: "PreTrainedModel", inputs: Inputs) -> tuple[Probe
         raise
     except Exception:
         with torch.no_grad():
-            run_model_or_refuse(
-                body, inputs
-            )  # this run raises the error if the model's own code fails
+            # this run raises the error if the model's own code fails
+            run_model_or_refuse(body, inputs)
         raise
     replaces_modules = list(map(id, body.modules())) != before
     if replaces_modules:

@@ -57,9 +57,8 @@ def count_positions(model: nn.Module, inputs: Inputs) -> int | None:
         )
     except Exception:
         with torch.no_grad():
-            run_model_or_refuse(
-                model, inputs
-            )  # this run raises the error if the model's own code fails
+            # this run raises the error if the model's own code fails
+            run_model_or_refuse(model, inputs)
         raise
     return None
 

@@ -276,9 +276,8 @@ def build_subgroup(name: str) -> Any:
 def build_command(path: str) -> Any:
     """Build one command: import its module, and add the options of its kind of answer."""
     function = import_function(path)
-    if "any_module" in vars(
-        function
-    ):  # a question; else it reads its options, and writes, by itself
+    # a question; else it reads its options, and writes, by itself
+    if "any_module" in vars(function):
         from attncli.cli.command_execution import make_command_function
 
         function = make_command_function(function, COMMANDS[path])

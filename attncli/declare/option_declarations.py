@@ -169,11 +169,8 @@ def number_lists_to_texts(value: object) -> Any:
         return value
     try:
         plain = value.tolist() if hasattr(value, "tolist") else list(value)
-    except (
-        NotImplementedError,
-        RuntimeError,
-        TypeError,
-    ):  # a tensor without numbers, or of another layout
+    except (NotImplementedError, RuntimeError, TypeError):
+        # a tensor without numbers, or of another layout
         return value
     if not isinstance(plain, list):
         return value

@@ -226,9 +226,8 @@ def compute_newton_step(
     hessian -= scale_outer_products(mean_on, problem.stiffness * support.counts)
     diagonal = np.arange(queries.shape[1])
     curvature = hessian[:, diagonal, diagonal]
-    floor = SINGULAR * curvature.max(
-        axis=1, keepdims=True
-    )  # more keys than features: μ leaves rounding errors
+    # more keys than features: μ leaves rounding errors
+    floor = SINGULAR * curvature.max(axis=1, keepdims=True)
     hessian[:, diagonal, diagonal] = curvature + penalty + floor
     step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
     reach = np.abs(step @ problem.keys.T).max(axis=1)

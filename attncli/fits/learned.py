@@ -103,10 +103,11 @@ def iter_attempts(
         for index, about in enumerate(settings):
             progress[index] = sharpened = run_lbfgs(likelihood_loss, progress[index], about, steps)
             if steps == longest:
+                # where sharpening fails, no row is given up for the others
                 yield (
                     sharpened,
                     sharpened,
-                )  # where sharpening fails, no row is given up for the others
+                )
             for _ in range(SHARPENINGS):
                 sharpened = run_lbfgs(margin_loss, sharpened, about, SHARPENING_STEPS)
                 yield progress[index], sharpened

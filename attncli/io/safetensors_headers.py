@@ -62,9 +62,8 @@ def read_header(path: Path) -> Header:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
     try:
-        if not text.startswith(
-            b"{"
-        ):  # a byte-order mark, which safetensors' own reader refuses, or a list
+        # a byte-order mark, which safetensors' own reader refuses, or a list
+        if not text.startswith(b"{"):
             raise ValueError("its header does not begin with {")
         described = json.loads(text, object_pairs_hook=refuse_duplicate_names)
         metadata = parse_metadata(described.pop("__metadata__", None))

@@ -21,9 +21,8 @@ def round_to_dtype(array: Floats, dtype: str) -> Floats:
     """Round an array to nearest, ties to even; the result is in the smallest numpy type that represents it."""
     if dtype == "float64":
         return array.astype(np.float64)
-    with np.errstate(
-        over="ignore", under="ignore"
-    ):  # out of range: inf or 0, as in the type itself
+    # out of range: inf or 0, as in the type itself
+    with np.errstate(over="ignore", under="ignore"):
         single = array.astype(np.float32)
     return single if dtype == "float32" else to_bfloat16(single)
 

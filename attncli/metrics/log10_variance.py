@@ -16,9 +16,8 @@ def log10_variance(state: SplitState) -> float:
         part.map_linearly(lambda each: each - each.mean())
         for part in state.common_and_varying_parts
     )
-    rest = (
-        common + varying
-    )  # apart until here: a uniform common row takes no digits from what varies
+    # apart until here: a uniform common row takes no digits from what varies
+    rest = common + varying
     square = float(np.mean(rest.mantissa**2))
     if square == 0.0:
         return -math.inf

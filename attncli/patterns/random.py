@@ -54,9 +54,8 @@ def draw_regular_pairs(
 
     A repeated key is exchanged with that of a random other query, which keeps the column counts.
     """
-    if (
-        2 * k > length
-    ):  # repair would be slow where rows are nearly full: a relabelled circulant is exact
+    # repair would be slow where rows are nearly full: a relabelled circulant is exact
+    if 2 * k > length:
         shift = np.add.outer(rng.permutation(length), rng.permutation(length)[:k]) % length
         return np.repeat(np.arange(length), k), rng.permutation(length)[shift].ravel()
     keys = np.stack([rng.permutation(length) for _ in range(k)], axis=1)

@@ -66,9 +66,8 @@ def apply_job_environment(job: Job) -> Iterator[None]:
     os.environ.clear()
     os.environ.update(merge_settings_into_environment(remove_rank_variables(before), job.settings))
     try:
-        with contextlib.suppress(
-            FileNotFoundError
-        ):  # on another machine, where all names are whole
+        # on another machine, where all names are whole
+        with contextlib.suppress(FileNotFoundError):
             os.chdir(job.folder)
         yield
     finally:

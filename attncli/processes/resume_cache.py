@@ -119,9 +119,8 @@ def write_result(path: Path, result: object) -> None:
     """Write a result atomically."""
     import torch
 
-    content = (
-        io.BytesIO()
-    )  # of a file that cannot be written torch raises a RuntimeError of its own
+    # of a file that cannot be written torch raises a RuntimeError of its own
+    content = io.BytesIO()
     torch.save(result, content)
     half = path.with_suffix(f".{read_launch_environment().rank}")
     try:

@@ -51,9 +51,8 @@ class AttnCallback(TrainerCallback):
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        settings = convert_monitor_arguments(
-            locals()
-        )  # the arguments, as long as nothing else has a name here
+        # the arguments, as long as nothing else has a name here
+        settings = convert_monitor_arguments(locals())
         validate_request(settings)
         self.folder, self.tokenizer = settings.pop("folder"), tokenizer
         self.monitor_settings: JsonObject = {**settings, "probe": probe}

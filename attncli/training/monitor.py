@@ -103,9 +103,8 @@ class Monitor:
         tokens: int | None = None,
         each_layer: bool = False,
     ) -> None:
-        settings = convert_monitor_arguments(
-            locals()
-        )  # the arguments, as long as nothing else has a name here
+        # the arguments, as long as nothing else has a name here
+        settings = convert_monitor_arguments(locals())
         self.rules, chosen = validate_request(settings)
         self.every: int = settings["every"]
         self.now: int = settings["step"]

@@ -328,9 +328,8 @@ def observe_repeated_tokens(
         )
 
     together = BatchObserver(request, null, where, DRAWS, ignore_progress_share)
-    with suppress(
-        AttnError
-    ):  # what does not run, or is not understood, in a batch: each alone says why
+    # what does not run, or is not understood, in a batch: each alone says why
+    with suppress(AttnError):
         run(together, kwargs=repeated.kwargs, apart=subject.uncapturable_paths)
     draws = together.results_by_text()
     if draws and not linear.layers:

@@ -114,9 +114,8 @@ def to_token_layout(state: torch.Tensor, batch: int, block: nn.Module) -> torch.
         return state.flatten(2).transpose(1, 2)
     if state.ndim == 3 and state.shape[0] != batch and state.shape[1] == batch:
         return state.transpose(0, 1)
-    if (
-        batch % state.shape[0] == 0
-    ):  # one text may have several rows of input: the codebooks of a sound
+    # one text may have several rows of input: the codebooks of a sound
+    if batch % state.shape[0] == 0:
         batch = state.shape[0]
     if state.shape[0] % batch:
         raise InputError(

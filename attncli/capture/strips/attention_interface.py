@@ -129,9 +129,8 @@ def attend_in_strips(
         one_call = call.with_few_value_features() if number else call
         for start in range(0, call.queries, rows):
             output, strip = compute_strip(eager, one_call, start, rows)
-            if (
-                whole is None
-            ):  # one output tensor for all strips: small ones between strips would keep the heap from reusing memory
+            # one output tensor for all strips: small ones between strips would keep the heap from reusing memory
+            if whole is None:
                 whole = output.new_empty((len(output), call.queries, *output.shape[2:]))
             if not number:
                 whole[:, start : start + output.shape[1]] = output

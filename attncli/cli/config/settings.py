@@ -252,9 +252,8 @@ def resolve_settings(context: Any) -> Settled:
     settings."""
     options_set = list(list_set_options(context))
     options = getattr(context.command.callback, "options", ())
-    if not any(
-        one.name in options for one in options_set
-    ):  # what SOURCE names does not matter then
+    # what SOURCE names does not matter then
+    if not any(one.name in options for one in options_set):
         return Settled({}, {})
     subject = find_run_source(" ".join(command_path(context)), context.params)
     return refuse_or_drop_inapplicable_options(context.command.callback.rules, options_set, subject)

@@ -144,9 +144,8 @@ def report_estimated_duration(
         spent = estimate_seconds(
             subject, replace(plan, layers=one, metrics=choose_metrics(["entropy"]))
         )
-        power = (
-            2 if layers[0].shortcuts.state is not None else 3
-        )  # each row goes back over all tokens
+        # each row goes back over all tokens
+        power = 2 if layers[0].shortcuts.state is not None else 3
         seconds += len(layers) * spent * (tokens / REHEARSED) ** power
     if seconds >= WORTH_SAYING:
         say(

@@ -94,9 +94,8 @@ def describe_disagreement(exact: Curves, plain: Curves) -> str:
         for layer, (known, by) in enumerate(plain_values):
             if math.isnan(known) or whys[layer]:  # rounding has taken it
                 continue
-            near = (
-                abs(ours[layer] - known) <= by + EXACT_CURVE.tolerance_for_dtype()
-            )  # not a number is not
+            # not a number is not
+            near = abs(ours[layer] - known) <= by + EXACT_CURVE.tolerance_for_dtype()
             if not near:
                 return (
                     f"log10 r after layer {layer} of {place.stack} is {ours[layer]:.4g} exactly and "

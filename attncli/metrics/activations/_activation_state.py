@@ -68,9 +68,8 @@ def compute_cosine_gap(values: "Tensor") -> float:
     if len(values) < 2:
         return float("nan")
     own = values.double()
-    rows = (
-        own.clone() if own is values else own
-    )  # all is computed in its memory: new pages take most of the time
+    # all is computed in its memory: new pages take most of the time
+    rows = own.clone() if own is values else own
     rows /= rows.norm(dim=-1, keepdim=True)
     rows -= rows.mean(dim=0)
     return float(rows.square_().sum()) / (len(rows) - 1)

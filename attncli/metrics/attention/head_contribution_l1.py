@@ -20,6 +20,5 @@ def head_contribution_l1(outputs: HeadOutputs) -> "Tensor":
     for head, matrix in enumerate(projection):
         norms[..., head] = (outputs.context[:, :, head] @ matrix).abs_().sum(dim=-1)
     norms = norms.transpose(1, 2)
-    return median(
-        (norms / norms.sum(dim=1, keepdim=True)).nan_to_num_(0.0)
-    )  # nothing of nothing is 0
+    # nothing of nothing is 0
+    return median((norms / norms.sum(dim=1, keepdim=True)).nan_to_num_(0.0))

@@ -15,8 +15,7 @@ def replace_timm_backbone(
     if spec is None or spec.model_type == FOREIGN:
         return nested
     arguments = dict(spec.init_kwargs)
-    if arguments.pop(
-        "out_features", None
-    ):  # the last stage alone, where the class reads several of timm's
+    # the last stage alone, where the class reads several of timm's
+    if arguments.pop("out_features", None):
         arguments["out_indices"] = list(nested.out_indices)
     return CONFIG_MAPPING[spec.model_type](**arguments)

@@ -80,9 +80,8 @@ def attend_by_content_only(terms: ScoreTerms, values: Tensor) -> SplitTensor:
         offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent
     )
     rows = (len(v.mantissa), q.mantissa.shape[1], v.mantissa.shape[2])
-    varying = varying.change_layout(
-        partial(np.broadcast_to, shape=rows)
-    )  # with a single key it has one row
+    # with a single key it has one row
+    varying = varying.change_layout(partial(np.broadcast_to, shape=rows))
     return unflatten_maps(v_common + shared, varying, lead)
 
 

@@ -137,10 +137,11 @@ def run_or_read_check_report(check: "Check", scratch: Path) -> Report:
     run = run_command_to_report_file([*check.command, *select_gates_for_command_line(check)], path)
     if not run.has_report:
         raise RunStopped(run.code, run.sentence)
+    # without the place of this run: the same numbers give the same bytes
     own = (
         "attn",
         *check.command,
-    )  # without the place of this run: the same numbers give the same bytes
+    )
     return replace(read_report(str(path)), command=own)
 
 

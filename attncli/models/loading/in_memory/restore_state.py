@@ -28,9 +28,8 @@ def restore_model_state(model: nn.Module) -> Iterator[None]:
     """Restore attributes, mode, hooks, submodules, buffers and configs of every module, and torch's random state."""
     with ExitStack() as undone:
         undone.enter_context(torch.random.fork_rng(cuda_devices(model)))
-        undone.enter_context(
-            replace_inference_tensors(model)
-        )  # tensors made in inference mode have no version counter that shows a write
+        # tensors made in inference mode have no version counter that shows a write
+        undone.enter_context(replace_inference_tensors(model))
         for put_back in reversed([*record_model_state(model)]):
             undone.callback(put_back)
         yield

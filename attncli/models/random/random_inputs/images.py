@@ -78,9 +78,8 @@ def default_image_sides(drawn: InputSampler) -> tuple[int, int]:
     if ratios:  # the smallest feature map must contain a patch
         side = round(drawn.read_config_size("patch_size") / min(ratios))
         return side, side
-    if (
-        drawn.model_type == "seggpt"
-    ):  # the config's size is that of image and prompt, one above the other
+    # the config's size is that of image and prompt, one above the other
+    if drawn.model_type == "seggpt":
         return (shorter := min(drawn.config.image_size)), shorter
     for config in iter_nested_configs(drawn.config):
         for name in names:

@@ -72,9 +72,8 @@ def count_vocabulary_rows(drawn: InputSampler) -> int:
         rows = None
     if not isinstance(rows, int):
         return drawn.read_config_size("vocab_size", default=256)
-    return min(
-        rows, drawn.read_config_size("vocab_size", default=rows)
-    )  # one table may hold several codebooks
+    # one table may hold several codebooks
+    return min(rows, drawn.read_config_size("vocab_size", default=rows))
 
 
 def decoder_input_ids(drawn: InputSampler) -> Tensor:

@@ -3,7 +3,6 @@
 size_overrides  layers, width, heads … under each config's own names
 tiny_sizes      rules that shrink sizes, by the names of attributes
 tiny_overrides  exceptions for single types
-timm_backbones  replace timm's backbones by parts of transformers
 tiny_configs    a small config of any type
 random_models   random:ARCH → model
 random_inputs   makers of inputs, by what the model reads

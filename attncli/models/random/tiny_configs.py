@@ -14,7 +14,6 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.size_overrides import ConfigSizes
-from attncli.models.random.timm_backbones import replace_timm_backbone
 from attncli.models.random.tiny_overrides import CONVOLUTIONAL, OVERRIDES
 from attncli.models.random.tiny_sizes import (
     TinySizeUnits,
@@ -36,6 +35,7 @@ STAGE_WIDTHS = re.compile(r".*(hidden_sizes|embed_dims?|dim_per_stage|channel_li
 OF_CONVOLUTIONS = re.compile(r"conv_(?!dim).*")
 """Kernels and strides of audio convolutions, which set how many samples a token covers."""
 STAGE_DEPTHS = re.compile(r"depths?|.*(num_blocks|blocks_per_stage|numb_of_layers|repeats)")
+TIMM_BACKBONE = "timm_backbone"
 IMAGE_SIDES = re.compile(r"(pretrain_)?image_size|img_size|input_resolution")
 COMMON = {field.name for field in dataclasses.fields(PreTrainedConfig)} | {"stage_names"}
 """Attributes that every config has: none is a size of the network."""
@@ -246,3 +246,19 @@ def choose_tiny_image_side(config: PreTrainedConfig, value: int) -> int:
     if not isinstance(patch, int) or value % patch:
         return min(value, 64)
     return min(value, 4 * patch if patch >= 8 else 64 // patch * patch)
+
+
+def replace_timm_backbone(
+    config: PreTrainedConfig, name: str, nested: PreTrainedConfig
+) -> PreTrainedConfig:
+    """Keep a nested config, but for a backbone of timm the class's own default of transformers, read at the same stages."""
+    if nested.model_type != TIMM_BACKBONE:
+        return nested
+    spec = getattr(type(config), "sub_configs_defaults", {}).get(name)
+    if spec is None or spec.model_type == TIMM_BACKBONE:
+        return nested
+    arguments = dict(spec.init_kwargs)
+    # the last stage alone, where the class reads several of timm's
+    if arguments.pop("out_features", None):
+        arguments["out_indices"] = list(nested.out_indices)
+    return CONFIG_MAPPING[spec.model_type](**arguments)

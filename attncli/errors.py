@@ -90,10 +90,12 @@ class NoBaseline(AttnError):
     exit_code = 5
 
 
-def make_unknown_name_error(kind: str, name: str, known: Iterable[str]) -> UsageError:
-    """A usage error that suggests the nearest known name, or lists them all."""
+def make_unknown_name_error(
+    kind: str, name: str, known: Iterable[str], nearest: str | None = None
+) -> UsageError:
+    """A usage error that suggests the nearest known name (by spelling, if it is not provided), or lists them all."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = [nearest] if nearest else difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'?" if near else f"there are: {list_first_names(names)}."
     return UsageError(f"unknown {kind} '{name[:LONGEST_NAME]}': {hint}")
 

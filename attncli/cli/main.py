@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from attncli.cli.command_tree import PARSER_WORDS
 from attncli.distributed_ranks import read_launch_environment
@@ -19,11 +20,10 @@ BUG = 70
 """EX_SOFTWARE: differs from all codes that describe the input."""
 COMPLETION = "_ATTN_COMPLETE"
 """Environment variable with which a shell asks for completions."""
+UNKNOWN = re.compile(r"No such (option|command):? '?([^\s']+)'?")
+"""typer's words, which it follows by similar names of its own choice."""
 SELDOM = 100
 """Collections of the middle generation before one of the oldest."""
-
-POSSIBLE = re.compile(r"(--[\w-]+) \(Possible options: (.+)\)$")
-"""typer's phrase for similar options."""
 
 
 def main() -> None:
@@ -149,19 +149,29 @@ def format_usage_error(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "attn"
     message = " ".join(message.split()).rstrip(".")
-    message = POSSIBLE.sub(suggest_option, message)
+    if unknown := UNKNOWN.match(message):
+        suggestion = suggest_option(unknown[2], context.command)
+        if suggestion or unknown[1] == "option":
+            message = f"{unknown[0]}{suggestion}"
     for theirs, ours in PARSER_WORDS.items():
         message = message.replace(theirs, ours)
     return f"{message[:1].lower()}{message[1:]} (see `{where} --help`)."
 
 
-def suggest_option(match: re.Match[str]) -> str:
-    """Return the most similar of typer's suggestions, which are in alphabetical order."""
-    import difflib
+def suggest_option(typed: str, command: Any) -> str:
+    """What to type instead of an unknown option or command, as the end of the message."""
+    from attncli.declare.name_suggestions import suggest_option_name
 
-    typed, possible = match[1], match[2].split(", ")
-    best = difflib.get_close_matches(typed, possible, 1, 0.0)
-    return f"{typed}: did you mean {best[0]}?"
+    flags = [flag for each in command.params for flag in (*each.opts, *each.secondary_opts)]
+    known = {flag.strip("-").replace("-", "_"): flag for flag in flags}
+    if not typed.startswith("-"):  # `attn version`, `attn help`
+        return f": did you mean --{typed}?" if typed in {*known, "help"} else ""
+    name = suggest_option_name(typed, known)
+    if name is None:
+        return ""
+    if not known[name].startswith("-"):
+        return f": {name.upper()} is an argument, not an option"
+    return f": did you mean {known[name]}?"
 
 
 def print_error(sentence: str, code: int) -> int:

@@ -7,6 +7,7 @@ option_combination_rules  validate typed options and drop settings that do not a
 source_kinds              the kind of source of a run, as far as it decides which options are valid
 option_value_conversion   convert values of any library to option values
 commands                  the table of commands: each one's module, its question, and the kinds of SOURCE it takes
+name_suggestions          what a mistyped option most likely means
 replaced_options          options that have become commands: the old spelling is an error that names the new one
 
     >>> from attncli.declare.commands import import_function

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
+from attncli.declare.name_suggestions import suggest_option_name
 from attncli.declare.option_applicability import Applies
 from attncli.declare.option_declarations import (
     Argument,
@@ -43,7 +44,9 @@ def require_known_keywords(function: str, names: Iterable[str], known: Iterable[
     """Raise TypeError for unknown keywords, as Python does, with the most similar known one."""
     for name in names:
         if name not in known:
-            raise TypeError(str(make_unknown_name_error(f"keyword of {function}()", name, known)))
+            nearest = suggest_option_name(name, list(known))
+            kind = f"keyword of {function}()"
+            raise TypeError(str(make_unknown_name_error(kind, name, known, nearest)))
 
 
 def suggest_unknown_keywords(function: Callable[P, R]) -> Callable[P, R]:

@@ -530,3 +530,14 @@ def test_an_unknown_keyword_says_which_may_be_meant(name: str) -> None:
         return
     with pytest.raises(TypeError, match=f"unknown keyword of {name}.*: did you mean '{keyword}'"):
         ask(**{f"{keyword}x": 1})
+
+
+@pytest.mark.parametrize(
+    ("ask", "typed", "meant"),
+    [(attn.rank_collapse, "num_layers", "layers"), (attn.approximate, "seq_len", "length")],
+)
+def test_a_keyword_of_another_tool_says_how_it_is_called_here(
+    ask: Any, typed: str, meant: str
+) -> None:
+    with pytest.raises(TypeError, match=f"'{typed}': did you mean '{meant}'"):
+        ask(**{typed: 3})

@@ -10,7 +10,7 @@ from oracles.network import log10_residuals
 from safetensors.numpy import save_file
 
 from attncli.analysis.rank_collapse.network_variant_runs import run_network_in_all_variants
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.networks.ablation_variants import (
     VARIANTS,
     AblationSwitches,

@@ -28,8 +28,8 @@ from attncli.ablation.model_probes.tracking_verification import (
     check_tracking_unchanged,
     run_model_with_tracking,
 )
+from attncli.ablation.stream_tracking.ablation_policies import KeepEverything, Mixing, Where
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.stream_tracking.parts_to_keep import KeepEverything, Mixing, Where
 from attncli.ablation.structure_checks import (
     check_block_additions,
     check_no_attention_between_blocks,

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
+from attncli.ablation.stream_tracking.ablation_policies import Mixing
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.stream_tracking.parts_to_keep import Mixing
 from attncli.ablation.stream_tracking.tensor_tags import Key, Kind, StreamPoint
 from attncli.capture.model_structure.blocks import BlockStack, ModelStructure
 

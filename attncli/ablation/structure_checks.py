@@ -11,8 +11,8 @@ from attncli.ablation.block_structure import (
     is_post_norm,
     trace_residual_streams,
 )
+from attncli.ablation.stream_tracking.ablation_policies import Mixing
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.stream_tracking.parts_to_keep import Mixing
 from attncli.ablation.stream_tracking.tensor_tags import StreamPoint
 from attncli.capture.model_structure.blocks import BlockCall, BlockStack, ModelStructure
 from attncli.errors import InputError, NoAttention

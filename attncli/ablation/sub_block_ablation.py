@@ -9,15 +9,15 @@ import torch
 from torch import nn
 
 from attncli.ablation.albert_mlp_activation import keep_albert_activation
+from attncli.ablation.block_forward_tracking import track_blocks
 from attncli.ablation.block_structure import (
     BlockAnatomy,
     describe_block_operations,
     trace_residual_streams,
 )
-from attncli.ablation.block_tracking import track_blocks
+from attncli.ablation.stream_tracking.ablation_policies import Keep
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.ablation.stream_tracking.call_sites import CallSite
-from attncli.ablation.stream_tracking.parts_to_keep import Keep
 from attncli.ablation.stream_tracking.tensor_tags import AdditionSite, Key, StreamPoint
 from attncli.ablation.structure_checks import describe_block
 from attncli.errors import InputError, UsageError

@@ -22,7 +22,7 @@ from attncli.fits._fit_request_and_module import (
     FittedModule,
     MethodNotApplicable,
 )
-from attncli.fits._method_registry import FITS, method
+from attncli.fits._fitting_method_registry import FITS, method
 from attncli.fits._verify_fit import FitEvidence, measure_fit
 
 __all__ = [

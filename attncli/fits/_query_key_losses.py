@@ -1,7 +1,7 @@
 """Losses as functions of all queries and keys, with gradients, for quasi-Newton steps.
 
 `likelihood_loss`: Σ_i KL(A_i ‖ M_i), which is smooth from a random start. `margin_loss`: the
-objective of `_best_queries`, Σ_i softplus(φ_i + 1) + μ/2 Σ_s (e_s - c_i)², in which a row that
+objective of `_newton_query_optimisation`, Σ_i softplus(φ_i + 1) + μ/2 Σ_s (e_s - c_i)², in which a row that
 meets the request weighs nothing, so that the keys move for the rows that do not.
 """
 
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from attncli.fits._best_queries import bound_off_support_leak
 from attncli.fits._fit_request_and_module import FitRequest
+from attncli.fits._newton_query_optimisation import bound_off_support_leak
 from attncli.maths.dtype_rounding import Floats
 
 Array = NDArray[np.float64]

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.fits._fit_request_and_module import Fit, FitRequest, FittedModule, MethodNotApplicable
-from attncli.fits._method_registry import (
+from attncli.fits._fitting_method_registry import (
     FITS,
     find_method_spec,
     iter_widths_to_search,

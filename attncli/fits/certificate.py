@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.fits._fit_request_and_module import Fit, FitRequest, MethodNotApplicable, make_module
-from attncli.fits._fixed_keys import make_fixed_keys, raise_certificate_levels
-from attncli.fits._method_registry import method
+from attncli.fits._fitting_method_registry import method
+from attncli.fits._pattern_independent_keys import make_fixed_keys, raise_certificate_levels
 from attncli.fits._verify_fit import iter_row_blocks
 from attncli.maths.dtype_rounding import Floats, round_to_dtype
 

@@ -3,10 +3,10 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits._best_queries import solve_best_queries
 from attncli.fits._fit_request_and_module import Fit, FitRequest, MethodNotApplicable, make_module
-from attncli.fits._fixed_keys import make_fixed_keys
-from attncli.fits._method_registry import method
+from attncli.fits._fitting_method_registry import method
+from attncli.fits._newton_query_optimisation import solve_best_queries
+from attncli.fits._pattern_independent_keys import make_fixed_keys
 from attncli.maths.dtype_rounding import round_to_dtype
 
 LIMIT = 8192

@@ -13,8 +13,11 @@ from attncli.fits._fit_request_and_module import (
     make_module,
     pad_columns,
 )
-from attncli.fits._fixed_keys import raise_certificate_levels, trigonometric_moment_curve
-from attncli.fits._method_registry import method
+from attncli.fits._fitting_method_registry import method
+from attncli.fits._pattern_independent_keys import (
+    raise_certificate_levels,
+    trigonometric_moment_curve,
+)
 from attncli.fits._verify_fit import iter_row_blocks
 from attncli.maths.dtype_rounding import MANTISSA_BITS
 

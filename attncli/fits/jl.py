@@ -16,7 +16,7 @@ from attncli.fits._fit_request_and_module import (
     MethodNotApplicable,
     make_module,
 )
-from attncli.fits._fixed_keys import scale_rows_to_unit_length
+from attncli.fits._pattern_independent_keys import scale_rows_to_unit_length
 from attncli.fits._verify_fit import FitEvidence, iter_row_blocks, measure_fit
 from attncli.resource_limits import require_memory
 

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
-from attncli.fits._best_queries import solve_best_queries
 from attncli.fits._fit_request_and_module import (
     Fit,
     FitRequest,
@@ -16,8 +15,9 @@ from attncli.fits._fit_request_and_module import (
     MethodNotApplicable,
     make_module,
 )
-from attncli.fits._initial_keys import iter_modules_of_arranged_keys, make_spectral_start
-from attncli.fits._method_registry import method
+from attncli.fits._fitting_method_registry import method
+from attncli.fits._key_initialisation import iter_modules_of_arranged_keys, make_spectral_start
+from attncli.fits._newton_query_optimisation import solve_best_queries
 from attncli.fits._query_key_losses import (
     LossTarget,
     likelihood_loss,

@@ -8,13 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._best_queries import (
-    SAFETY,
-    RowQueryProblem,
-    evaluate_newton_state,
-    find_rows_within_limits,
-    list_support_entries,
-)
 from attncli.fits._fit_request_and_module import (
     Fit,
     FitRequest,
@@ -22,7 +15,14 @@ from attncli.fits._fit_request_and_module import (
     MethodNotApplicable,
     make_module,
 )
-from attncli.fits._method_registry import method
+from attncli.fits._fitting_method_registry import method
+from attncli.fits._newton_query_optimisation import (
+    SAFETY,
+    RowQueryProblem,
+    evaluate_newton_state,
+    find_rows_within_limits,
+    list_support_entries,
+)
 from attncli.fits._verify_fit import FitEvidence, iter_row_blocks, measure_fit
 from attncli.maths.dtype_rounding import round_to_dtype
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (

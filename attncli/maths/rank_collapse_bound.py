@@ -11,8 +11,8 @@ which says something only where ‖res(X_0)‖ < K^(-1/2), the contraction radiu
 
 import math
 
-from attncli.maths.matrices.norms import composite_norm, infinity_norm, log10_norm, one_norm
-from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array, make_scaled_array
+from attncli.maths.matrices.matrix_norms import composite_norm, infinity_norm, log10_norm, one_norm
 
 
 def log10_attention_constant(w_q: Array, w_k: Array, w_v: Array, w_o: Array) -> float:

@@ -8,7 +8,7 @@ The metrics of heads, activations, weights and steps are registries of the same 
 decorator.
 
     >>> import numpy as np
-    >>> from attncli.maths.residuals.common_row_plus_deviation import SplitState
+    >>> from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
     >>> from attncli.metrics import METRICS
     >>> METRICS["stable_rank"](SplitState.from_states(np.eye(3)))
     3.0
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.records import Definition
 from attncli.registry import EntryDeclaration, Function, SpecifiedRegistry
 

@@ -1,7 +1,7 @@
 import numpy as np
 
-from attncli.maths.matrices.norms import singular_values
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
+from attncli.maths.matrices.matrix_norms import singular_values
 from attncli.metrics import metric
 
 

@@ -1,5 +1,5 @@
-from attncli.maths.matrices.norms import composite_norm, log10_norm
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
+from attncli.maths.matrices.matrix_norms import composite_norm, log10_norm
 from attncli.metrics import metric
 
 

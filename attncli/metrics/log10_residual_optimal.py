@@ -3,9 +3,9 @@
 import math
 
 from attncli.errors import LimitError, format_count
-from attncli.maths.matrices.norms import composite_norm, log10_norm
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.maths.residuals.scaled_arrays import Array, ScaledArray
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray
+from attncli.maths.matrices.matrix_norms import composite_norm, log10_norm
 from attncli.metrics import metric
 from attncli.tolerances import OPTIMAL_RESIDUAL
 

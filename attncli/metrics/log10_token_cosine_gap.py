@@ -1,7 +1,10 @@
 import math
 
-from attncli.maths.matrices.norms import frobenius_norm, log10_norm
-from attncli.maths.residuals.common_row_plus_deviation import SplitState, normalise_tokens
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
+    SplitState,
+    normalise_tokens,
+)
+from attncli.maths.matrices.matrix_norms import frobenius_norm, log10_norm
 from attncli.metrics import metric
 
 

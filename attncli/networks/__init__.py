@@ -25,7 +25,7 @@ network_spec                what a synthetic network is: its sizes and the kinds
 ablation_variants           variants: which parts of every block are switched on
 network_weights             the weights of a network, one layer at a time, generated from a seed or read from a file
 
-    >>> from attncli.maths.residuals.common_row_plus_deviation import SplitState
+    >>> from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
     >>> from attncli.metrics.log10_residual import log10_residual
     >>> from attncli.networks.block_forward import run_block
     >>> from attncli.networks.network_spec import NetworkSpec

@@ -6,19 +6,28 @@ from functools import partial
 import numpy as np
 
 from attncli.errors import BelowResolution, InputError
-from attncli.maths.residuals.activation_functions import ACTIVATIONS, multiply_by_sigmoid
-from attncli.maths.residuals.common_row_plus_deviation import (
+from attncli.maths.common_row_arithmetic.activation_functions import (
+    ACTIVATIONS,
+    multiply_by_sigmoid,
+)
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitParts,
     SplitState,
     add_bias_to_common_part,
     add_skip,
     normalise_tokens,
 )
-from attncli.maths.residuals.logit_deviation import Logits, bound_largest_logit_deviation
-from attncli.maths.residuals.plain_softmax_attention import softmax_output
-from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
-from attncli.maths.residuals.sinkhorn_attention import sinkhorn_deviation, sinkhorn_output
-from attncli.maths.residuals.softmax_attention_deviation import (
+from attncli.maths.common_row_arithmetic.logit_deviation import (
+    Logits,
+    bound_largest_logit_deviation,
+)
+from attncli.maths.common_row_arithmetic.plain_softmax_attention import softmax_output
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
+from attncli.maths.common_row_arithmetic.sinkhorn_attention import (
+    sinkhorn_deviation,
+    sinkhorn_output,
+)
+from attncli.maths.common_row_arithmetic.softmax_attention_deviation import (
     RESOLVED_BITS,
     compute_reference_offset,
     softmax_deviation,

@@ -10,14 +10,14 @@ from functools import cached_property
 import numpy as np
 
 from attncli.errors import InputError
-from attncli.maths.residuals.common_row_plus_deviation import (
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitParts,
     SplitState,
     add_skip,
     subtract_feature_mean,
 )
-from attncli.maths.residuals.logit_deviation import Logits
-from attncli.maths.residuals.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.logit_deviation import Logits
+from attncli.maths.common_row_arithmetic.scaled_arrays import (
     Array,
     ScaledArray,
     find_common_exponent,

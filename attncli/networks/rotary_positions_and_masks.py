@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.networks.network_spec import ROPE_BASE
 
 

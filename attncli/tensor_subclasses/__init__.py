@@ -10,7 +10,7 @@ stream_gradients      the stream with autograd: which inputs move the output
     >>> from transformers import GPT2Config, GPT2Model
     >>> from attncli.capture.model_structure.blocks import find_block_stacks
     >>> from attncli.metrics.log10_residual import log10_residual
-    >>> from attncli.tensor_subclasses.residual_split.split_forward import run_with_split_tensors
+    >>> from attncli.tensor_subclasses.residual_split.split_tensor_forward import run_with_split_tensors
     >>> config = GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
     >>> model, inputs = GPT2Model(config).eval(), {"input_ids": torch.arange(5)[None]}
     >>> residuals = {}

@@ -42,7 +42,7 @@ def measure(arch: str) -> None:
     from attncli.tensor_subclasses.path_streams.head_contributions import (
         compute_contributions_by_head,
     )
-    from attncli.tensor_subclasses.path_streams.path_forward import (
+    from attncli.tensor_subclasses.path_streams.path_tensor_forward import (
         decompose_by_length,
         run_single_paths,
     )

@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.block_forward import run_block
 from attncli.networks.network_spec import NetworkSpec

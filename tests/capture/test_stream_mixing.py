@@ -17,7 +17,7 @@ from attncli.capture import verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.other_mixers.hyper_connections import StreamMixing, find_stream_mixings
 from attncli.errors import InputError
-from attncli.maths.matrices.mixing_matrix_gain import StreamGain, compute_gains_over_depth
+from attncli.maths.matrices.stream_mixing_matrix_gain import StreamGain, compute_gains_over_depth
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
 

@@ -9,8 +9,8 @@ from scipy.optimize import approx_fprime, linprog
 
 from attncli.errors import UsageError
 from attncli.fits import FitRequest, FittedModule, MethodNotApplicable, measure_fit
-from attncli.fits._best_queries import solve_best_queries
-from attncli.fits._fixed_keys import make_fixed_keys
+from attncli.fits._newton_query_optimisation import solve_best_queries
+from attncli.fits._pattern_independent_keys import make_fixed_keys
 from attncli.fits._query_key_losses import likelihood_loss, make_loss_target, margin_loss
 from attncli.fits._width_search import (
     find_fit_with_smallest_logits,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attncli.fits._dense_map_fit import find_narrowest_dense_fit
+from attncli.fits._dense_attention_map_fit import find_narrowest_dense_fit
 from attncli.maths.head_capacity.dense_map_width import (
     bound_width_of_dense_map,
     find_key_cuts,

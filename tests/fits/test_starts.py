@@ -8,8 +8,8 @@ from scipy.sparse import csr_array
 
 from attncli.commands.approximate.fixed_attention_module.solutions import solve_pattern
 from attncli.fits import Fit, FitRequest, _width_search, measure_fit
-from attncli.fits._initial_keys import make_spectral_start, rank_keys_by_spectrum
-from attncli.fits._method_registry import list_fixed_width_methods
+from attncli.fits._fitting_method_registry import list_fixed_width_methods
+from attncli.fits._key_initialisation import make_spectral_start, rank_keys_by_spectrum
 from attncli.fits._width_search import (
     find_fit_with_smallest_logits,
     find_narrowest_fit,

@@ -5,9 +5,13 @@ import numpy as np
 import pytest
 
 from attncli.errors import InputError
-from attncli.maths.residuals.activation_functions import ACTIVATIONS, STEEPEST, multiply_by_sigmoid
-from attncli.maths.residuals.common_row_plus_deviation import SplitParts
-from attncli.maths.residuals.scaled_arrays import align_to_exponent, make_scaled_array
+from attncli.maths.common_row_arithmetic.activation_functions import (
+    ACTIVATIONS,
+    STEEPEST,
+    multiply_by_sigmoid,
+)
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
+from attncli.maths.common_row_arithmetic.scaled_arrays import align_to_exponent, make_scaled_array
 
 
 def exact(name: str, x: mpmath.mpf) -> mpmath.mpf:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from attncli.maths.curve_fits.decay_laws import (
+from attncli.maths.curve_fits.decay_laws_over_layers import (
     POWERS,
     TINY_STEP,
     CurveSteps,

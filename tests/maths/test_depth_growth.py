@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attncli.analysis.rank_collapse.findings import describe_activation_spike, describe_variance
-from attncli.maths.curve_fits.depth_growth import (
+from attncli.maths.curve_fits.growth_over_depth import (
     classify_growth,
     find_layers_with_decrease,
     iter_constant_count_layers,

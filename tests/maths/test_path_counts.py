@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from attncli.maths.path_counts import (
+from attncli.maths.network_path_counts import (
     compute_path_length_shares,
     count_paths_by_length,
     log10_of_integer,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from attncli.maths import rank_collapse_bound
-from attncli.maths.matrices.norms import composite_norm, infinity_norm, one_norm
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
+from attncli.maths.matrices.matrix_norms import composite_norm, infinity_norm, one_norm
 from attncli.metrics.log10_residual_norm import log10_residual_norm
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.block_forward import run_block

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from attncli.maths.curve_fits.collapse_regime import (
+from attncli.maths.curve_fits.decay_laws_over_layers import fit_piecewise_law
+from attncli.maths.curve_fits.rank_collapse_regime import (
     describe_collapse_regime,
     doubly_exponential_order,
 )
-from attncli.maths.curve_fits.decay_laws import fit_piecewise_law
 
 CUBIC = [-0.5 * 3.0**layer for layer in range(8)]
 LINEAR = [-1.5 * layer for layer in range(8)]

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.maths.residuals import scaled_arrays
-from attncli.maths.residuals.scaled_arrays import (
+from attncli.maths.common_row_arithmetic import scaled_arrays
+from attncli.maths.common_row_arithmetic.scaled_arrays import (
     ScaledArray,
     align_to_exponent,
     expm1_scaled,

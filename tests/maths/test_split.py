@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.maths.residuals.common_row_plus_deviation import SplitState, normalise_tokens
-from attncli.maths.residuals.scaled_arrays import align_to_exponent, make_scaled_array
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
+    SplitState,
+    normalise_tokens,
+)
+from attncli.maths.common_row_arithmetic.scaled_arrays import align_to_exponent, make_scaled_array
 
 
 def exact_norm(row: list[mpmath.mpf], epsilon: float, centre: bool) -> list[mpmath.mpf]:

@@ -15,7 +15,7 @@ from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     compute_necessary_constraints,
 )
 from attncli.maths.head_capacity.head_width_one.width_one_decision import decide_width_one
-from attncli.maths.head_capacity.rows_with_own_keys import find_separated_rows
+from attncli.maths.head_capacity.width_bounds_by_logit_rank import find_separated_rows
 from attncli.maths.head_capacity.width_lower_bounds import (
     bound_largest_logit_at_width,
     bound_width_by_faces,

@@ -8,11 +8,11 @@ import pytest
 from scipy.optimize import linprog
 
 from attncli.errors import LimitError
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.scaled_arrays import ScaledArray, make_scaled_array
+from attncli.maths.matrices.matrix_norms import composite_norm, log10_norm
 from attncli.maths.matrices.nearest_constant_row import find_nearest_constant_row
 from attncli.maths.matrices.nearest_row_linear_programme import bound_weighted_norms_below
-from attncli.maths.matrices.norms import composite_norm, log10_norm
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.maths.residuals.scaled_arrays import ScaledArray, make_scaled_array
 from attncli.metrics import METRICS
 from attncli.metrics.log10_residual_optimal import find_nearest_centre
 

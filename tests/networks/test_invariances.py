@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from helpers import ALL_VARIANTS, final_state
 
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.rank_collapse_bound import log10_attention_constant, log10_mlp_constant
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.log10_residual_frobenius import log10_residual_frobenius
 from attncli.metrics.log10_residual_norm import log10_residual_norm
 from attncli.networks.block_forward import run_block
@@ -82,7 +82,7 @@ def test_equal_tokens_stay_equal() -> None:
 
 def test_small_blocks_of_logits_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = final_state(SPEC, "transformer").states
-    monkeypatch.setattr("attncli.maths.residuals.logit_deviation.BLOCK_ELEMENTS", 20)
+    monkeypatch.setattr("attncli.maths.common_row_arithmetic.logit_deviation.BLOCK_ELEMENTS", 20)
     parts = final_state(SPEC, "transformer").states
     np.testing.assert_allclose(parts.value(), whole.value(), rtol=1e-12)
 

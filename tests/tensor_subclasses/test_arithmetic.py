@@ -33,7 +33,7 @@ from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
 from attncli.networks.ablation_variants import VARIANTS, AblationSwitches
-from attncli.tensor_subclasses.residual_split import split_arithmetic as exact_rules
+from attncli.tensor_subclasses.residual_split import split_tensor_arithmetic as exact_rules
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES
 from attncli.tolerances import KNOWN_NUMBER
 

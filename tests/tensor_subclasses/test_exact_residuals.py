@@ -21,23 +21,23 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
     run_model_variants_on_text,
 )
 from attncli.errors import NoExactRule
-from attncli.maths.residuals.common_row_plus_deviation import SplitParts
-from attncli.maths.residuals.scaled_arrays import make_scaled_array
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
+from attncli.maths.common_row_arithmetic.scaled_arrays import make_scaled_array
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
 from attncli.networks.ablation_variants import VARIANTS, AblationSwitches
-from attncli.tensor_subclasses.residual_split import error_function, split_shapes
-from attncli.tensor_subclasses.residual_split.handwritten_norms import recognise_norm
-from attncli.tensor_subclasses.residual_split.split_forward import (
+from attncli.tensor_subclasses.residual_split import gelu_and_erf, split_tensor_shape_functions
+from attncli.tensor_subclasses.residual_split.handwritten_norm_layers import recognise_norm
+from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, split_states
+from attncli.tensor_subclasses.residual_split.split_tensor_forward import (
     OtherStackDependency,
     SplitTensorRun,
     accept_split_tensors,
     run_one_forward,
 )
-from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, split_states
 
 torch.set_num_threads(1)
 
@@ -269,7 +269,7 @@ def test_slices_of_tokens_are_put_together(monkeypatch: pytest.MonkeyPatch, func
     wanted = function(x)
     assert torch.allclose(wanted.plain(), function(x.plain()), rtol=1e-13, atol=1e-15)
     whole = wanted.varying.value()
-    monkeypatch.setattr(split_shapes, "ELEMENTS", 8)
+    monkeypatch.setattr(split_tensor_shape_functions, "ELEMENTS", 8)
     assert np.allclose(function(x).varying.value(), whole, rtol=1e-13, atol=1e-17)
 
 
@@ -279,7 +279,7 @@ def test_what_a_variant_drops_is_not_computed(monkeypatch: pytest.MonkeyPatch) -
 
     model, inputs = TINY["bert"]()
     wanted = curves(model, inputs, VARIANTS["SAN+skip"], exact=True)
-    monkeypatch.setattr(error_function, "gelu", refuse)
+    monkeypatch.setattr(gelu_and_erf, "gelu", refuse)
     assert (curves(model, inputs, VARIANTS["SAN+skip"], exact=True) == wanted).all()
     with pytest.raises(AssertionError, match="it is computed"):
         curves(model, inputs, VARIANTS["transformer"], exact=True)
@@ -294,9 +294,7 @@ def test_differences_by_the_error_function_have_all_their_digits(name: str, scal
     a = generator.standard_normal(24) * np.repeat([1.0, 3.0, 12.0], 8)
     r = generator.standard_normal((6, 24)) * (scale or 1.0)
     varying = make_scaled_array(r, exponent)
-    found = getattr(error_function, name)(
-        SplitParts(make_scaled_array(a[None]), varying), 0
-    ).varying
+    found = getattr(gelu_and_erf, name)(SplitParts(make_scaled_array(a[None]), varying), 0).varying
     with mpmath.workdps(1000 if scale == 0.0 else 60):
         function = {"gelu": lambda x: x * mpmath.ncdf(x), "erf": mpmath.erf}[name]
         for (token, feature), step in np.ndenumerate(varying.mantissa):

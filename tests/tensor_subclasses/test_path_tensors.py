@@ -19,13 +19,13 @@ from attncli.errors import InputError
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.tensor_subclasses.path_streams.head_contributions import compute_contributions_by_head
 from attncli.tensor_subclasses.path_streams.partial_streams import LengthStreams
-from attncli.tensor_subclasses.path_streams.path_forward import (
+from attncli.tensor_subclasses.path_streams.path_tensor import make_initial_streams
+from attncli.tensor_subclasses.path_streams.path_tensor_forward import (
     PathDecomposition,
     decompose_by_attention_and_mlp_length,
     decompose_by_length,
     run_single_paths,
 )
-from attncli.tensor_subclasses.path_streams.path_tensor import make_initial_streams
 from attncli.tensor_subclasses.path_streams.token_contributions import find_contributions
 
 torch.set_num_threads(1)

@@ -6,8 +6,8 @@ from torch import nn
 
 from attncli.ablation.block_structure import ADDITIONS, OF_MLP, describe_block_operations
 from attncli.ablation.model_probes.tracking_verification import Seen
+from attncli.ablation.stream_tracking.ablation_policies import Mixing
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.stream_tracking.parts_to_keep import Mixing
 from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.other_mixers.token_mixers import (
     find_mixers_besides_attention,

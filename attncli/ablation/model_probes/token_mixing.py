@@ -11,9 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.ablation.block_tracking import Feed, alias_residual_stream, track_blocks
+from attncli.ablation.block_forward_tracking import Feed, alias_residual_stream, track_blocks
+from attncli.ablation.stream_tracking.ablation_policies import KeepStreamOnly, Mixing, Where
 from attncli.ablation.stream_tracking.block_run_record import BlockRun, Summand
-from attncli.ablation.stream_tracking.parts_to_keep import KeepStreamOnly, Mixing, Where
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack, unique_blocks

@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import nn
 
-from attncli.ablation.block_tracking import Feed, alias_residual_stream, track_blocks
+from attncli.ablation.block_forward_tracking import Feed, alias_residual_stream, track_blocks
+from attncli.ablation.stream_tracking.ablation_policies import DropAdditions, KeepPolicy, Mixing
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.stream_tracking.parts_to_keep import DropAdditions, KeepPolicy, Mixing
 from attncli.ablation.structure_checks import describe_block
 from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.reruns.fixed_rng import fix_rng

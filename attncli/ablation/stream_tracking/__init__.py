@@ -3,7 +3,7 @@
 call_sites              where in the model's code an operation is
 tensor_tags             tags of tensors, and the points of the stream
 block_run_record        the record of one execution of a block
-parts_to_keep           which parts of additions, merges and norms are kept
+ablation_policies       which parts of additions, merges and norms are kept
 binary_operands         the two sides of a sum or product
 tag_propagation         propagate tags from a function's arguments to its results
 residual_additions      which additions are skips, which merge parallel branches

@@ -11,7 +11,7 @@ import attncli
 
 OWN = os.path.dirname(os.path.abspath(attncli.__file__))
 WRAPPED_BLOCK = "run_wrapped_block"
-"""The function of `block_tracking` that runs a block."""
+"""The function of `block_forward_tracking` that runs a block."""
 LIBRARY = os.path.dirname(os.path.abspath(torch.__file__))
 
 

@@ -9,10 +9,10 @@ it read the stream from before (Cohere).
 
 import torch
 
+from attncli.ablation.stream_tracking.ablation_policies import Keep, KeepPolicy
 from attncli.ablation.stream_tracking.binary_operands import Operands, find_operands, is_per_feature
 from attncli.ablation.stream_tracking.block_run_record import BlockRun, Summand
 from attncli.ablation.stream_tracking.call_sites import current_call_site
-from attncli.ablation.stream_tracking.parts_to_keep import Keep, KeepPolicy
 from attncli.ablation.stream_tracking.tag_propagation import run_function_with_tags
 from attncli.ablation.stream_tracking.tensor_tags import (
     MLP_DEPTH,

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch.overrides import TorchFunctionMode
 
-from attncli.ablation.norm_modules import FUNCTIONS
+from attncli.ablation.norm_layers import FUNCTIONS
+from attncli.ablation.stream_tracking.ablation_policies import KeepPolicy
 from attncli.ablation.stream_tracking.binary_operands import ADD, SCALE
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.ablation.stream_tracking.call_sites import current_call_site
-from attncli.ablation.stream_tracking.parts_to_keep import KeepPolicy
 from attncli.ablation.stream_tracking.residual_additions import evaluate_residual_addition
 from attncli.ablation.stream_tracking.tag_propagation import run_function_with_tags
 from attncli.ablation.stream_tracking.tensor_tags import (

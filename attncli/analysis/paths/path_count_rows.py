@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from attncli.maths.path_counts import compute_path_length_shares, log10_of_integer
+from attncli.maths.network_path_counts import compute_path_length_shares, log10_of_integer
 from attncli.records import NOT_APPLICABLE, Row, Scalar
 
 

@@ -15,7 +15,7 @@ from attncli.ablation.model_probes.tracking_verification import (
     check_tracking_unchanged,
     run_model_with_tracking,
 )
-from attncli.ablation.stream_tracking.parts_to_keep import KeepEverything
+from attncli.ablation.stream_tracking.ablation_policies import KeepEverything
 from attncli.capture import AttentionSite, VerifiedCapture
 from attncli.capture.causality_and_positions import (
     AttentionProperties,

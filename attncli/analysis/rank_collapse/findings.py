@@ -11,13 +11,13 @@ from attncli.analysis.rank_collapse.trajectories import (
     Ensemble,
     Trajectory,
 )
-from attncli.maths.curve_fits.collapse_regime import describe_collapse_regime
-from attncli.maths.curve_fits.depth_growth import (
+from attncli.maths.curve_fits.growth_over_depth import (
     FEWEST,
     classify_growth,
     find_layers_with_decrease,
     iter_constant_count_layers,
 )
+from attncli.maths.curve_fits.rank_collapse_regime import describe_collapse_regime
 from attncli.networks.ablation_variants import AblationSwitches, is_bound_applicable
 from attncli.networks.network_spec import NetworkSpec
 from attncli.records import Finding

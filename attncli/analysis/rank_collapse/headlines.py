@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from attncli.analysis.rank_collapse.findings import average_curves
 from attncli.analysis.rank_collapse.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
-from attncli.maths.curve_fits.collapse_regime import (
+from attncli.maths.curve_fits.rank_collapse_regime import (
     DOUBLY,
     NAMES,
     doubly_exponential_order,

@@ -33,18 +33,18 @@ from attncli.capture.model_structure.residual_stream import to_token_layout
 from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.reruns.perturbed_rounding import perturb_rounding
 from attncli.errors import InputError
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.maths.residuals.scaled_arrays import Array
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.networks.ablation_variants import AblationSwitches
-from attncli.tensor_subclasses.residual_split.split_forward import (
+from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
+from attncli.tensor_subclasses.residual_split.split_tensor_forward import (
     LastBitPerturbation,
     Move,
     accept_split_tensors,
     run_with_split_tensors,
 )
-from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ import numpy as np
 from attncli.analysis.rank_collapse.trajectories import StateMetrics, Trajectory
 from attncli.errors import BelowResolution, InputError
 from attncli.maths import rank_collapse_bound
-from attncli.maths.residuals.activation_functions import STEEPEST
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.maths.residuals.logit_deviation import BLOCK_ELEMENTS
-from attncli.maths.residuals.scaled_arrays import log10_of_scaled
+from attncli.maths.common_row_arithmetic.activation_functions import STEEPEST
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.logit_deviation import BLOCK_ELEMENTS
+from attncli.maths.common_row_arithmetic.scaled_arrays import log10_of_scaled
 from attncli.networks.ablation_variants import AblationSwitches, is_bound_applicable
 from attncli.networks.block_forward import run_block
 from attncli.networks.network_spec import NetworkSpec

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from attncli.analysis.rank_collapse.trajectories import EXACT
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.maths.number_format import format_number
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.maths.residuals.scaled_arrays import Array
 from attncli.tolerances import KNOWN_NUMBER, KNOWN_NUMBER_AT_ZERO
 
 MOVES = 2.0

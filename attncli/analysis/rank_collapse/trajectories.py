@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from attncli.analysis.means_and_confidence_intervals import summarize_values
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.curve_fits.convergence_rates import convergence_orders
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics import METRICS, Metric
 from attncli.metrics.steps import STEPS, StepMetric
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar, View

@@ -14,7 +14,7 @@ from attncli.commands.approximate.smallest_width_and_logits.width_logit_frontier
 )
 from attncli.errors import UsageError
 from attncli.fits import MOST_WIDTH, FitRequest
-from attncli.fits._method_registry import is_width_one_method, list_fixed_width_methods
+from attncli.fits._fitting_method_registry import is_width_one_method, list_fixed_width_methods
 from attncli.options.pattern_approximation import RandomDrawOptions, WidthSearchOptions
 from attncli.options.sweep_ranges import parse_size_range, parse_size_sweep
 from attncli.patterns import build_pattern

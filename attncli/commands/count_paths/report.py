@@ -2,7 +2,7 @@
 
 from attncli.analysis.paths.path_count_rows import build_count_rows
 from attncli.analysis.paths.path_metrics import OWN_METRICS
-from attncli.maths.path_counts import (
+from attncli.maths.network_path_counts import (
     compute_path_length_shares,
     count_paths_by_length,
     log10_of_integer,

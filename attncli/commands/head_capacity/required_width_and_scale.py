@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.analysis.fits.fit_rows import max_weight_ratio
-from attncli.fits._dense_map_fit import find_narrowest_dense_fit, sparsify_rows
+from attncli.fits._dense_attention_map_fit import find_narrowest_dense_fit, sparsify_rows
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.maths.head_capacity.dense_map_width import bound_width_of_dense_map
 from attncli.maths.head_capacity.width_formulas import compute_theorem_width

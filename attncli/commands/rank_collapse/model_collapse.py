@@ -39,8 +39,8 @@ from attncli.analysis.rank_collapse.trajectories import (
     find_state_or_step_metric_definition,
 )
 from attncli.capture.causality_and_positions import AttentionProperties
-from attncli.maths.curve_fits.collapse_regime import describe_collapse_regime
-from attncli.maths.curve_fits.decay_laws import FEWEST_POINTS
+from attncli.maths.curve_fits.decay_laws_over_layers import FEWEST_POINTS
+from attncli.maths.curve_fits.rank_collapse_regime import describe_collapse_regime
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.networks.ablation_variants import AblationSwitches

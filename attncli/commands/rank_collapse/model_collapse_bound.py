@@ -34,7 +34,7 @@ from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_projections import Array
 from attncli.head_weights.in_memory_tensors import InMemoryTensors
 from attncli.head_weights.model_families import explain_no_family, find_family
-from attncli.maths.matrices.norms import composite_norm
+from attncli.maths.matrices.matrix_norms import composite_norm
 from attncli.maths.number_format import format_number
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.loaded_model import LoadedModel

@@ -9,8 +9,8 @@ from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.analysis.rank_collapse.network_variant_runs import (
     run_block_or_none_if_residual_is_lost,
 )
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.number_format import format_number
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._gate_statistics import GateObservations
 from attncli.networks.ablation_variants import AblationSwitches

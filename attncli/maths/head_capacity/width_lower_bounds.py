@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.maths.head_capacity.head_width_one.logit_constraints import Array, WidthOneConstraints
-from attncli.maths.head_capacity.rows_with_own_keys import find_separated_rows
+from attncli.maths.head_capacity.width_bounds_by_logit_rank import find_separated_rows
 
 Flags = NDArray[np.bool_]
 

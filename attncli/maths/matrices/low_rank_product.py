@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.matrices.norms import singular_values
+from attncli.maths.matrices.matrix_norms import singular_values
 
 Array = NDArray[np.float64]
 Eigenvalues = NDArray[np.complex128]

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.maths.matrices.nearest_row_linear_programme import (
     NormLinearProgramme,
     bound_weighted_norms_below,
 )
-from attncli.maths.residuals.scaled_arrays import Array
 
 ENOUGH = 1e-10
 """How far, relatively, the product of the norms may be above what is proved to be its least value."""

@@ -1,4 +1,4 @@
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.metrics import metric
 from attncli.metrics.steps._chord_lengths import compute_chord_lengths
 

@@ -20,14 +20,14 @@ from attncli.tensor_subclasses.path_streams.partial_streams import (
     RecordedAttention,
     Streams,
 )
-from attncli.tensor_subclasses.path_streams.path_forward import (
+from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, make_initial_streams
+from attncli.tensor_subclasses.path_streams.path_tensor_forward import (
     PathDecomposition,
     PathTensorRun,
     accept_path_tensors,
     refuse_several_attentions,
     run_path_tensors,
 )
-from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, make_initial_streams
 
 Visit = Callable[[RecordedAttention, Tensor], None]
 """Called with every attention, the last one first, and G^T V at its heads' outputs [1, head, token, value]."""

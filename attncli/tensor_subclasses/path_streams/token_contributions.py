@@ -13,7 +13,7 @@ from attncli.tensor_subclasses.path_streams.head_contributions import (
     run_recorded_forward,
 )
 from attncli.tensor_subclasses.path_streams.partial_streams import OriginStreams, RecordedAttention
-from attncli.tensor_subclasses.path_streams.path_forward import accept_path_tensors
+from attncli.tensor_subclasses.path_streams.path_tensor_forward import accept_path_tensors
 
 
 class RolloutRow(NamedTuple):

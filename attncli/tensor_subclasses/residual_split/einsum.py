@@ -8,13 +8,13 @@ from torch import Tensor
 
 from attncli.forward_types import Output
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import SCORE_RULES, WEIGHT_RULES
-from attncli.tensor_subclasses.residual_split.split_arithmetic import to_float64_array
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     make_no_rule_error,
     map_parts,
     rule,
 )
+from attncli.tensor_subclasses.residual_split.split_tensor_arithmetic import to_float64_array
 from attncli.tensor_subclasses.torch_function_rules import Operand, StreamTensor
 
 

@@ -24,16 +24,16 @@ from attncli.tensor_subclasses.residual_split.attention_score_terms import (
     ScoreTerms,
     broadcast_terms,
 )
-from attncli.tensor_subclasses.residual_split.split_attention import (
-    attend_by_content_only,
-    do_rows_differ_by_content_only,
-    mix_values,
-)
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     convert_split_to_plain,
     make_no_rule_error,
     map_parts,
+)
+from attncli.tensor_subclasses.residual_split.split_tensor_attention import (
+    attend_by_content_only,
+    do_rows_differ_by_content_only,
+    mix_values,
 )
 from attncli.tensor_subclasses.torch_function_rules import (
     KNOWN_WITHOUT_NUMBERS,

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from attncli.forward_types import Function, Output
-from attncli.maths.residuals.scaled_arrays import make_scaled_array
-from attncli.tensor_subclasses.residual_split.split_shapes import getitem
+from attncli.maths.common_row_arithmetic.scaled_arrays import make_scaled_array
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     RULES,
     SplitTensor,
     convert_split_to_plain,
     rule,
 )
+from attncli.tensor_subclasses.residual_split.split_tensor_shape_functions import getitem
 from attncli.tensor_subclasses.torch_function_rules import Operand
 
 

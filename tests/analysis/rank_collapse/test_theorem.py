@@ -17,7 +17,7 @@ from attncli.analysis.rank_collapse.collapse_bound_rows import (
     log10_bound_slack,
 )
 from attncli.analysis.rank_collapse.network_variant_runs import log10_logit_range_of_residual
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork
 from attncli.records import Row

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from small_checkpoints import saved
 
 from attncli.commands.head_capacity.required_width_and_scale import smallest_logit_scale
-from attncli.fits._dense_map_fit import sparsify_rows
+from attncli.fits._dense_attention_map_fit import sparsify_rows
 
 IDS = ("3,5,4,3,2,1,4,5", "7,1,9,9,2,6,4,8")
 

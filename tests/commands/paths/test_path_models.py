@@ -15,7 +15,7 @@ from small_checkpoints import saved
 from attncli.analysis.paths import decomposed_model
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.models.quiet_libraries import silence_libraries
-from attncli.tensor_subclasses.path_streams.path_forward import run_single_paths
+from attncli.tensor_subclasses.path_streams.path_tensor_forward import run_single_paths
 from attncli.tolerances import COMPLETENESS
 
 torch.set_num_threads(1)

@@ -29,7 +29,7 @@ from attncli.commands.paths.synthetic.single_paths import (
     propagate_along_path,
 )
 from attncli.errors import InputError
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork

@@ -65,7 +65,7 @@ def test_what_the_last_bits_of_weights_decide_is_null() -> None:
 
 @pytest.mark.slow
 def test_where_skips_stand_nothing_is_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    from attncli.tensor_subclasses.residual_split.split_forward import LastBitPerturbation
+    from attncli.tensor_subclasses.residual_split.split_tensor_forward import LastBitPerturbation
 
     model = build_model("bert", {"tiny": ""}, seed=0, dtype=torch.float64)
     before = residuals(model, "all")

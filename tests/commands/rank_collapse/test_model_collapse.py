@@ -330,7 +330,7 @@ def test_weights_that_are_not_finite_are_named(tmp_path: Path) -> None:
 
 def states_within(source: str, module: str, given: bool) -> list[float]:
     """log10 r of what a module of each block returns (or is given), seen by a hook on the model's own code."""
-    from attncli.maths.residuals.common_row_plus_deviation import SplitState
+    from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
     from attncli.metrics import METRICS
     from attncli.models.inputs.input_options import RequestedInput
     from attncli.models.inputs.model_inputs import make_inputs

@@ -35,7 +35,7 @@ from attncli.commands.reproduce.sequence_labelling.report import (
 from attncli.commands.reproduce.tasks import TASKS, Examples, Sizes
 from attncli.errors import InputError
 from attncli.records import Report, Row
-from attncli.tensor_subclasses.path_streams.path_forward import run_single_paths
+from attncli.tensor_subclasses.path_streams.path_tensor_forward import run_single_paths
 
 SIZES = Sizes(layers=3, heads=2, width=12)
 

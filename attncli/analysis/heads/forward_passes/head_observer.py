@@ -23,7 +23,7 @@ from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.capture.strips.map_statistics import request_statistics
 from attncli.capture.strips.output_projections import observe_projections
 from attncli.errors import InputError, NonFiniteNumbers
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.activations._activation_state import ActivationPeak, ActivationState

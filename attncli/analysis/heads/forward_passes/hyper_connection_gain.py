@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.other_mixers.hyper_connections import StreamMixing
-from attncli.maths.matrices.mixing_matrix_gain import StreamGain, compute_gains_over_depth
+from attncli.maths.matrices.stream_mixing_matrix_gain import StreamGain, compute_gains_over_depth
 from attncli.maths.number_format import format_number
 from attncli.records import Definition, Finding, Row, Scalar
 

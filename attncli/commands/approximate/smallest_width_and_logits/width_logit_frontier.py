@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts, max_keys_per_row
 from attncli.fits._fit_request_and_module import FitRequest
-from attncli.fits._method_registry import is_width_one_method, list_auto_methods
+from attncli.fits._fitting_method_registry import is_width_one_method, list_auto_methods
 from attncli.fits._width_search import FitAttempt, try_fit_at_width
 from attncli.fits.line import convert_request_to_tolerances
 from attncli.maths.dtype_rounding import DTYPES

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from attncli.errors import InputError, UsageError
 from attncli.fits._fit_files import ModuleArrays, SavedFit
 from attncli.fits._fit_request_and_module import FitRequest
-from attncli.fits._method_registry import list_head_methods
+from attncli.fits._fitting_method_registry import list_head_methods
 from attncli.fits._verify_fit import FitEvidence, measure_module
 from attncli.fits._width_search import FitAttempt, choose_best_attempt, try_fit_at_width
 from attncli.head_weights.head_projections import Array

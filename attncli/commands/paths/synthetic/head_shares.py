@@ -23,8 +23,8 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
 )
 from attncli.commands.paths.synthetic.single_paths import describe_source
 from attncli.errors import InputError, format_count
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.number_format import format_with_deviation
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.frozen_attention_layers import LayerWithFrozenMaps, add_split_states
 from attncli.networks.network_weights import Network

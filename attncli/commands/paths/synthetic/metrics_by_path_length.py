@@ -12,9 +12,9 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
     sum_terms,
 )
 from attncli.errors import InsufficientPrecision
-from attncli.maths.matrices.norms import frobenius_norm, log10_norm
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.maths.residuals.scaled_arrays import ScaledArray
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.scaled_arrays import ScaledArray
+from attncli.maths.matrices.matrix_norms import frobenius_norm, log10_norm
 from attncli.metrics import METRICS
 
 NORM_SHARE, OUTPUT_SHARE = "path_norm_share", "path_output_share"

@@ -24,7 +24,7 @@ from attncli.commands.paths.synthetic.metrics_by_path_length import (
 )
 from attncli.commands.paths.synthetic.output_by_path_length import decompose_output
 from attncli.commands.paths.synthetic.single_paths import describe_source
-from attncli.maths.path_counts import compute_path_length_shares, count_paths_by_length
+from attncli.maths.network_path_counts import compute_path_length_shares, count_paths_by_length
 from attncli.maths.significance_tests import mean
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.network_weights import Network

@@ -16,9 +16,9 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
     freeze_layers,
     require_enough_memory,
 )
-from attncli.maths.curve_fits.collapse_regime import find_rate_of_single_exponential
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
+from attncli.maths.curve_fits.rank_collapse_regime import find_rate_of_single_exponential
 from attncli.maths.number_format import format_power_of_ten
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
 from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.frozen_attention_layers import LayerWithFrozenMaps

@@ -27,13 +27,13 @@ from attncli.commands.paths.synthetic.network_paths import (
     build_variant_views,
 )
 from attncli.commands.paths.synthetic.output_by_path_length import PathLengthDecomposition
-from attncli.maths.path_counts import count_paths_by_choices
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
+from attncli.maths.network_path_counts import count_paths_by_choices
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Report, Row, View
-from attncli.tensor_subclasses.path_streams.path_forward import (
+from attncli.tensor_subclasses.path_streams.path_tensor_forward import (
     PathDecomposition,
     decompose_by_length,
 )

@@ -16,7 +16,7 @@ from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
-from attncli.tensor_subclasses.path_streams.path_forward import (
+from attncli.tensor_subclasses.path_streams.path_tensor_forward import (
     decompose_by_attention_and_mlp_length,
 )
 

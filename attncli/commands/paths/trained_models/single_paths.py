@@ -28,7 +28,7 @@ from attncli.models.loading.precision import run_in_model_precision
 from attncli.processes.work_sharing import list_item_indices_of_rank
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import Definition, Report
-from attncli.tensor_subclasses.path_streams.path_forward import run_single_paths
+from attncli.tensor_subclasses.path_streams.path_tensor_forward import run_single_paths
 
 STEP = "attention"
 """The variant of the rows: paths of attention only, whatever MLPs lie between."""

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from attncli.maths.residuals.scaled_arrays import Array
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 
 RADIUS = 0.3
 AROUND = 1000

@@ -12,14 +12,14 @@ import numpy as np
 from attncli.commands.reproduce.circle.arc_positions import compute_arc_positions
 from attncli.commands.reproduce.circle.network_design import NORM_EPSILON, NetworkDesign
 from attncli.errors import BelowResolution
-from attncli.maths.residuals.common_row_plus_deviation import (
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitParts,
     SplitState,
     add_bias_to_common_part,
     add_skip,
     normalise_tokens,
 )
-from attncli.maths.residuals.scaled_arrays import Array, make_scaled_array
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array, make_scaled_array
 from attncli.networks.block_forward import apply_attention, apply_mlp, run_sub_block
 from attncli.networks.network_weights import Layer
 

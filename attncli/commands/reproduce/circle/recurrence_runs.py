@@ -10,8 +10,8 @@ from attncli.analysis.rank_collapse.trajectories import RESIDUAL
 from attncli.commands.reproduce.circle.arc_positions import RADIUS, STEP, compute_arc_positions
 from attncli.commands.reproduce.circle.iterated_predictions import Weights, iterate_predictions
 from attncli.commands.reproduce.circle.network_design import NetworkDesign
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.maths.curve_fits.convergence_rates import estimate_late_order
-from attncli.maths.residuals.scaled_arrays import Array
 from attncli.metrics import METRICS
 
 TOGETHER = 0.01

@@ -38,7 +38,7 @@ from attncli.commands.reproduce.training_loop import (
     do_not_observe_training,
     train,
 )
-from attncli.maths.residuals.scaled_arrays import Array
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.metrics import METRICS
 from attncli.networks.ablation_variants import network_switch_values
 from attncli.progress import Progress, ignore_progress, make_progress_counter

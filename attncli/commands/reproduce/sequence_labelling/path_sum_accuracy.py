@@ -17,7 +17,7 @@ from attncli.commands.reproduce.path_subnetworks import (
 )
 from attncli.commands.reproduce.sequence_labeller import TokenClassifier
 from attncli.errors import InputError
-from attncli.tensor_subclasses.path_streams.path_forward import (
+from attncli.tensor_subclasses.path_streams.path_tensor_forward import (
     decompose_by_length,
     run_single_paths,
 )

@@ -7,13 +7,13 @@ At width 1 the logits of row i are q_i k_j. With s_i = sign q_i and g_i = 1 / |q
 and a limit B on the logits says it too, with the ground (k = 0) as one of the two keys and U = B. Signs are forced by
 pairs of rows; given the signs, all is linear in (k, g). Our own derivation, checked against all orders of the keys.
 
-logit_constraints       what is wanted of every row: the bounds U
-query_signs             which rows pull the same way, and what contradicts itself
-nested_supports         equal weights and no mask: the least gaps between the keys, in closed form
-linear_programme        all else: a linear programme that holds the differences which bite
-logit_growth_over_rows  rows that each need far larger logits than the row before: the programme in units of its own
-infeasibility_proof     proofs in whole numbers, and their check
-width_one_decision      yes, no, or not decided, and the least logits
+logit_constraints              what is wanted of every row: the bounds U
+query_signs                    which rows pull the same way, and what contradicts itself
+nested_supports                equal weights and no mask: the least gaps between the keys, in closed form
+key_position_linear_programme  all else: a linear programme that holds the differences which bite
+logit_growth_over_rows         rows that each need far larger logits than the row before: the programme in units of its own
+infeasibility_proof            proofs in whole numbers, and their check
+width_one_decision             yes, no, or not decided, and the least logits
 
     >>> import numpy as np
     >>> from scipy.sparse import csr_array

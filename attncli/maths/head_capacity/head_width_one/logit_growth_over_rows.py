@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.head_capacity.head_width_one.linear_programme import (
+from attncli.maths.head_capacity.head_width_one.key_position_linear_programme import (
     SMALLEST,
     ProgrammeUnits,
     WidthOneProgramme,

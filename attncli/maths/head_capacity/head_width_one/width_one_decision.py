@@ -11,7 +11,7 @@ from attncli.maths.head_capacity.head_width_one.infeasibility_proof import (
     WidthOneProof,
     verify_proof,
 )
-from attncli.maths.head_capacity.head_width_one.linear_programme import (
+from attncli.maths.head_capacity.head_width_one.key_position_linear_programme import (
     SMALLEST,
     WidthOneProgramme,
     WidthOneSolution,

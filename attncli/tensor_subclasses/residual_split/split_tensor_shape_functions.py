@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.maths.residuals.common_row_plus_deviation import SplitParts
-from attncli.maths.residuals.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
+from attncli.maths.common_row_arithmetic.scaled_arrays import (
     ScaledArray,
     align_to_exponent,
     find_common_exponent,

@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.maths.residuals import activation_functions
-from attncli.maths.residuals.common_row_plus_deviation import (
+from attncli.maths.common_row_arithmetic import activation_functions
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitParts,
     SplitState,
     normalise_tokens,
 )
-from attncli.maths.residuals.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.scaled_arrays import (
     NEGLIGIBLE,
     ScaledArray,
     align_to_exponent,
@@ -23,20 +23,9 @@ from attncli.maths.residuals.scaled_arrays import (
     find_common_exponent,
     make_scaled_array,
 )
-from attncli.tensor_subclasses.residual_split import error_function
+from attncli.tensor_subclasses.residual_split import gelu_and_erf
 from attncli.tensor_subclasses.residual_split.attention_score_terms import make_terms_of_scores
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import LazyWeights
-from attncli.tensor_subclasses.residual_split.split_arithmetic import (
-    add,
-    invert_split_part,
-    multiply,
-    negative,
-    reciprocal,
-    subtract,
-    subtract_from,
-    to_float64_array,
-)
-from attncli.tensor_subclasses.residual_split.split_shapes import apply_in_slices
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_parts,
@@ -46,6 +35,17 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     map_parts,
     rule,
 )
+from attncli.tensor_subclasses.residual_split.split_tensor_arithmetic import (
+    add,
+    invert_split_part,
+    multiply,
+    negative,
+    reciprocal,
+    subtract,
+    subtract_from,
+    to_float64_array,
+)
+from attncli.tensor_subclasses.residual_split.split_tensor_shape_functions import apply_in_slices
 from attncli.tensor_subclasses.torch_function_rules import register_norm_rules
 
 Function = Callable[[SplitParts], SplitParts]
@@ -80,7 +80,7 @@ def silu(x: SplitTensor, inplace: bool = False) -> SplitTensor:
 def gelu(x: SplitTensor, approximate: str = "none") -> SplitTensor:
     if approximate == "tanh":
         return apply_function(activation_functions.gelu, x)
-    return apply_to_all_tokens(error_function.gelu, x)
+    return apply_to_all_tokens(gelu_and_erf.gelu, x)
 
 
 @rule(torch.tanh, Tensor.tanh, F.tanh)
@@ -186,7 +186,7 @@ def mish(x: SplitTensor, inplace: bool = False) -> Tensor:
 
 @rule(torch.erf, Tensor.erf)
 def erf(x: SplitTensor) -> SplitTensor:
-    return apply_to_all_tokens(error_function.erf, x)
+    return apply_to_all_tokens(gelu_and_erf.erf, x)
 
 
 @rule(torch.mean, Tensor.mean)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, log10_of_scaled
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, log10_of_scaled
 
 Norm = Callable[[Array], float]
 

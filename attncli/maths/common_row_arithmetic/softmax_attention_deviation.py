@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.residuals.logit_deviation import (
+from attncli.maths.common_row_arithmetic.logit_deviation import (
     Logits,
     bound_largest_logit_deviation,
     compute_logit_deviation,
@@ -29,13 +29,13 @@ from attncli.maths.residuals.logit_deviation import (
     find_last_query_bias,
     iter_logit_blocks,
 )
-from attncli.maths.residuals.plain_softmax_attention import (
+from attncli.maths.common_row_arithmetic.plain_softmax_attention import (
     MODERATE,
     log_softmax,
     mask_logits,
     softmax_output,
 )
-from attncli.maths.residuals.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.scaled_arrays import (
     NEGLIGIBLE,
     Array,
     ScaledArray,

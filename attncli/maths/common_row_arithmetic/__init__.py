@@ -10,7 +10,7 @@ softmax_attention_deviation  what attention makes of R, exact however small that
 sinkhorn_attention           the same of doubly normalised attention
 
     >>> import numpy as np
-    >>> from attncli.maths.residuals.common_row_plus_deviation import SplitState
+    >>> from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
     >>> state = SplitState.from_states(np.array([[1.0, 2.0], [3.0, 2.0]])).to_split_form()
     >>> state.common.value(), state.residual.value()[0]
     (array([2., 2.]), array([-1.,  0.]))

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._best_queries import solve_best_queries
 from attncli.fits._fit_request_and_module import FitRequest, FittedModule, make_module
-from attncli.fits._initial_keys import iter_key_arrangements, meets_request_in_sample
+from attncli.fits._key_initialisation import iter_key_arrangements, meets_request_in_sample
+from attncli.fits._newton_query_optimisation import solve_best_queries
 from attncli.fits._query_key_losses import PRECISION, Loss, LossTarget, make_loss_target, run_lbfgs
 from attncli.fits._verify_fit import FitEvidence, mask_future, measure_fit
 from attncli.fits._width_search import bracket_smallest_working_width

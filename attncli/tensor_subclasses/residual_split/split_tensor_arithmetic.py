@@ -10,16 +10,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.forward_types import Output
-from attncli.maths.residuals.common_row_plus_deviation import SplitParts
-from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.tensor_subclasses.residual_split.attention_score_terms import (
     HIDDEN,
     ScoreTerms,
     make_terms_of_scores,
 )
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import make_scores
-from attncli.tensor_subclasses.residual_split.split_attention import mix_values_by_weights
-from attncli.tensor_subclasses.residual_split.split_shapes import apply_in_slices, copy_split
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_parts,
@@ -28,6 +26,11 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     make_no_rule_error,
     map_parts,
     rule,
+)
+from attncli.tensor_subclasses.residual_split.split_tensor_attention import mix_values_by_weights
+from attncli.tensor_subclasses.residual_split.split_tensor_shape_functions import (
+    apply_in_slices,
+    copy_split,
 )
 from attncli.tensor_subclasses.torch_function_rules import Operand
 

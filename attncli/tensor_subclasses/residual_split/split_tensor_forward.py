@@ -29,18 +29,20 @@ from attncli.errors import (
     shorten_error_text,
 )
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
-from attncli.maths.residuals.common_row_plus_deviation import SplitState
-from attncli.maths.residuals.scaled_arrays import ScaledArray
-from attncli.maths.residuals.softmax_attention_deviation import RESOLVED_BITS
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
+from attncli.maths.common_row_arithmetic.scaled_arrays import ScaledArray
+from attncli.maths.common_row_arithmetic.softmax_attention_deviation import RESOLVED_BITS
 from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they enter their rules)
     einsum,
-    in_place,
-    norms_and_activations,
-    split_arithmetic,
-    split_shapes,
+    in_place_functions,
+    norm_layers_and_activations,
+    split_tensor_arithmetic,
+    split_tensor_shape_functions,
     topk_and_routing,
 )
-from attncli.tensor_subclasses.residual_split.handwritten_norms import replace_handwritten_norms
+from attncli.tensor_subclasses.residual_split.handwritten_norm_layers import (
+    replace_handwritten_norms,
+)
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_varying_part,

@@ -22,8 +22,8 @@ from attncli.errors import InputError, is_memory_error, shorten_error_text
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.loading.random_init import make_random_init_model
-from attncli.tensor_subclasses.path_streams import path_shapes as shapes  # noqa: F401  (they enter their rules)
-from attncli.tensor_subclasses.path_streams.norms_and_activations import (
+from attncli.tensor_subclasses.path_streams import path_tensor_shape_functions as shapes  # noqa: F401  (they enter their rules)
+from attncli.tensor_subclasses.path_streams.norm_layers_and_activations import (
     freeze_norms_and_activations,
 )
 from attncli.tensor_subclasses.path_streams.partial_streams import (
@@ -31,9 +31,11 @@ from attncli.tensor_subclasses.path_streams.partial_streams import (
     PathStreams,
     Streams,
 )
-from attncli.tensor_subclasses.path_streams.path_attention import compute_attention_of_streams
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, make_initial_streams
-from attncli.tensor_subclasses.residual_split.split_forward import StopAfterLastBlock
+from attncli.tensor_subclasses.path_streams.path_tensor_attention import (
+    compute_attention_of_streams,
+)
+from attncli.tensor_subclasses.residual_split.split_tensor_forward import StopAfterLastBlock
 
 GoOn = Callable[[Tensor], Tensor]
 """Turns the partial streams [length, token, feature] into the input [batch, token, feature] of the rest of the model."""

@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 
-from attncli.maths.residuals.logit_deviation import (
+from attncli.maths.common_row_arithmetic.logit_deviation import (
     Logits,
     bound_largest_logit_deviation,
     compute_logit_deviation,
     compute_reference_logits,
     iter_logit_blocks,
 )
-from attncli.maths.residuals.scaled_arrays import Array, ScaledArray, make_scaled_array
+from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
 
 MODERATE = math.log2(300.0)
 """Largest log2 |E| for which e^E times any weight stays inside float range."""

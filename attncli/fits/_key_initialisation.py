@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._best_queries import solve_best_queries
 from attncli.fits._fit_request_and_module import FitRequest, FittedModule, make_module
+from attncli.fits._newton_query_optimisation import solve_best_queries
 from attncli.fits._verify_fit import FitEvidence, measure_fit
 from attncli.maths.dtype_rounding import round_to_dtype
 

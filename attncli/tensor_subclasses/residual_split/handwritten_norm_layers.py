@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.ablation.norm_modules import is_norm
+from attncli.ablation.norm_layers import is_norm
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.forward_types import Args, Function, Kwargs, Output
-from attncli.tensor_subclasses.residual_split.norms_and_activations import norm
+from attncli.tensor_subclasses.residual_split.norm_layers_and_activations import norm
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
 from attncli.tolerances import HANDWRITTEN_NORM, HANDWRITTEN_NORM_AT_ZERO
 

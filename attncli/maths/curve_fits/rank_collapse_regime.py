@@ -13,7 +13,7 @@ from attncli.maths.curve_fits.convergence_rates import (
     estimate_late_order,
     is_mean_clear_of_zero,
 )
-from attncli.maths.curve_fits.decay_laws import (
+from attncli.maths.curve_fits.decay_laws_over_layers import (
     COLLAPSED,
     FEWEST_POINTS,
     LawPiece,

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attncli.errors import InputError
-from attncli.maths.residuals.common_row_plus_deviation import SplitParts
-from attncli.maths.residuals.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
+from attncli.maths.common_row_arithmetic.scaled_arrays import (
     Array,
     ScaledArray,
     align_to_exponent,

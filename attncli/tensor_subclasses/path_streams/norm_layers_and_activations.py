@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.forward_types import Args, Function, Kwargs, Output
 from attncli.tensor_subclasses.path_streams.partial_streams import make_no_rule_error
-from attncli.tensor_subclasses.path_streams.path_arithmetic import add_bias
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
-from attncli.tensor_subclasses.residual_split.handwritten_norms import (
+from attncli.tensor_subclasses.path_streams.path_tensor_arithmetic import add_bias
+from attncli.tensor_subclasses.residual_split.handwritten_norm_layers import (
     RecognisedNorm,
     is_handwritten_norm,
     recognise_norm,

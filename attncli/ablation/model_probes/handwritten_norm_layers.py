@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from attncli.ablation.norm_modules import is_norm
+from attncli.ablation.norm_layers import is_norm
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack, name_block_modules
 from attncli.errors import InputError

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from attncli.ablation.norm_modules import is_norm
+from attncli.ablation.norm_layers import is_norm
+from attncli.ablation.stream_tracking.ablation_policies import KeepPolicy
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.stream_tracking.parts_to_keep import KeepPolicy
 from attncli.ablation.stream_tracking.tensor_tags import StreamPoint, Tag, attach_tag
 from attncli.ablation.stream_tracking.torch_function_tracker import Tracker
 from attncli.ablation.structure_checks import describe_block

@@ -11,15 +11,15 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from attncli.maths.residuals.common_row_plus_deviation import SplitParts
-from attncli.maths.residuals.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
+from attncli.maths.common_row_arithmetic.scaled_arrays import (
     NEGLIGIBLE,
     Array,
     ScaledArray,
     make_scaled_array,
     scale_by_power_of_two,
 )
-from attncli.tensor_subclasses.residual_split.split_shapes import iter_token_slices
+from attncli.tensor_subclasses.residual_split.split_tensor_shape_functions import iter_token_slices
 
 NEAR = 0.01
 """|r| (1 + |a|) below which `TERMS` terms of the Taylor series leave an error of 1e-16."""

@@ -11,41 +11,41 @@ The way of the data:
 
 Packages, top to bottom; each imports only from those above it, and `tests/test_house.py` says so:
 
-    errors             the error tree with its exit codes
-    sanitize           text from outside, made safe to show
-    records            Row, Report, provenance: the types that travel between packages
-    registry           one mechanism for whatever is extended by adding a file
-    forward_types      types of what a model's own code is called with
-    resource_limits    what the machine can hold
-    tolerances         every tolerance of a verification: what is compared, by which norm, how much, why
-    threads            one BLAS thread around loops of our own
-    distributed_ranks  which process this is, by the environment alone
-    progress           how far long work is: callbacks, and a bar on a terminal
-    io                 files that others wrote, read without torch; files written whole or not at all
-    maths              numpy only, no input or output: the c+R arithmetic, bounds, laws of curves
-    reports            finished reports: read back from JSON, compared
-    networks           synthetic transformers in c+R form: specification, weights, files, one layer's step
-    maps               synthetic attention maps, one kind per file
-    patterns           sparse target patterns, one per file, and pattern files
-    fits               one fixed attention module fitted to patterns: one method per file
-    metrics            one measurement per file: of states, attention maps, activations, weights
-    gates              a report against conditions, or two reports against limits → verdicts → exit code
-    sources            what a SOURCE on the command line names
-    declare            how options and commands are declared, once for Python and for the command line
-    processes          one command in several processes, and commands of attn that attn itself starts
-    capture            finds a model's blocks and attention while it runs, and emits its states and strips of its maps
-    models             a name or an in-memory module → a loaded, understood model and its input
-    head_weights       single heads from files, without torch
-    ablation           parts of a model's blocks switched off, on its own code
-    tensor_subclasses  tensors that travel through model code in place of its stream: exact residuals, path streams
-    options            groups of options that several commands share
-    analysis           what several questions, or a question and the monitor, share
-    render             one format per file: Report → text or a rich renderable; writes nothing
-    training           a training run monitored: a monitor for loops, a callback for transformers' Trainer
-    python             questions as functions that take Python's own things and return a report
-    guides             how to use attn and how to read its numbers, one topic per file
-    cli                parse → one question → gates → write; imports no torch, and knows no command
-    commands           a folder for each question: its options, its run, its report
+    errors                  the error tree with its exit codes
+    sanitize                text from outside, made safe to show
+    records                 Row, Report, provenance: the types that travel between packages
+    registry                one mechanism for whatever is extended by adding a file
+    forward_types           types of what a model's own code is called with
+    resource_limits         what the machine can hold
+    tolerances              every tolerance of a verification: what is compared, by which norm, how much, why
+    blas_threads_and_lock   one BLAS thread around loops of our own; one measurement at a time
+    distributed_ranks       which process this is, by the environment alone
+    progress                how far long work is: callbacks, and a bar on a terminal
+    io                      files that others wrote, read without torch; files written whole or not at all
+    maths                   numpy only, no input or output: the c+R arithmetic, bounds, laws of curves
+    reports                 finished reports: read back from JSON, compared
+    networks                synthetic transformers in c+R form: specification, weights, files, one layer's step
+    maps                    synthetic attention maps, one kind per file
+    patterns                sparse target patterns, one per file, and pattern files
+    fits                    one fixed attention module fitted to patterns: one method per file
+    metrics                 one measurement per file: of states, attention maps, activations, weights
+    gates                   a report against conditions, or two reports against limits → verdicts → exit code
+    model_and_file_sources  what a SOURCE on the command line names
+    declare                 how options and commands are declared, once for Python and for the command line
+    processes               one command in several processes, and commands of attn that attn itself starts
+    capture                 finds a model's blocks and attention while it runs, and emits its states and strips of its maps
+    models                  a name or an in-memory module → a loaded, understood model and its input
+    head_weights            single heads from files, without torch
+    ablation                parts of a model's blocks switched off, on its own code
+    tensor_subclasses       tensors that travel through model code in place of its stream: exact residuals, path streams
+    options                 groups of options that several commands share
+    analysis                what several questions, or a question and the monitor, share
+    render                  one format per file: Report → text or a rich renderable; writes nothing
+    training                a training run monitored: a monitor for loops, a callback for transformers' Trainer
+    python                  questions as functions that take Python's own things and return a report
+    guides                  how to use attn and how to read its numbers, one topic per file
+    cli                     parse → one question → gates → write; imports no torch, and knows no command
+    commands                a folder for each question: its options, its run, its report
 
 The docstring of a package names every file and sub-package in it, and where it has sub-packages, in the same order: each
 imports only from those above it. Where the files are entries of a registry, it says what one of them looks like.

@@ -34,7 +34,7 @@ class AttnError(Exception):
 
     Sentences are written for callers in Python: a parameter is named in backticks, with its value as one writes it there,
     "lower `tokens`", "use `dtype='float64'`", "`paths(count=True)` needs none". The command line shows all of these as
-    one types them (`cli/option_spelling.py`). `about` holds parameters by their names, so that the line of a
+    one types them (`cli/parameter_names_as_options.py`). `about` holds parameters by their names, so that the line of a
     configuration file is named where it sets one of them.
     """
 

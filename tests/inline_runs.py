@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from attncli.processes import command_runs
+from attncli.processes import command_in_subprocess
 from attncli.processes.engines import _warm_worker, local
 
 
@@ -20,7 +20,7 @@ from attncli.processes.engines import _warm_worker, local
 def inline_runs() -> Iterator[None]:
     """Within, `attn ci` and `attn sweep` start no process."""
     with (
-        mock.patch.object(command_runs, "subprocess", SimpleNamespace(run=run, DEVNULL=None)),
+        mock.patch.object(command_in_subprocess, "subprocess", SimpleNamespace(run=run, DEVNULL=None)),
         mock.patch.object(local, "subprocess", SimpleNamespace(Popen=InlineWorker, PIPE=None, DEVNULL=None)),
     ):  # fmt: skip
         yield

@@ -278,7 +278,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*|(?<![\w-])-o\b")
 WRITES_COMMAND_LINES = {
     "declare/commands.py",
     "declare/replaced_options.py",
-    "processes/command_runs.py",
+    "processes/command_in_subprocess.py",
     "distributed_ranks.py",
     "python/keyword_help.py",
 }
@@ -351,7 +351,7 @@ def test_no_sentence_of_the_library_names_an_option() -> None:
 def test_whatever_a_sentence_has_in_backticks_is_a_parameter_or_a_question() -> None:
     """So that none is shown at a terminal as Python has it."""
     import attncli.cli.app  # noqa: F401 - enrols the commands
-    from attncli.cli.option_spelling import replace_parameters_by_options
+    from attncli.cli.parameter_names_as_options import replace_parameters_by_options
 
     known = {
         "maps",

@@ -4,7 +4,7 @@ prints.
 means_and_confidence_intervals  means and standard deviations over seeds and texts, and significance
 bootstrap_quantile_errors       standard errors of quantiles
 distributed_text_loop           the loop over texts, distributed over processes
-cache_key                       everything that determines a run's numbers, as one digest
+run_fingerprint                 everything that determines a run's numbers, as one digest
 source_arguments                the SOURCE of each command, the kinds that it takes, and what a report says of networks
 rank_collapse                   states of the residual stream over layers
 weight_sources                  weights of a saved or an in-memory model

@@ -16,7 +16,7 @@ from attncli.records import Facts
 R = TypeVar("R")
 
 
-def apply_to_texts(
+def apply_to_each_text(
     body: nn.Module,
     texts: Sequence[ModelInput],
     work: Callable[[int, ModelInput], R],
@@ -40,7 +40,10 @@ def apply_to_texts(
     return divide_work_between_ranks(
         list(enumerate(texts)),
         work_with_name,
-        partial(text_key, f"{what} {identity.get('weight_sha256')} {identity.get('dtype')}"),
+        partial(
+            cache_key_of_text_result,
+            f"{what} {identity.get('weight_sha256')} {identity.get('dtype')}",
+        ),
         compute_without_cache if made_of is None else build_result_cache(*made_of),
     )
 
@@ -59,7 +62,7 @@ def wrap_with_progress(
     return work_and_count
 
 
-def text_key(model: str, item: tuple[int, ModelInput]) -> str:
+def cache_key_of_text_result(model: str, item: tuple[int, ModelInput]) -> str:
     """The key of a saved result: model, text index, and the model's inputs."""
     place, text = item
     return f"{model} {place} {text.name} {text.sha256}"

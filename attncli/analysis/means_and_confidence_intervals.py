@@ -70,7 +70,7 @@ def confidence_interval_of_row(row: Row) -> ConfidenceInterval | None:
     return confidence_interval(row.value, row.spread / math.sqrt(row.n), row.n - 1)
 
 
-def select_indistinguishable_from_first(order: Sequence[Row]) -> list[Row]:
+def select_rows_indistinguishable_from_first(order: Sequence[Row]) -> list[Row]:
     """The first row, and all whose intervals overlap its own; without intervals all."""
     around = {id(row): confidence_interval_of_row(row) for row in order}
     first = around[id(order[0])] if order else None
@@ -81,7 +81,7 @@ def select_indistinguishable_from_first(order: Sequence[Row]) -> list[Row]:
     ]
 
 
-def select_indistinguishable_from_last(order: Sequence[Row]) -> list[Row]:
+def select_rows_indistinguishable_from_last(order: Sequence[Row]) -> list[Row]:
     """The last row, and all whose intervals overlap its own; without intervals all."""
     around = {id(row): confidence_interval_of_row(row) for row in order}
     last = around[id(order[-1])] if order else None

@@ -1,9 +1,9 @@
 """Checks of SOURCE and the model options before anything heavy is imported."""
 
 from attncli.declare.dry_run import STAGE
+from attncli.model_and_file_sources import Source
 from attncli.models.files.local_folder import FetchSettings, find_local_folder
 from attncli.options.model_and_input import CheckpointOptions, TextOptions
-from attncli.sources import Source
 
 
 def check_options_before_loading(

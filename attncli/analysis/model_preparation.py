@@ -46,12 +46,12 @@ from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.verification import NOTHING_ATTENDS
 from attncli.errors import AttnError, LimitError, NoAttention
 from attncli.forward_types import Inputs
+from attncli.model_and_file_sources import Source
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import Ahead, LoadedModel
 from attncli.models.loading.precision import run_in_model_precision
-from attncli.sources import Source
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -180,7 +180,7 @@ def prepare_model(
             (ProbeResult(), False) if unseen else record_first_forward(body, inputs)
         )
         if Requirement.ANATOMY in needs:
-            return prepare_anatomy(body, short, seen)
+            return prepare_model_for_ablation(body, short, seen)
         try:
             proof = (
                 verify_capture(body, inputs) if Requirement.CAPTURE in needs else NOTHING_ATTENDS
@@ -276,11 +276,15 @@ def prepare_linear_layers(
     )
 
 
-def prepare_anatomy(body: "PreTrainedModel", short: ShortInput, seen: ProbeResult) -> PreparedModel:
+def prepare_model_for_ablation(
+    body: "PreTrainedModel", short: ShortInput, seen: ProbeResult
+) -> PreparedModel:
     """Prepare a model whose parts are switched off; one in which no softmax weighs values may mix tokens otherwise."""
-    from attncli.analysis.rank_collapse.blocks_for_ablation import examine_blocks
+    from attncli.analysis.rank_collapse.blocks_for_ablation import (
+        recognise_blocks_and_verify_capture,
+    )
 
-    proof, examined = examine_blocks(body, short.kwargs, seen)
+    proof, examined = recognise_blocks_and_verify_capture(body, short.kwargs, seen)
     idle = tuple(iter_towers_that_did_not_run(body, set(seen.ran)))
     return PreparedModel(
         body,

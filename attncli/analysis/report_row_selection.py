@@ -138,12 +138,12 @@ def build_views_of_metric(report: Report, name: str) -> Iterator[View]:
     if all(row.axis(across) is None for row in rows):
         yield View(title, "layer", (name,))
         return
-    for where in list_locations(rows):
+    for where in list_stacks_and_kinds_of_rows(rows):
         location = ", ".join(map(str, where.values()))
         yield View(f"{location}: {title}" if location else title, "layer", (name,), across, where)
 
 
-def list_locations(rows: Iterable[Row]) -> list[dict[str, Scalar]]:
+def list_stacks_and_kinds_of_rows(rows: Iterable[Row]) -> list[dict[str, Scalar]]:
     """The stacks and kinds of attention, each with its layers."""
     found = ({key: row.keys[key] for key in ATTENTION[:2] if key in row.keys} for row in rows)
     return list({tuple(each.items()): each for each in found}.values())

@@ -9,7 +9,14 @@ from attncli.declare.commands import COMMANDS
 from attncli.errors import UsageError
 from attncli.io.atomic_files import resolve_symbolic_links
 from attncli.io.file_kind_detection import detect_file_kind
-from attncli.sources import MODELS, SAVED_MODELS, Kind, Source, parse_source, require_source_kind
+from attncli.model_and_file_sources import (
+    MODELS,
+    SAVED_MODELS,
+    Kind,
+    Source,
+    parse_source,
+    require_source_kind,
+)
 
 if TYPE_CHECKING:
     from attncli.records import Report

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from attncli.blas_threads_and_lock import TURNS
 from attncli.cli.typer_options import set_function_signature
 from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
 from attncli.declare.option_applicability import ANY_MODEL, Applies
@@ -28,7 +29,6 @@ from attncli.processes.resume_cache import PARTS
 from attncli.progress import Say, ignore_message, make_status_callback, progress_bar
 from attncli.python.keyword_signatures import OF_PYTHON, SOURCE
 from attncli.python.questions import RunContext
-from attncli.threads import TURNS
 
 FINISHED = (0, FAILED_GATE)
 """Exit codes of runs that have left their report."""
@@ -168,7 +168,7 @@ def start_resume_cache(function: Question, values: OptionValues, output: Any) ->
         return
 
     def compute_fingerprint() -> str:
-        from attncli.analysis.cache_key import WEIGHTS, compute_run_fingerprint
+        from attncli.analysis.run_fingerprint import WEIGHTS, compute_run_fingerprint
 
         return compute_run_fingerprint(command, values, but=WEIGHTS)
 
@@ -193,7 +193,7 @@ def make_stderr_printer(quiet: bool, doing: Say = ignore_message) -> Say:
 
     def print_sentence(sentence: str) -> None:
         if not quiet:
-            from attncli.cli.option_spelling import replace_parameters_by_options
+            from attncli.cli.parameter_names_as_options import replace_parameters_by_options
 
             doing("")
             print_line(replace_parameters_by_options(sentence))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from attncli.cli.command_tree import command_path, parse_command
-from attncli.cli.option_spelling import replace_parameters_by_options
+from attncli.cli.parameter_names_as_options import replace_parameters_by_options
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import AttnError

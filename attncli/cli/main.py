@@ -103,7 +103,7 @@ def report_error(error: Exception) -> int:
     """Print the message of an error and return its exit code."""
     known = error if isinstance(error, AttnError) else translate_system_error(error)
     if known is not None:
-        from attncli.cli.option_spelling import replace_parameters_by_options
+        from attncli.cli.parameter_names_as_options import replace_parameters_by_options
 
         return print_error(replace_parameters_by_options(str(known)), known.exit_code)
     sentence = f"{type(error).__name__}: {error}. This is a bug in attn: --debug shows where."

@@ -22,7 +22,7 @@ from attncli.io.standard_streams import print_to_stderr, write_stdout
 from attncli.io.tensor_file_extensions import TENSORS, require_tensor_file
 from attncli.options.run_and_output import OutputOptions
 from attncli.records import Report
-from attncli.render import FORMATS, format_endings
+from attncli.render import FORMATS, map_file_extensions_to_formats
 from attncli.resource_limits import parse_whole_number
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def resolve_report_format(options: OutputOptions) -> str:
     if options.format is not None:
         return options.format
     return (
-        format_endings().get(Path(options.output).suffix.lower(), "table")
+        map_file_extensions_to_formats().get(Path(options.output).suffix.lower(), "table")
         if options.output
         else "table"
     )
@@ -121,17 +121,17 @@ def require_report_file_extension(options: OutputOptions, place: str) -> None:
     require_writable_file_or_address(place)
     if (
         options.format is None
-        and ending not in format_endings()
+        and ending not in map_file_extensions_to_formats()
         and not is_exempt_from_extension(path)
     ):
-        format = format_endings(holding_rows=False).get(ending, "table")
+        format = map_file_extensions_to_formats(holding_rows=False).get(ending, "table")
         raise UsageError(
             f"--output {place} does not say in which format: end it in {format_report_file_extensions()}, or add --format {format}."
         )
 
 
 def format_report_file_extensions() -> str:
-    *first, last = format_endings()
+    *first, last = map_file_extensions_to_formats()
     return f"{', '.join(first)} or {last}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from attncli.declare.option_declarations import Question
-from attncli.sources import ARRAYS, MODELS, Kind
+from attncli.model_and_file_sources import ARRAYS, MODELS, Kind
 
 NETWORKS_AND_MODELS: tuple[Kind, ...] = ("synthetic", "network", *MODELS)
 GATE = "METRIC > NUMBER"

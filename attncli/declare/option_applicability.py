@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from attncli.io.file_kind_detection import FileKind
-from attncli.sources import MODELS
+from attncli.model_and_file_sources import MODELS
 
 WORDLESS = "wordless"
 """Kind of a folder whose model has no vocabulary: it reads images or sounds."""

@@ -18,7 +18,7 @@ from attncli.errors import (
     format_parameters_with_verb,
     quote_parameter_name,
 )
-from attncli.sources import WORDS
+from attncli.model_and_file_sources import WORDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 from attncli.declare.commands import COMMANDS
 from attncli.declare.option_applicability import WORDLESS
 from attncli.declare.option_declarations import OptionValues
-from attncli.sources import MODELS, Source, parse_source
+from attncli.model_and_file_sources import MODELS, Source, parse_source
 
 SENSED = ("image_size", "num_channels", "num_mel_bins", "frame_length")
 """Sizes in a config.json that only models of images and sounds have."""

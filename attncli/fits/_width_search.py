@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array
 
+from attncli.blas_threads_and_lock import limit_blas_to_one_thread
 from attncli.fits._fit_request_and_module import Fit, FitRequest, FittedModule, MethodNotApplicable
 from attncli.fits._fitting_method_registry import (
     FITS,
@@ -22,7 +23,6 @@ from attncli.fits._verify_fit import FitEvidence, measure_fit
 from attncli.fits.learned import find_module_with_smaller_logits
 from attncli.progress import Progress, ignore_progress
 from attncli.registry import call_entry_from_text
-from attncli.threads import limit_blas_to_one_thread
 
 TIGHTER = 0.5
 """Share of a learned module's logits that a second attempt requests as its budget."""

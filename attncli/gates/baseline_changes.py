@@ -19,7 +19,7 @@ from attncli.gates.row_selection import (
 )
 from attncli.maths.significance_tests import adjust_probabilities_by_holm
 from attncli.records import Report, Row, Verdict
-from attncli.reports.row_pairs import RowPair, combine_row_pairs, pair_rows
+from attncli.reports.report_row_pairs import RowPair, combine_row_pairs, pair_rows
 
 GRAMMAR = re.compile(
     SUBJECT

@@ -14,9 +14,9 @@ from attncli.declare.option_declarations import (
 from attncli.declare.option_value_conversion import INPUT
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
+from attncli.model_and_file_sources import MODELS
 from attncli.options.run_and_output import validate_seed
 from attncli.options.value_completion import complete_source
-from attncli.sources import MODELS
 
 if TYPE_CHECKING:
     from attncli.models.files.local_folder import FetchSettings

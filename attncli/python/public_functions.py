@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from attncli.blas_threads_and_lock import TURNS, limit_blas_to_one_thread
 from attncli.declare.option_combination_rules import SetOption, refuse_or_drop_inapplicable_options
 from attncli.declare.option_declarations import (
     collect_option_rules,
@@ -30,6 +31,7 @@ from attncli.declare.option_value_conversion import (
 from attncli.declare.replaced_options import refuse_keyword_that_became_function
 from attncli.declare.source_kinds import find_run_source
 from attncli.errors import UsageError, translate_system_error
+from attncli.model_and_file_sources import Source
 from attncli.progress import Progress, ignore_progress, make_status_callback, show_progress
 from attncli.python.keyword_help import add_keyword_help
 from attncli.python.keyword_signatures import (
@@ -42,8 +44,6 @@ from attncli.python.keyword_signatures import (
 from attncli.python.questions import RunContext
 from attncli.python.report_answer import Answer, report_to_answer
 from attncli.records import Report
-from attncli.sources import Source
-from attncli.threads import TURNS, limit_blas_to_one_thread
 
 LIBRARIES = {
     "torch",

@@ -19,7 +19,7 @@ from attncli.io.atomic_files import require_writable, write_atomically
 from attncli.io.remote_files import is_remote_url
 from attncli.options.run_and_output import LARGEST_FIGURE, SMALLEST_FIGURE
 from attncli.records import JsonObject, Report
-from attncli.render import FORMATS, format_endings
+from attncli.render import FORMATS, map_file_extensions_to_formats
 
 if TYPE_CHECKING:
     import pandas
@@ -242,9 +242,11 @@ def format_from_file_extension(path: Path) -> str:
         raise UsageError(
             f"cannot save as {path}, which is a figure: draw it with plot({str(path)!r})."
         )
-    found = format_endings().get(path.suffix.lower())
+    found = map_file_extensions_to_formats().get(path.suffix.lower())
     if found is None:
-        raise UsageError(f"cannot save as {path}: end it in {', '.join(format_endings())}.")
+        raise UsageError(
+            f"cannot save as {path}: end it in {', '.join(map_file_extensions_to_formats())}."
+        )
     return found
 
 

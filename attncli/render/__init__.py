@@ -48,7 +48,7 @@ class FormatRegistry(SpecifiedRegistry[Callable[..., Any], FormatSpec]):
 FORMATS = FormatRegistry("format", "attncli.render")
 
 
-def format_endings(holding_rows: bool = True) -> dict[str, str]:
+def map_file_extensions_to_formats(holding_rows: bool = True) -> dict[str, str]:
     """Endings of files, and the format that each of them means."""
     return {
         ending: name

@@ -87,11 +87,11 @@ def is_row_in_view(row: Row, view: View) -> bool:
     return (
         row.metric in view.metrics
         and row.axis(view.down) is not None
-        and all(is_row_at_coordinate(row, axis, value) for axis, value in view.where.items())
+        and all(is_row_at_axis_value(row, axis, value) for axis, value in view.where.items())
     )
 
 
-def is_row_at_coordinate(row: Row, axis: str, value: Scalar) -> bool:
+def is_row_at_axis_value(row: Row, axis: str, value: Scalar) -> bool:
     """Whether the row has this coordinate; an empty value selects rows without the axis."""
     own = row.axis(axis)
     return value == ("" if own is None else own)

@@ -17,14 +17,14 @@ def csv(report: Report) -> str:
     names = list_columns(report)
     buffer = io.StringIO()
     writer = standard.writer(buffer, lineterminator="\n")
-    writer.writerow(map(format_cell, names))
+    writer.writerow(map(escape_spreadsheet_formula, names))
     for row in report.rows:
         flat = row.flat()
-        writer.writerow(format_cell(flat.get(name)) for name in names)
+        writer.writerow(escape_spreadsheet_formula(flat.get(name)) for name in names)
     return buffer.getvalue()
 
 
-def format_cell(value: Scalar | None) -> Scalar | None:
+def escape_spreadsheet_formula(value: Scalar | None) -> Scalar | None:
     """Put an apostrophe before a text that would be a formula: spreadsheets hide it. Numbers stay
     numbers."""
     return f"'{value}" if isinstance(value, str) and value.lstrip().startswith(FORMULA) else value

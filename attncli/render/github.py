@@ -22,17 +22,17 @@ def format_annotations(report: Report) -> Iterator[str]:
         if verdict.failed:
             yield format_workflow_command("error", f"{title}: {verdict.condition}", verdict.text)
         else:
-            yield f"::debug::{escape_data(f'{verdict.condition}: {verdict.text}')}"
+            yield f"::debug::{escape_workflow_command_text(f'{verdict.condition}: {verdict.text}')}"
 
 
 def format_workflow_command(level: str, title: str, text: str) -> str:
-    return f"::{level} title={escape_property(title)}::{escape_data(text)}"
+    return f"::{level} title={escape_workflow_command_property(title)}::{escape_workflow_command_text(text)}"
 
 
-def escape_data(text: str) -> str:
+def escape_workflow_command_text(text: str) -> str:
     """Escape line breaks and percent signs, since a workflow command is one line."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def escape_property(text: str) -> str:
-    return escape_data(text).replace(":", "%3A").replace(",", "%2C")
+def escape_workflow_command_property(text: str) -> str:
+    return escape_workflow_command_text(text).replace(":", "%3A").replace(",", "%2C")

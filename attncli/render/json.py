@@ -30,16 +30,16 @@ def build_document(report: Report) -> JsonObject:
     return {
         **head,
         **{name: getattr(report, name) for name in plain},
-        "metrics": {name: record_fields(item) for name, item in report.metrics.items()},
-        "findings": [record_fields(finding) for finding in report.findings],
+        "metrics": {name: convert_record_to_json(item) for name, item in report.metrics.items()},
+        "findings": [convert_record_to_json(finding) for finding in report.findings],
         "rows": [row.flat() for row in report.rows],
-        "views": [record_fields(view) for view in report.views],
+        "views": [convert_record_to_json(view) for view in report.views],
         "warnings": report.warnings,
-        "verdicts": [verdict_fields(verdict) for verdict in report.verdicts],
+        "verdicts": [convert_gate_verdict_to_json(verdict) for verdict in report.verdicts],
     }
 
 
-def record_fields(record: Definition | View | Finding) -> JsonObject:
+def convert_record_to_json(record: Definition | View | Finding) -> JsonObject:
     every = dataclasses.asdict(record)
     return {
         name: value
@@ -48,7 +48,7 @@ def record_fields(record: Definition | View | Finding) -> JsonObject:
     }
 
 
-def verdict_fields(verdict: Verdict) -> JsonObject:
+def convert_gate_verdict_to_json(verdict: Verdict) -> JsonObject:
     """The fields of a verdict; `stopped` is omitted where the check ran."""
     fields = dataclasses.asdict(verdict)
     return fields if verdict.stopped else {k: v for k, v in fields.items() if k != "stopped"}

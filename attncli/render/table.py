@@ -25,13 +25,13 @@ def build_renderables(report: Report) -> Iterator[RenderableType]:
         yield WrappedTable(grid)
     if report.verdicts:
         yield Text()
-        yield from map(format_verdict, report.verdicts)
+        yield from map(format_gate_verdict, report.verdicts)
     if report.warnings:
         yield Text()
         yield from map(format_warning, report.warnings)
 
 
-def format_verdict(verdict: Verdict) -> Text:
+def format_gate_verdict(verdict: Verdict) -> Text:
     mark = ("FAIL", "bold red") if verdict.failed else ("pass", "green")
     return Text.assemble(mark, f"  {verdict.condition}", (f"  ({verdict.text})", "dim"))
 

@@ -1,9 +1,9 @@
 """Finished reports: read from JSON, and compared. No model, no numpy.
 
 provenance           the command line or call, and the versions that can change a number
-json_records         JSON values as frozen records, each checked against its type
+json_to_dataclasses  JSON values as frozen records, each checked against its type
 json_report_reading  saved reports
-row_pairs            rows of two reports, and their differences with their noise
+report_row_pairs     rows of two reports, and their differences with their noise
 report_comparison    changes between two reports
 
 >>> from attncli.records import Report, Row

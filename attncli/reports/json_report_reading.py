@@ -13,7 +13,7 @@ from typing import BinaryIO, NoReturn
 from attncli.errors import InputError
 from attncli.io.remote_files import find_remote_file_size, is_remote_url, read_remote_file
 from attncli.records import READ_VERSIONS, ROW_COLUMNS, JsonObject, Report
-from attncli.reports.json_records import make_type_mismatch_error, validate_value
+from attncli.reports.json_to_dataclasses import make_type_mismatch_error, validate_value
 from attncli.resource_limits import require_memory
 
 ADVICE = "give a report that attn has written, such as report.json"

@@ -8,7 +8,7 @@ from attncli.errors import capitalize_first_letter, format_count
 from attncli.maths.significance_tests import adjust_probabilities_by_holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports.json_report_reading import pause_garbage_collection
-from attncli.reports.row_pairs import RowPair, pair_rows
+from attncli.reports.report_row_pairs import RowPair, pair_rows
 
 LARGE = 2.0
 """Standard deviations above which the headline counts a change."""
@@ -74,7 +74,7 @@ def compare_reports(
         row
         for pair in pairs
         for row in (
-            *build_rows(pair, names, scales, id(pair) in listed),
+            *build_rows_of_pair(pair, names, scales, id(pair) in listed),
             *build_noise_probability_rows(pair, names, id(pair) in listed, chances),
         )
     )
@@ -83,7 +83,7 @@ def compare_reports(
     title = f"The {len(shown)} largest of {format_count(len(moved), 'change')}, {order}"
     return Report(
         study="compare",
-        headline=f"{capitalize_first_letter(describe_weights(old, new))}. {format_summary(pairs, moved, scales, describe_changes(moved, chances, family_wise))}",
+        headline=f"{capitalize_first_letter(compare_weights_in_words(old, new))}. {format_summary(pairs, moved, scales, describe_changes(moved, chances, family_wise))}",
         rows=rows,
         metrics={name: each for name, each in METRICS.items() if chances or name != CHANCE},
         source={
@@ -91,7 +91,7 @@ def compare_reports(
             "new": describe_report_source(new, names[1]),
         },
         views=(View(title, "number", columns, where=SHOWN),),
-        findings=(Finding("weights", describe_weights(old, new)),),
+        findings=(Finding("weights", compare_weights_in_words(old, new)),),
         warnings=(*warn_about_different_runs(old, new), *warn_missing_rows(pairs, names)),
     )
 
@@ -155,10 +155,12 @@ def choose_comparison_columns(shown: Sequence[RowPair]) -> tuple[tuple[str, ...]
     return tuple(columns), ", then ".join(order)
 
 
-def build_rows(pair: RowPair, names: tuple[str, str], scales: Scales, shown: bool) -> Iterator[Row]:
+def build_rows_of_pair(
+    pair: RowPair, names: tuple[str, str], scales: Scales, shown: bool
+) -> Iterator[Row]:
     """Five rows at the pair's coordinates; a null names the report that lacks it."""
     unit = pair.row_with_coordinates.unit
-    note = None if pair.change_in_value is not None else explain_missing(pair, names)
+    note = None if pair.change_in_value is not None else explain_missing_number(pair, names)
     share, missed = compute_relative_change(pair, scales), note
     spreads = pair.change_in_standard_deviations
     if spreads is None or math.isinf(spreads):
@@ -180,7 +182,7 @@ def build_noise_probability_rows(
 ) -> Iterator[Row]:
     """The probability of the change by noise alone, if requested."""
     if chances is not None:
-        why = explain_missing(pair, names) if pair.change_in_value is None else NOT_KNOWN
+        why = explain_missing_number(pair, names) if pair.change_in_value is None else NOT_KNOWN
         yield build_comparison_row(
             pair, CHANCE, "1", chances.get(id(pair)), why, build_pair_row_keys(pair, shown)
         )
@@ -216,7 +218,7 @@ def format_row_label(row: Row) -> str:
     return f"{row.metric}, {row.place}" if row.place else row.metric
 
 
-def explain_missing(pair: RowPair, names: tuple[str, str]) -> str:
+def explain_missing_number(pair: RowPair, names: tuple[str, str]) -> str:
     """Null in both for the same reason is no loss; one that is missing is."""
     for row, name in zip((pair.old, pair.new), names, strict=True):
         if row is None:
@@ -229,7 +231,7 @@ def explain_missing(pair: RowPair, names: tuple[str, str]) -> str:
     return f"null in {name}: {row.note}"
 
 
-def describe_weights(old: Report, new: Report) -> str:
+def compare_weights_in_words(old: Report, new: Report) -> str:
     """Compare the models by the hash of their weights, not by their names."""
     hashes = [weight_hash(report) for report in (old, new)]
     if None in hashes:

@@ -11,9 +11,9 @@ from attncli.analysis.heads.report_rows.head_rows import (
     HeadObservations,
     build_head_rows,
     build_state_rows,
-    site_keys,
+    row_keys_of_attention_sites,
 )
-from attncli.analysis.heads.report_tables import build_views
+from attncli.analysis.heads.report_tables import build_inspection_views
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.errors import AttnError
 from attncli.records import Facts, Finding, Report, Row, Scalar, View
@@ -69,14 +69,14 @@ class StepReports:
             source={**self.identity, "step": step, "attention": describe_attention_layers(own)},
             input={**self.read, "read": len(own.texts)},
             views=(
-                *build_views(rows, self.metrics, None, len(own.texts)),
+                *build_inspection_views(rows, self.metrics, None, len(own.texts)),
                 *build_growth_views(grown),
             ),
         )
 
     def build_rows(self, own: HeadObservations) -> list[Row]:
         metrics = self.metrics
-        keys = site_keys(own.attention_sites, self.subject.stacks)
+        keys = row_keys_of_attention_sites(own.attention_sites, self.subject.stacks)
         rows = list(build_head_rows(metrics.heads, own, {}, keys, select_every_head))
         units = {name: metrics.metric_definitions()[name].unit for name in metrics.states}
         roles = build_role_rows(classify_heads(rows)) if metrics.roles else []

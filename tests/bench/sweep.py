@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from attncli.processes.command_runs import run_command_to_report_file
+from attncli.processes.command_in_subprocess import run_command_to_report_file
 
 ITEMS = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 MODELS = [f"random:gpt2?layers=8&width={width}&heads=4" for width in range(8, 8 + 8 * ITEMS, 8)]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
-from attncli.analysis.heads.report_rows.head_rows import name_stacks
+from attncli.analysis.heads.report_rows.head_rows import name_stacks_of_attention_sites
 from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.saved_maps.map_names import NAME, map_tensor_name
@@ -42,7 +42,7 @@ def test_names_are_unique_and_layers_are_those_of_the_model(kind: str) -> None:
         sites = verify_capture(model, inputs).shapes
         stacks = find_block_stacks(model, inputs)
     calls = [call for stack in stacks for call in stack.calls]
-    names = name_stacks(list(sites), stacks)
+    names = name_stacks_of_attention_sites(list(sites), stacks)
     assert len({(site.stack, name) for site, name in names.items()}) == len({site.stack for site in sites})  # fmt: skip
     assert len({(names[site], site.kind, site.layer) for site in sites}) == len(sites)
     assert len({site.key for site in sites}) == len(sites)

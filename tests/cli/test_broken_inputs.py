@@ -178,8 +178,8 @@ def test_exact_counts_of_long_networks_have_their_logarithm() -> None:
     "size", ["layers=9999999", "layers=5000", "heads=100000", "vocab=1000000000000", "max_position_embeddings=1000000000000"]
 )  # fmt: skip
 def test_random_models_that_could_not_be_built(size: str) -> None:
+    from attncli.model_and_file_sources import parse_source as source
     from attncli.models.random.random_models import make_random_model
-    from attncli.sources import parse_source as source
 
     named = source(f"random:bert?{size}")
     with pytest.raises(LimitError, match="random:bert"):

@@ -12,8 +12,8 @@ import typer.main
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.analysis import cache_key as module
-from attncli.analysis.cache_key import WITHOUT_EFFECT, WRITTEN, compute_run_fingerprint
+from attncli.analysis import run_fingerprint as module
+from attncli.analysis.run_fingerprint import WITHOUT_EFFECT, WRITTEN, compute_run_fingerprint
 from attncli.cli.app import build_app
 from attncli.cli.config.settings import resolve_options
 from attncli.declare.commands import MODEL_COMMANDS

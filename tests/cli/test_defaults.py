@@ -18,7 +18,7 @@ from attncli.declare.option_combination_rules import SetOption, refuse_or_drop_i
 from attncli.declare.option_declarations import Rules, collect_option_rules
 from attncli.declare.source_kinds import RunSource
 from attncli.errors import UsageError
-from attncli.sources import Source
+from attncli.model_and_file_sources import Source
 
 TINY = "random:bert?layers=2&width=16&heads=2"
 PATH = ",".join(12 * "1")

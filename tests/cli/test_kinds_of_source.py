@@ -9,8 +9,8 @@ import torch
 from commands import ONE, SMALL, attn
 
 from attncli.analysis.source_arguments import TAKES
-from attncli.cli.option_spelling import replace_parameters_by_options
-from attncli.sources import WORDS, Kind, parse_source
+from attncli.cli.parameter_names_as_options import replace_parameters_by_options
+from attncli.model_and_file_sources import WORDS, Kind, parse_source
 
 COMMANDS = {
     "attn rank-collapse": ("rank-collapse", "{}", "--offline"),

@@ -3,7 +3,7 @@
 import pytest
 
 import attncli.cli.app  # noqa: F401 - enrols the commands
-from attncli.cli.option_spelling import replace_parameters_by_options
+from attncli.cli.parameter_names_as_options import replace_parameters_by_options
 
 
 @pytest.mark.parametrize(

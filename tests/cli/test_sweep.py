@@ -24,7 +24,7 @@ from attncli.commands.utilities.sweep.swept_models import (
     report_name,
 )
 from attncli.errors import InputError, UsageError
-from attncli.processes.command_runs import ProcessRun
+from attncli.processes.command_in_subprocess import ProcessRun
 from attncli.processes.engines import local
 
 SIZES = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")

@@ -14,7 +14,7 @@ from attncli.declare.option_applicability import (
 from attncli.declare.option_combination_rules import SetOption, refuse_or_drop_inapplicable_options
 from attncli.declare.source_kinds import RunSource, is_config_without_text
 from attncli.errors import UsageError
-from attncli.sources import Source
+from attncli.model_and_file_sources import Source
 
 RULES = {
     "plain": (),

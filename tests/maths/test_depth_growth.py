@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from attncli.analysis.rank_collapse.findings import describe_activation_spike, describe_variance
+from attncli.analysis.rank_collapse.regime_and_depth_findings import (
+    describe_activation_spike,
+    describe_variance,
+)
 from attncli.maths.curve_fits.growth_over_depth import (
     classify_growth,
     find_layers_with_decrease,

@@ -17,13 +17,13 @@ from small_checkpoints import change_config, saved
 from transformers.utils import logging as transformers_logging
 
 from attncli.errors import AttnError, InputError, LimitError, UsageError
+from attncli.model_and_file_sources import parse_source
 from attncli.models.files import weight_files
 from attncli.models.loading import checkpoints
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.loading_issues import is_computed_by_code
-from attncli.sources import parse_source
 
 
 @pytest.fixture(autouse=True)

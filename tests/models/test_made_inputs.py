@@ -13,6 +13,7 @@ from transformers import CONFIG_MAPPING, BertConfig, BertModel
 from attncli.capture import verify_capture
 from attncli.capture.reruns.float64 import force_float64
 from attncli.errors import InputError, UsageError
+from attncli.model_and_file_sources import parse_source
 from attncli.models.inputs.vocabulary_and_positions import max_positions
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
@@ -26,7 +27,6 @@ from attncli.models.random.random_inputs import find_input_maker
 from attncli.models.random.random_models import build_model, make_config, make_random_model
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_sizes import TinySizeUnits
-from attncli.sources import parse_source
 
 torch.set_num_threads(1)
 

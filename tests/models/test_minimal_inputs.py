@@ -17,6 +17,7 @@ from attncli.capture import verify_capture
 from attncli.capture.causality_and_positions import find_attention_properties
 from attncli.commands.rank_collapse.run import prepare_collapse
 from attncli.errors import InputError
+from attncli.model_and_file_sources import parse_source
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import remove_model_head
@@ -26,7 +27,6 @@ from attncli.models.random.minimal_inputs import find_stream_truncation, make_sh
 from attncli.networks.ablation_variants import parse_variants
 from attncli.options.model_and_input import InputOptions, ModelOptions
 from attncli.records import Report
-from attncli.sources import parse_source
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES
 
 torch.set_num_threads(1)

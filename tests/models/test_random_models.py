@@ -10,6 +10,7 @@ from transformers import CONFIG_MAPPING, AutoModel, BartConfig, BertConfig, PreT
 
 from attncli.capture.reruns.float64 import force_float64
 from attncli.errors import AttnError, InputError, UsageError
+from attncli.model_and_file_sources import parse_source
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.dummy_inputs import make_example_inputs
@@ -18,7 +19,6 @@ from attncli.models.random.size_overrides import resolve_sizes
 from attncli.models.random.tiny_configs import tiny_config
 from attncli.models.random.tiny_overrides import OVERRIDES
 from attncli.models.random.tiny_sizes import TinySizeUnits
-from attncli.sources import parse_source
 
 torch.set_num_threads(1)
 

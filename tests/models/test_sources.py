@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save
 
 from attncli.errors import InputError, UsageError
-from attncli.sources import (
+from attncli.model_and_file_sources import (
     ARRAYS,
     MODELS,
     WORDS,
@@ -196,7 +196,7 @@ def test_nothing_else_comes_out(text: str) -> None:
 
 
 def test_parsing_imports_neither_torch_nor_transformers() -> None:
-    code = "import sys; from attncli.sources import parse_source; parse_source('random:bert'); sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    code = "import sys; from attncli.model_and_file_sources import parse_source; parse_source('random:bert'); sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -19,8 +19,8 @@ from processes import Process, children, environment, outcomes, started
 
 import attncli
 from attncli.errors import InputError, UsageError
-from attncli.processes.command_jobs import Job, run_job
 from attncli.processes.engines import ENGINES, open_engine, parse_engine_options, submitit
+from attncli.processes.job_sent_to_worker import Job, run_job
 from attncli.processes.rank_process_launch import find_free_port
 
 LIBRARIES = {"local:2": "json", "submitit:local": "submitit", "dask": "distributed", "ray": "ray"}

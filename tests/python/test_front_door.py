@@ -15,7 +15,7 @@ import attncli as attn
 from attncli.cli.app import build_app
 from attncli.cli.command_execution import ProcessOptions
 from attncli.cli.command_tree import iterate_commands
-from attncli.cli.option_spelling import replace_parameters_by_options
+from attncli.cli.parameter_names_as_options import replace_parameters_by_options
 from attncli.declare.commands import COMMANDS
 from attncli.render.json import json as as_json
 

@@ -16,8 +16,8 @@ from torch.overrides import _get_current_function_mode_stack
 from transformers import AttentionInterface, PreTrainedModel
 
 import attncli as attn
+from attncli.blas_threads_and_lock import TURNS
 from attncli.errors import UsageError
-from attncli.threads import TURNS
 
 RANDOM = "random:gpt2?layers=1&width=16&heads=2"
 ASKED: dict[str, Callable[[Any], attn.Answer]] = {

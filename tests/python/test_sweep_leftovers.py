@@ -10,9 +10,9 @@ from attncli.commands.utilities.sweep.resumable_runs import SweepPlan, run_sweep
 from attncli.commands.utilities.sweep.swept_models import remove_partial_reports
 from attncli.errors import UsageError
 from attncli.io.atomic_files import write_atomically
-from attncli.processes.command_jobs import Job
-from attncli.processes.command_runs import ProcessRun
+from attncli.processes.command_in_subprocess import ProcessRun
 from attncli.processes.engines import Outcomes
+from attncli.processes.job_sent_to_worker import Job
 from attncli.progress import ignore_progress
 
 

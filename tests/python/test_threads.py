@@ -10,8 +10,8 @@ from helpers import LONG
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 import attncli as attn
+from attncli.blas_threads_and_lock import limit_blas_to_one_thread
 from attncli.fits import _width_search
-from attncli.threads import limit_blas_to_one_thread
 
 SMALL: dict[str, Any] = {"pattern": "window:3", "length": 8, "method": "learned"}
 

@@ -23,7 +23,7 @@ from attncli.render.plots.chart_data import (
     needs_symmetric_log_axis,
 )
 from attncli.render.plots.curve_figure import draw_curve_figure
-from attncli.render.plots.fitted_curves import find_best_law
+from attncli.render.plots.fitted_curves import find_best_fitted_law
 from attncli.render.plots.line_styles import assign_line_styles
 from attncli.render.plots.matplotlib_figure import save_figure
 
@@ -151,7 +151,7 @@ def sweep(lengths: list[int], widths: list[float]) -> Report:
 
 def test_widths_stand_against_log_n_with_the_law_that_was_fitted(tmp_path: Path) -> None:
     report = sweep([16, 32, 64, 128], [6.5, 7.9, 9.3, 10.7])
-    law = find_best_law(report, "fit", "a")
+    law = find_best_fitted_law(report, "fit", "a")
     assert law is not None
     assert law.evaluate_at(16) == pytest.approx(6.545, abs=1e-3)
     axes, names = legend(report, tmp_path)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from attncli.records import MapPicture, Report
-from attncli.render.plots.attention_map_shading import max_pool_attention_map
+from attncli.render.plots.attention_map_in_terminal import max_pool_attention_map
 from attncli.render.plots.matplotlib_figure import save_figure
 from attncli.render.plots.terminal_plot import plot_in_terminal
 

@@ -18,7 +18,7 @@ from attncli import resource_limits
 from attncli.errors import InputError
 from attncli.records import SCHEMA_VERSION, Report
 from attncli.render import FORMATS
-from attncli.reports import json_records, json_report_reading
+from attncli.reports import json_report_reading, json_to_dataclasses
 from attncli.reports.json_report_reading import parse_json_report, read_report
 
 VERSION_1 = Path(__file__).with_name("schema_version_1.json")
@@ -172,8 +172,8 @@ def test_types_are_examined_once(monkeypatch: pytest.MonkeyPatch) -> None:
         kinds.append(kind)
         return get_type_hints(kind)
 
-    monkeypatch.setattr(json_records, "get_type_hints", counted)
-    json_records.make_json_reader.cache_clear()
+    monkeypatch.setattr(json_to_dataclasses, "get_type_hints", counted)
+    json_to_dataclasses.make_json_reader.cache_clear()
     assert len(read_report(str(VERSION_1)).rows) == 32
     assert len(kinds) == len(set(kinds)) > 1
 

@@ -76,7 +76,7 @@ def build_fit_rows(
     keys = fit_row_keys(pattern, attempt.method)
     width = attempt.fit.d if attempt.fit else None
     values = compute_theoretical_widths(target, request)
-    values |= compute_measured_values(attempt.evidence, target, request)
+    values |= compute_verified_fit_metrics(attempt.evidence, target, request)
     values |= {
         "d": width,
         "hidden": 2 * width if width else None,
@@ -116,7 +116,7 @@ def compute_theoretical_widths(target: csr_array, request: FitRequest) -> dict[s
     }
 
 
-def compute_measured_values(
+def compute_verified_fit_metrics(
     evidence: FitEvidence | None, target: csr_array, request: FitRequest
 ) -> dict[str, float | None]:
     """Values from the verification."""
@@ -178,7 +178,7 @@ def hash_shared_weights(fits: Sequence[SavedFit]) -> str:
     return hashes.pop()
 
 
-def describe_attempt(attempt: FitAttempt) -> str:
+def describe_fit_attempt(attempt: FitAttempt) -> str:
     if attempt.met:
         return "meets the request"
     return attempt.reason or "misses the request"

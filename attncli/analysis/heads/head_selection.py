@@ -80,7 +80,7 @@ class HeadRanking:
     """Number of heads to show; None: all."""
 
 
-def select_ranking(heads: HeadOptions, metrics: Sequence[str]) -> HeadRanking | None:
+def select_head_ranking(heads: HeadOptions, metrics: Sequence[str]) -> HeadRanking | None:
     """The requested ranking, validated against the measured head metrics."""
     if heads.top is None and heads.sort is None:
         return None
@@ -107,7 +107,7 @@ def head_location_key(row: Row) -> tuple[object, ...]:
     return (row.layer, row.head, *(row.keys.get(key) for key in PLACE))
 
 
-def rank_rows(rows: Sequence[Row], ranking: HeadRanking | None) -> list[Row]:
+def sort_rows_by_head_ranking(rows: Sequence[Row], ranking: HeadRanking | None) -> list[Row]:
     """Heads in their order; states and layers without the number come after."""
     if ranking is None:
         return list(rows)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from attncli.analysis.distributed_text_loop import apply_to_texts
+from attncli.analysis.distributed_text_loop import apply_to_each_text
 from attncli.analysis.heads.classification.findings import build_findings
 from attncli.analysis.heads.classification.head_roles import (
     ClassifiedHead,
@@ -25,16 +25,16 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     PassRequest,
     PassResult,
     Tick,
-    describe_paths,
+    describe_attention_implementations,
     ignore_progress_share,
     measure_forward_pass,
 )
 from attncli.analysis.heads.forward_passes.head_observer import (
     observe_forward_pass as observe_heads,
 )
-from attncli.analysis.heads.forward_passes.packed_metric_values import (
+from attncli.analysis.heads.forward_passes.metric_values_in_one_array import (
     PackedValues,
-    pack_pass_result,
+    flatten_pass_metrics,
 )
 from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs
 from attncli.analysis.heads.forward_passes.text_batches import (
@@ -43,7 +43,11 @@ from attncli.analysis.heads.forward_passes.text_batches import (
     join_inputs,
 )
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
-from attncli.analysis.heads.head_selection import HeadRanking, HeadSelection, rank_rows
+from attncli.analysis.heads.head_selection import (
+    HeadRanking,
+    HeadSelection,
+    sort_rows_by_head_ranking,
+)
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
 from attncli.analysis.heads.report_rows.extreme_heads import describe_extreme_heads
 from attncli.analysis.heads.report_rows.head_rows import (
@@ -53,14 +57,17 @@ from attncli.analysis.heads.report_rows.head_rows import (
     Keeps,
     build_head_rows,
     build_state_rows,
-    site_keys,
-    warn_silent_heads,
+    row_keys_of_attention_sites,
+    warn_about_heads_with_zero_maps,
     warn_unconverged_spectra,
 )
 from attncli.analysis.heads.report_rows.layer_counts_by_mixer import LayerCounts
 from attncli.analysis.heads.report_rows.token_names import TokenNames
-from attncli.analysis.heads.report_rows.token_pairs import build_pair_rows, describe_strongest_pair
-from attncli.analysis.heads.report_tables import build_views
+from attncli.analysis.heads.report_rows.token_pairs import (
+    describe_strongest_token_pair,
+    token_pair_rows,
+)
+from attncli.analysis.heads.report_tables import build_inspection_views
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture import STRIP_MEMORY, AttentionSite
 from attncli.capture.linear_attention.measured_linear_heads import LinearAttentionHeads
@@ -166,7 +173,7 @@ def inspect_model(
     runs = observe_with_controls(
         subject, control, checkpoint.identity, texts, plan, on_strip, progress
     )
-    keys = site_keys(runs.own.attention_sites, subject.stacks)
+    keys = row_keys_of_attention_sites(runs.own.attention_sites, subject.stacks)
     rows, heads, linear = build_head_and_state_rows(runs, subject, plan, keys, texts)
     roles = plan.metrics.roles
     streams = measure_stream_gains(subject, texts) if roles else None
@@ -175,7 +182,7 @@ def inspect_model(
     if take_metadata is not None:
         take_metadata(collect_map_metadata(rows, layers, subject, plan, keys, len(texts)), keys)
     softmax = [head for head in heads if head.keys.get("span") != LINEAR]
-    findings = list_findings(rows, softmax, linear, layers, texts, runs.own) if roles else ()
+    findings = list_model_findings(rows, softmax, linear, layers, texts, runs.own) if roles else ()
     findings += (streams.build_finding(),) if streams else ()
     return Report(
         study="inspect-model",
@@ -188,7 +195,7 @@ def inspect_model(
             layers,
             [*subject.idle_towers, linear.headline, describe_pair_or_metric_ranges(rows, heads)],
         ),
-        rows=tuple(rank_rows(rows, plan.ranking)),
+        rows=tuple(sort_rows_by_head_ranking(rows, plan.ranking)),
         metrics=plan.metrics.metric_definitions()
         | dict(linear.metrics)
         | (streams.gain_definitions if streams else {}),
@@ -199,9 +206,9 @@ def inspect_model(
             **linear.source,
         },
         input=describe_texts_and_metrics(texts, runs.own, plan.metrics),
-        environment=describe_paths(runs.own.texts),
+        environment=describe_attention_implementations(runs.own.texts),
         seeds=(plan.seed,),
-        views=tuple(build_views(rows, plan.metrics, plan.ranking, len(texts))),
+        views=tuple(build_inspection_views(rows, plan.metrics, plan.ranking, len(texts))),
         findings=findings,
         warnings=(
             *checkpoint.warnings,
@@ -296,10 +303,10 @@ def observe_model(
     def measure_text(place: int, text: ModelInput) -> PassResult:
         look = on_strip if place == 0 else None
         found = None if look or batches is None else batches.take_batched_result(place)
-        return pack_pass_result(found or measure_alone(text, meter.add_finished_share, look))
+        return flatten_pass_metrics(found or measure_alone(text, meter.add_finished_share, look))
 
     made_of = RESULT_TYPES if on_strip is None else None  # what is shown is not kept
-    found.texts += apply_to_texts(subject.body, texts, measure_text, identity, what, made_of)
+    found.texts += apply_to_each_text(subject.body, texts, measure_text, identity, what, made_of)
     found.batches_differ = batches is not None and batches.differs
     return found
 
@@ -432,7 +439,7 @@ def build_head_and_state_rows(
     rows = [*build_role_rows(heads), *rows]
     if metrics.pairs:
         names = [TokenNames(text.labels, text.decoder_labels) for text in texts]
-        rows += build_pair_rows(runs.own, names, keys, plan.selects, metrics.pairs)
+        rows += token_pair_rows(runs.own, names, keys, plan.selects, metrics.pairs)
     linear = LinearAttentionReport()
     if subject.linear.layers or subject.linear.refusals:
         chosen = select_linear_heads(subject, plan)
@@ -441,7 +448,7 @@ def build_head_and_state_rows(
     return [*rows, *linear.rows, *build_state_rows(units, runs.own, runs.nulls)], heads, linear
 
 
-def list_findings(
+def list_model_findings(
     rows: Sequence[Row],
     softmax: Sequence[ClassifiedHead],
     linear: LinearAttentionReport,
@@ -485,9 +492,9 @@ def describe_pair_or_metric_ranges(rows: Sequence[Row], heads: Sequence[Classifi
     """The clearest pair if pairs were requested; else, where roles say nothing, the ranges of what was measured."""
     unclear = [head for head in heads if head.role is None or head.role.role is MIXED]
     if len(unclear) < len(heads):
-        return describe_strongest_pair(rows)
+        return describe_strongest_token_pair(rows)
     shown = [row for row in rows if not heads or row.metric in WITHOUT_ROLES]
-    return describe_strongest_pair(rows) or describe_extreme_heads(shown)
+    return describe_strongest_token_pair(rows) or describe_extreme_heads(shown)
 
 
 WITHOUT_ROLES = ("entropy_normalised", "distance")
@@ -577,4 +584,4 @@ def collect_warnings(runs: ModelAndControls, plan: HeadPlan) -> Iterator[str]:
     if runs.own.batches_differ:
         yield "in a batch the model gives a text other numbers than alone: each text was run by itself."
     yield from warn_unconverged_spectra(runs.own.texts)
-    yield from warn_silent_heads(runs.own.texts)
+    yield from warn_about_heads_with_zero_maps(runs.own.texts)

@@ -7,7 +7,7 @@ from attncli.analysis.heads.classification.role_rules import DOUBT, MIXED, ROLE,
 from attncli.analysis.heads.head_selection import HeadRanking
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.report_rows.token_pair_and_completeness_definitions import PAIR
-from attncli.analysis.heads.report_rows.token_pairs import build_pair_views
+from attncli.analysis.heads.report_rows.token_pairs import build_token_pair_views
 from attncli.analysis.means_and_confidence_intervals import describe_averaging
 from attncli.maths.number_format import format_number
 from attncli.records import NULLS, Row, Scalar, View
@@ -24,13 +24,13 @@ def role_legend(rows: Sequence[Row]) -> str:
     return LEGEND + f"  {DOUBT} changes with the random tokens" * doubted
 
 
-def build_views(
+def build_inspection_views(
     rows: Sequence[Row], metrics: MetricSelection, ranking: HeadRanking | None, texts: int
 ) -> Iterator[View]:
     if metrics.pairs:
-        yield from build_pair_views(rows, list_locations(rows, PAIR))
+        yield from build_token_pair_views(rows, list_stacks_and_attention_kinds(rows, PAIR))
     if ranking is None and metrics.roles:
-        for index, where in enumerate(list_locations(rows, ROLE)):
+        for index, where in enumerate(list_stacks_and_attention_kinds(rows, ROLE)):
             kind = ", ".join(map(str, where.values()))
             title = kind if index else ": ".join(filter(None, (kind, role_legend(rows))))
             yield View(title, "layer", (ROLE,), "head", where, heat="mark")
@@ -52,14 +52,14 @@ def build_metric_views(
         return
     if len(heads) <= FEW:
         for name in heads:
-            for where in list_locations(rows, name):
-                null = describe_controls(rows, (name,), where)
+            for where in list_stacks_and_attention_kinds(rows, name):
+                null = describe_control_values(rows, (name,), where)
                 yield View(
                     f"{format_title(where)}{name}{over}{null}", "layer", (name,), "head", where
                 )
     else:
-        for where in list_locations(rows, *heads):
-            null = describe_controls(rows, heads, where)
+        for where in list_stacks_and_attention_kinds(rows, *heads):
+            null = describe_control_values(rows, heads, where)
             yield View(f"{format_title(where)}heads{over}{null}", "layer.head", heads, where=where)
     if metrics.states:
         over = describe_averaging(texts, "texts")
@@ -74,7 +74,7 @@ def describe_head_averaging(rows: Sequence[Row], texts: int) -> str:
     return f", mean ± standard deviation over {' or '.join(words)}" if words else ""
 
 
-def list_locations(rows: Sequence[Row], *metrics: str) -> list[dict[str, Scalar]]:
+def list_stacks_and_attention_kinds(rows: Sequence[Row], *metrics: str) -> list[dict[str, Scalar]]:
     """The stacks and kinds of attention, each with its layers."""
     return list(
         {
@@ -90,7 +90,9 @@ def format_title(where: dict[str, Scalar]) -> str:
     return f"{', '.join(map(str, where.values()))}: " if where else ""
 
 
-def describe_controls(rows: Sequence[Row], metrics: Sequence[str], where: dict[str, Scalar]) -> str:
+def describe_control_values(
+    rows: Sequence[Row], metrics: Sequence[str], where: dict[str, Scalar]
+) -> str:
     """Describe the controls of the metrics: one number where all layers agree, else a range."""
     parts = []
     for null, words in NULLS.items():

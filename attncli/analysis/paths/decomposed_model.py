@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis.distributed_text_loop import apply_to_texts, wrap_with_progress
+from attncli.analysis.distributed_text_loop import apply_to_each_text, wrap_with_progress
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
 from attncli.errors import InputError, InsufficientPrecision, LimitError
@@ -85,7 +85,7 @@ class DecomposableModel:
             return self.run_on_text(text, work)
 
         counted, identity = wrap_with_progress(read_text, texts, progress), self.checkpoint.identity
-        read = apply_to_texts(self.model_without_head, texts, counted, identity, what, made_of)
+        read = apply_to_each_text(self.model_without_head, texts, counted, identity, what, made_of)
         return [found for found, _ in read], self.describe_decomposition(
             texts, [again for _, again in read]
         )

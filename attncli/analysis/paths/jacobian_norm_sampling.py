@@ -38,7 +38,7 @@ def jacobian_norms(back: Array, width: int) -> Array:
     return result
 
 
-def norm_shares(norms: Array) -> Array:
+def convert_norms_to_shares(norms: Array) -> Array:
     whole = math.fsum(norms)
     result: Array = norms / whole if whole else np.zeros_like(norms)
     return result
@@ -49,7 +49,7 @@ def estimate_norms(back: Array, width: int) -> TokenEstimatesWithErrors:
 
 
 def estimate_shares(back: Array, width: int) -> TokenEstimatesWithErrors:
-    return jackknife(back, width, lambda rows: norm_shares(jacobian_norms(rows, width)))
+    return jackknife(back, width, lambda rows: convert_norms_to_shares(jacobian_norms(rows, width)))
 
 
 def jackknife(back: Array, width: int, of: Callable[[Array], Array]) -> TokenEstimatesWithErrors:

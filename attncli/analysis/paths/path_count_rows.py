@@ -6,13 +6,13 @@ from attncli.maths.network_path_counts import compute_path_length_shares, log10_
 from attncli.records import NOT_APPLICABLE, Row, Scalar
 
 
-def build_count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
+def build_path_count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
     """Rows of exact counts, in the note where a float cannot represent them."""
     for (length, count), share in zip(
         counts.items(), compute_path_length_shares(counts).values(), strict=True
     ):
         keys = {"length": length}
-        yield build_count_row(count, variant, keys)
+        yield build_path_count_row(count, variant, keys)
         yield Row("log10_path_count", log10_of_integer(count), "log10", variant=variant, keys=keys)
         yield Row("path_count_share", share, "1", variant=variant, keys=keys)
 
@@ -22,7 +22,7 @@ def sort_path_counts_by_length(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: int(row.keys["length"]))
 
 
-def build_count_row(count: int, variant: str, keys: Mapping[str, Scalar]) -> Row:
+def build_path_count_row(count: int, variant: str, keys: Mapping[str, Scalar]) -> Row:
     if log10_of_integer(count) > 308:
         exact = log10_of_integer(count) < MOST_DIGITS
         count_text = f"exactly {count}" if exact else "its logarithm is log10_path_count"

@@ -12,16 +12,16 @@ from attncli.analysis.model_preparation import NOT_HALF, Requirement, load_in_dt
 from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import InputError, make_unknown_name_error
+from attncli.model_and_file_sources import Source
 from attncli.models.inputs.model_input import WORDS, ModelInput
 from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
 from attncli.models.loading.device_placement import require_one_device
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.options.model_and_input import InputOptions, WholeModelOptions
-from attncli.sources import Source
 
 
-def prepare_paths(
+def prepare_model_for_paths(
     source: Source,
     model: WholeModelOptions,
     inputs: InputOptions,

@@ -22,13 +22,13 @@ def parse_path(text: str, heads: Sequence[int], skip: bool) -> Path:
         raise UsageError(f"`path={text!r}` is not numbers with commas between: {valid}")
     path = tuple(map(int, parts))
     if len(path) != len(heads) or not all(
-        map(is_choice_in_range, path, heads, [first] * len(heads))
+        map(is_head_number_in_range, path, heads, [first] * len(heads))
     ):
         raise UsageError(f"`path={text!r}` does not exist: {valid}")
     return path
 
 
-def is_choice_in_range(choice: int, most: int, least: int) -> bool:
+def is_head_number_in_range(choice: int, most: int, least: int) -> bool:
     return least <= choice <= most
 
 

@@ -45,7 +45,7 @@ class BlockExamination(NamedTuple):
     """An unchanged forward on the short input."""
 
 
-def examine_blocks(
+def recognise_blocks_and_verify_capture(
     body: nn.Module, inputs: Inputs, seen: ProbeResult
 ) -> tuple[VerifiedCapture, BlockExamination]:
     """Verify the capture and recognise the anatomy; one unchanged forward serves both, and one that is watched by both."""
@@ -54,7 +54,7 @@ def examine_blocks(
     except InputError:
         verify_capture_or_none(body, inputs, None)  # what it refuses comes first
         raise
-    both = capture_and_track(body, inputs, blocks)
+    both = capture_and_track_blocks(body, inputs, blocks)
     proof, tracked = both or (verify_capture_or_none(body, inputs, blocks.plain), None)
     uneven: set[str] = set()
     watched = collect_unequal_attention(body, proof, uneven) if proof.sites else None
@@ -70,7 +70,7 @@ def examine_blocks(
     )
 
 
-def capture_and_track(
+def capture_and_track_blocks(
     body: nn.Module, inputs: Inputs, blocks: RecognisedBlocks
 ) -> tuple[VerifiedCapture, Seen] | None:
     """Run once under capture and tracking; None where not both are then seen to change nothing.

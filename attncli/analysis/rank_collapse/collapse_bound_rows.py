@@ -61,10 +61,10 @@ def describe_bound_coverage(rows: Sequence[Row]) -> str:
     within_bound = sum(value >= 0.0 for value in found)
     span = f"{format_number(min(found))} … {format_number(max(found))}"
     layers = format_count(len(found), "layer")
-    return f"{describe_hypothesis(rows)}; it is seen to hold in {within_bound} of {layers}, by {span} decades"
+    return f"{describe_lemma_hypothesis(rows)}; it is seen to hold in {within_bound} of {layers}, by {span} decades"
 
 
-def describe_hypothesis(rows: Sequence[Row]) -> str:
+def describe_lemma_hypothesis(rows: Sequence[Row]) -> str:
     """Describe in how many layers the lemma's hypothesis holds."""
     ranges = [row.value for row in rows if row.metric == "logit_range" and row.value is not None]
     if not ranges:
@@ -77,7 +77,9 @@ def describe_hypothesis(rows: Sequence[Row]) -> str:
     )
 
 
-def evaluate_theorem_on_network(ensemble: Ensemble) -> tuple[list[Row], list[View], list[Finding]]:
+def evaluate_collapse_bound_on_network(
+    ensemble: Ensemble,
+) -> tuple[list[Row], list[View], list[Finding]]:
     """Of a synthetic network: of every variant that the theorem covers, from its residuals in log space."""
     rows: list[Row] = []
     views, findings = [], []

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from attncli.analysis.rank_collapse.findings import average_curves
+from attncli.analysis.rank_collapse.regime_and_depth_findings import average_residual_curves
 from attncli.analysis.rank_collapse.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.maths.curve_fits.rank_collapse_regime import (
     DOUBLY,
@@ -18,8 +18,8 @@ from attncli.records import Finding
 def format_headline(ensemble: Ensemble, findings: Sequence[Finding]) -> str:
     """The variant that collapses most, and the one whose residual decays least."""
     regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
-    means = average_curves(ensemble)
-    by_end = sorted(means, key=lambda name: last_known_layer(means[name])[1])
+    means = average_residual_curves(ensemble)
+    by_end = sorted(means, key=lambda name: find_last_layer_with_value(means[name])[1])
     worst, best = by_end[0], by_end[-1]
     text = f"{worst}: {describe_last_layer(means[worst])}, {format_regime(regimes[worst], means[worst])}"
     if best != worst:
@@ -27,14 +27,14 @@ def format_headline(ensemble: Ensemble, findings: Sequence[Finding]) -> str:
     return text + "."
 
 
-def last_known_layer(curve: Sequence[float]) -> tuple[int, float]:
+def find_last_layer_with_value(curve: Sequence[float]) -> tuple[int, float]:
     """The last layer with a number, and that; infinity counts as one."""
     known = [(layer, value) for layer, value in enumerate(curve) if not math.isnan(value)]
     return known[-1] if known else (len(curve) - 1, math.nan)
 
 
 def describe_last_layer(curve: Sequence[float]) -> str:
-    layer, value = last_known_layer(curve)
+    layer, value = find_last_layer_with_value(curve)
     if math.isfinite(value):
         return f"log10 r = {format_number(value)} at layer {layer}"
     return f"r = 0 at layer {layer}" if value < 0 else f"r at layer {layer}"
@@ -66,7 +66,7 @@ def describe_residuals_lost_to_rounding(layer: int, trajectories: Sequence[Traje
     return f"not resolved from layer {layer} on: tokens coincide to the last bit"
 
 
-def first_unknown_layer(curve: Sequence[float]) -> int | None:
+def find_first_layer_without_value(curve: Sequence[float]) -> int | None:
     """The first layer whose residual is lost to rounding."""
     return next((i for i, value in enumerate(curve) if math.isnan(value)), None)
 
@@ -80,7 +80,7 @@ def format_model_headline(ensembles: Mapping[str, Ensemble], findings: Sequence[
     regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
     parts, random = [], []
     for stack, ensemble in ensembles.items():
-        means = average_curves(ensemble)
+        means = average_residual_curves(ensemble)
         for name in find_extreme_variants(
             [name for name in means if not is_random_init(name)], means
         ):
@@ -104,7 +104,7 @@ def is_random_init(variant: str) -> bool:
 
 
 def slice_layers_with_values(curve: Sequence[float]) -> Sequence[float]:
-    return curve[: first_unknown_layer(curve)]
+    return curve[: find_first_layer_without_value(curve)]
 
 
 def find_extreme_variants(names: Sequence[str], means: Mapping[str, Sequence[float]]) -> list[str]:
@@ -115,7 +115,7 @@ def find_extreme_variants(names: Sequence[str], means: Mapping[str, Sequence[flo
 
 def describe_last_layer_of_model(curve: Sequence[float], trajectories: Sequence[Trajectory]) -> str:
     """Describe where the curve ends, or where it is last known."""
-    layer = first_unknown_layer(curve)
+    layer = find_first_layer_without_value(curve)
     if layer is None:
         return describe_last_layer(curve)
     unknown = describe_residuals_lost_to_rounding(layer, trajectories)

@@ -302,7 +302,7 @@ class VariantRun:
             try:
                 return self.run_in_exact_arithmetic()
             except InputError as error:
-                why = remove_advice_from_refusal(error)
+                why = remove_advice_from_error_text(error)
         return replace(self, subject=replace(subject, exact=False)).run_in_plain_numbers(why)
 
     def run_in_exact_arithmetic(self) -> Curves:
@@ -435,6 +435,6 @@ def is_exactly_known(value: float, uncertainty: float) -> bool:
     return not math.isfinite(value) or has_significant_digits(value, uncertainty)
 
 
-def remove_advice_from_refusal(refusal: InputError) -> str:
+def remove_advice_from_error_text(refusal: InputError) -> str:
     """The reason why it is not exact, without the advice for users who required exactness."""
     return str(refusal).removesuffix(".").partition(": leave `exact` out")[0]

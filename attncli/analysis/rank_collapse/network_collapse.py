@@ -11,17 +11,17 @@ from attncli.analysis.means_and_confidence_intervals import (
 )
 from attncli.analysis.rank_collapse.collapse_bound_rows import (
     THEOREM_METRICS,
-    evaluate_theorem_on_network,
-)
-from attncli.analysis.rank_collapse.findings import (
-    build_depth_findings,
-    describe_regimes,
-    explain_variants,
+    evaluate_collapse_bound_on_network,
 )
 from attncli.analysis.rank_collapse.headlines import format_headline
 from attncli.analysis.rank_collapse.network_variant_runs import (
     refuse_work_of_many_days,
     run_network_in_all_variants,
+)
+from attncli.analysis.rank_collapse.regime_and_depth_findings import (
+    build_depth_findings,
+    describe_regimes,
+    explain_variants,
 )
 from attncli.analysis.rank_collapse.trajectories import (
     BEYOND,
@@ -32,7 +32,7 @@ from attncli.analysis.rank_collapse.trajectories import (
     Ensemble,
     Trajectory,
     build_convergence_order_rows,
-    build_measured_rows,
+    build_state_metric_rows,
     find_state_or_step_metric_definition,
 )
 from attncli.maths import rank_collapse_bound
@@ -81,7 +81,7 @@ def measure_network_collapse(
     refuse_work_of_many_days([spec], len(networks), len(variants))
     ensemble = run_networks_in_all_variants(networks, variants, metrics, progress, over, theorem)
     findings = tuple(describe_regimes(ensemble, explain_variants(ensemble, spec, variants)))
-    more = evaluate_theorem_on_network(ensemble) if theorem else ([], [], [])
+    more = evaluate_collapse_bound_on_network(ensemble) if theorem else ([], [], [])
     return Report(
         study="rank-collapse",
         headline=format_headline(ensemble, findings),
@@ -147,7 +147,7 @@ def build_network_collapse_rows(
     over: int = 1,
 ) -> Iterator[Row]:
     for name, trajectories in ensemble.items():
-        yield from build_measured_rows(name, trajectories, keys, over)
+        yield from build_state_metric_rows(name, trajectories, keys, over)
         yield from build_convergence_order_rows(name, trajectories, keys)
         yield from build_collapse_bound_rows(
             name, trajectories, is_bound_applicable(spec, variants[name]), keys

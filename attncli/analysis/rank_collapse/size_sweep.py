@@ -112,9 +112,11 @@ def describe_first_and_last_point(
         mine = [row for row in rows if row.variant == variant and row.metric == metric]
         last = {row.axis(parameter): row.value for row in mine}  # later layers overwrite earlier
         values = list(last.values())
-        texts.append(f"{metric} {format_value(values[0])} → {format_value(values[-1])}")
+        texts.append(
+            f"{metric} {format_number_or_none(values[0])} → {format_number_or_none(values[-1])}"
+        )
     return ", ".join(texts)
 
 
-def format_value(value: float | None) -> str:
+def format_number_or_none(value: float | None) -> str:
     return "none" if value is None else format_number(value)

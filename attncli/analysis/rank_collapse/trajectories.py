@@ -109,7 +109,7 @@ Ensemble = Mapping[str, Sequence[Trajectory]]
 """Per variant, one trajectory for each seed."""
 
 
-def build_measured_rows(
+def build_state_metric_rows(
     variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar], over: int = 1
 ) -> Iterator[Row]:
     """Rows of the measured states; metrics of steps have none for the first states."""

@@ -280,9 +280,9 @@ def list_set_options(context: Any) -> Iterator[SetOption]:
     if "save_module" in getattr(command, "own", ()) and ending == TENSORS:
         yield SetOption("save_module", values["output"])
     if ending and values.get("format") is None:
-        from attncli.render import format_endings
+        from attncli.render import map_file_extensions_to_formats
 
-        yield SetOption("format", format_endings().get(ending.lower(), "table"))
+        yield SetOption("format", map_file_extensions_to_formats().get(ending.lower(), "table"))
 
 
 def find_setting_of_option(context: Context, name: str) -> OptionSetting | None:

@@ -46,9 +46,9 @@ def run_fits(
     report = build_approximation_report(solution, timing)
     if not how.pictures and not how.maps:
         return report
-    from attncli.analysis.fits.pattern_pictures import add_pictures
+    from attncli.analysis.fits.target_and_fitted_map_pictures import add_map_pictures_of_fits
 
-    return add_pictures(report, solution.fits)
+    return add_map_pictures_of_fits(report, solution.fits)
 
 
 def run_decision(

@@ -8,7 +8,7 @@ import torch
 from attncli.analysis import Study
 from attncli.analysis.model_preparation import HEADS, Requirement
 from attncli.analysis.paths.decomposed_model import DecomposableModel
-from attncli.analysis.paths.path_model_preparation import prepare_paths
+from attncli.analysis.paths.path_model_preparation import prepare_model_for_paths
 from attncli.capture import AttentionSite
 from attncli.capture.other_mixers.uncapturable_attention import refuse_uncapturable_attention
 from attncli.commands.attribute.attribution import measure_attribution
@@ -17,13 +17,13 @@ from attncli.commands.attribute.report import METRICS, RELEVANCES
 from attncli.commands.attribute.targets import STATE, select_score
 from attncli.errors import InputError, format_count
 from attncli.gates import refuse_gates_on_unmeasured_metrics
+from attncli.model_and_file_sources import Source
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.models.loading.precision import run_in_model_precision
 from attncli.options.model_and_input import InputOptions, WholeModelOptions
 from attncli.progress import Say
 from attncli.python.questions import RunContext
 from attncli.resource_limits import require_memory
-from attncli.sources import Source
 
 MAPS_KEPT = 5
 """Maps that autograd keeps per layer: scores, masked scores, softmax, weights on values, and the
@@ -47,7 +47,7 @@ def prepare_attribution(
     measured = METRICS if relevance is None else {**METRICS, **RELEVANCES}
     refuse_gates_on_unmeasured_metrics(how.conditions, measured)
     needs = Requirement.BLOCKS if relevance is None else HEADS | Requirement.MIXERS
-    subject, texts = prepare_paths(source, model, inputs, tokens, seed, needs=needs)
+    subject, texts = prepare_model_for_paths(source, model, inputs, tokens, seed, needs=needs)
     body = subject.checkpoint.model_without_head
     longest = max(text.tokens for text in texts)
     heads = max_head_count(body)

@@ -1,6 +1,6 @@
 """The report of how many paths each length has."""
 
-from attncli.analysis.paths.path_count_rows import build_count_rows
+from attncli.analysis.paths.path_count_rows import build_path_count_rows
 from attncli.analysis.paths.path_metrics import OWN_METRICS
 from attncli.maths.network_path_counts import (
     compute_path_length_shares,
@@ -25,7 +25,7 @@ def build_path_count_report(
         headline=f"{sum(counts.values()):.4g} paths; most have length {most[0]}: a share of {most[1]:.3f}."
         if log10_of_integer(sum(counts.values())) < 308
         else f"10^{log10_of_integer(sum(counts.values())):.1f} paths; most have length {most[0]}: a share of {most[1]:.3f}.",
-        rows=tuple(build_count_rows(counts, variant)),
+        rows=tuple(build_path_count_rows(counts, variant)),
         metrics={name: OWN_METRICS[name] for name in NAMES},
         source={**source, "layers": layers, "heads": heads, "variant": variant},
         views=(

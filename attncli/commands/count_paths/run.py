@@ -9,10 +9,10 @@ from attncli.analysis.weight_sources import build_in_memory_config
 from attncli.commands.count_paths.report import NAMES, build_path_count_report
 from attncli.errors import UsageError, require_known_names
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
+from attncli.model_and_file_sources import Source
 from attncli.models.layer_configs import text_config
 from attncli.networks.network_spec import NetworkSpec
 from attncli.options.model_and_input import FetchOptions
-from attncli.sources import Source
 
 
 def prepare_count(

@@ -17,6 +17,7 @@ from attncli.commands.dispersion.report import DEFAULT, measure_dispersion, metr
 from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import UsageError, format_count
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
+from attncli.model_and_file_sources import Source
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.model_inputs import make_inputs
@@ -27,7 +28,6 @@ from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.options.head_selection import HeadChoice
 from attncli.options.model_and_input import ModelOptions, TextsByLengthOptions
 from attncli.options.sweep_ranges import parse_size_range
-from attncli.sources import Source
 
 FEWEST = 2
 """Smallest number of lengths that define a slope."""

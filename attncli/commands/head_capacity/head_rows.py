@@ -7,7 +7,7 @@ from statistics import fmean, median
 
 from attncli.analysis.means_and_confidence_intervals import (
     confidence_interval_of_row,
-    select_indistinguishable_from_first,
+    select_rows_indistinguishable_from_first,
     summarize_values,
 )
 from attncli.commands.head_capacity.random_patterns import (
@@ -220,7 +220,7 @@ def build_findings(rows: Sequence[Row]) -> Iterator[Finding]:
 def describe_most_input_dependent(moved: Sequence[Row]) -> str:
     """In order where the errors over pairs of texts separate them."""
     order = sorted(moved, key=lambda row: -(row.value or 0.0))
-    near = select_indistinguishable_from_first(order)
+    near = select_rows_indistinguishable_from_first(order)
     if confidence_interval_of_row(order[0]) is None:
         return f"{format_top_heads(order)}; on one pair of texts, which does not say how sure this order is"
     if len(near) > 1:

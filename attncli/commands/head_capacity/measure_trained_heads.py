@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.analysis.heads.report_rows.head_rows import site_keys
+from attncli.analysis.heads.report_rows.head_rows import row_keys_of_attention_sites
 from attncli.analysis.layer_maps import capture_maps, group_layers_by_memory, self_attention_sites
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture import AttentionSite
@@ -89,7 +89,7 @@ def measure_head_capacities(
     rows: list[Row] = []
     reasons: dict[str, None] = {}
     done = total // 2
-    for site, keys in site_keys(sites, subject.stacks).items():
+    for site, keys in row_keys_of_attention_sites(sites, subject.stacks).items():
         for head in range(subject.shapes[site].heads):
             shown = measure_reachable_shares(read, site.layer, head, patterns)
             if isinstance(shown, str):

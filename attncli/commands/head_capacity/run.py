@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 
 from attncli.analysis.fits.fit_rows import FIT_METRICS
-from attncli.analysis.fits.pattern_pictures import add_pictures
+from attncli.analysis.fits.target_and_fitted_map_pictures import add_map_pictures_of_fits
 from attncli.analysis.fits.target_patterns import ChosenPatterns, choose_patterns
 from attncli.analysis.fits.write_fit_files import write_fits
 from attncli.analysis.heads.softmax_head_preparation import prepare_softmax_heads
@@ -193,7 +193,7 @@ def build_head_inputs_report(
     report = build_report(head, found, request, seeds)
     if real is not None:
         report = real(report, head, found, request, seeds, how.progress)
-    return add_pictures(report, fits) if how.pictures or plain else report
+    return add_map_pictures_of_fits(report, fits) if how.pictures or plain else report
 
 
 def refuse_gates_on_other_metrics(conditions: Sequence[Condition]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attncli.errors import InputError
 from attncli.io.numpy_files import NPY, open_numpy_file
 from attncli.io.safetensors_arrays import StoredArrays
-from attncli.sources import Source, suggest_command_for_source
+from attncli.model_and_file_sources import Source, suggest_command_for_source
 
 if TYPE_CHECKING:
     from attncli.capture.saved_maps.map_files import MapFile

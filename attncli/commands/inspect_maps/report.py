@@ -15,9 +15,9 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     ignore_progress_share,
 )
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
-from attncli.analysis.heads.head_selection import HeadSelection, rank_rows
+from attncli.analysis.heads.head_selection import HeadSelection, sort_rows_by_head_ranking
+from attncli.analysis.heads.map_export.attention_map_thumbnails import Thumbnails, thumbnail_size
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata
-from attncli.analysis.heads.map_export.thumbnails import Thumbnails, thumbnail_size
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.model_inspection import (
     HeadPlan,
@@ -29,13 +29,13 @@ from attncli.analysis.heads.report_rows.head_rows import (
     ON_RANDOM,
     HeadObservations,
     build_head_rows,
-    site_keys,
-    warn_silent_heads,
+    row_keys_of_attention_sites,
+    warn_about_heads_with_zero_maps,
     warn_unconverged_spectra,
 )
 from attncli.analysis.heads.report_rows.token_names import TokenNames
-from attncli.analysis.heads.report_rows.token_pairs import build_pair_rows
-from attncli.analysis.heads.report_tables import build_views
+from attncli.analysis.heads.report_rows.token_pairs import token_pair_rows
+from attncli.analysis.heads.report_tables import build_inspection_views
 from attncli.capture import AttentionSite, MapShape, Strip, observe_in_rounds
 from attncli.capture.reruns.float64 import force_float64
 from attncli.capture.saved_maps.map_files import MapFile, SavedMap
@@ -72,13 +72,13 @@ def inspect_maps(
         else ()
     )
     keys = collect_site_keys(own, metadata, {saved.site: saved.name for saved in maps})
-    pairs = build_pair_rows(own, [read_token_names(file)], keys, plan.selects, plan.metrics.pairs)
+    pairs = token_pair_rows(own, [read_token_names(file)], keys, plan.selects, plan.metrics.pairs)
     rows = [*build_role_rows(heads), *rows, *pairs]
     identity: JsonObject = {"kind": "maps", "path": str(file.path), "model": file.model}
     identity |= {} if file.own is None else {"read": file.own.describe()}
     about = [finding.about for finding in headline]
     numbers = {saved.site: saved.heads for saved in maps}
-    named, ranked_rows = read_token_names(file), rank_rows(rows, plan.ranking)
+    named, ranked_rows = read_token_names(file), sort_rows_by_head_ranking(rows, plan.ranking)
     return Report(
         study="inspect-model",
         headline=format_headline(
@@ -95,13 +95,13 @@ def inspect_maps(
         source={**identity, "attention": describe_attention_layers(own)}
         | ({} if metadata.layers is None else {"layers": metadata.layers.describe()}),
         input={"tokens": seen.tokens, "roles_on": metadata.roles_on or "these maps"},
-        views=tuple(build_views(rows, plan.metrics, plan.ranking, 1)),
+        views=tuple(build_inspection_views(rows, plan.metrics, plan.ranking, 1)),
         findings=headline,
         warnings=(
             *build_warnings(plan, metadata),
             *warn_about_unusual_maps(file),
             *warn_unconverged_spectra([seen]),
-            *warn_silent_heads([seen]),
+            *warn_about_heads_with_zero_maps([seen]),
         ),
         tiles=() if small is None else tuple(small.build_tiles(named, keys, numbers, ranked_rows)),
     )
@@ -238,5 +238,5 @@ def collect_site_keys(
     file."""
     return {
         site: dict(metadata.keys.get(names[site], found))
-        for site, found in site_keys(own.attention_sites, ()).items()
+        for site, found in row_keys_of_attention_sites(own.attention_sites, ()).items()
     }

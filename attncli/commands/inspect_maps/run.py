@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attncli.analysis import Study
-from attncli.analysis.heads.head_selection import select_ranking
+from attncli.analysis.heads.head_selection import select_head_ranking
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, check_map_size
 from attncli.analysis.heads.metric_selection import choose_metrics, is_weight_metric
 from attncli.analysis.heads.model_inspection import HeadPlan
@@ -56,7 +56,7 @@ def build_head_plan(
         metrics,
         heads.choose_layers_to_measure(),
         heads.make_head_filter(),
-        select_ranking(heads, metrics.heads),
+        select_head_ranking(heads, metrics.heads),
     )
 
 

@@ -62,7 +62,7 @@ def validate_names_and_numbers(
     conditions: Sequence[Condition], metric: Sequence[str], pairs: int, heads: HeadOptions
 ) -> None:
     """Refuse impossible layers, heads, metrics, orders and gates before torch is imported."""
-    from attncli.analysis.heads.head_selection import select_ranking
+    from attncli.analysis.heads.head_selection import select_head_ranking
     from attncli.analysis.heads.metric_selection import (
         LINEAR_HEADS,
         choose_metrics,
@@ -73,7 +73,7 @@ def validate_names_and_numbers(
     heads.choose_layers_to_measure()
     heads.make_head_filter()
     chosen = choose_metrics(metric, pairs)
-    select_ranking(heads, chosen.heads)
+    select_head_ranking(heads, chosen.heads)
     if conditions:
         from attncli.analysis.heads.report_rows.token_pair_and_completeness_definitions import (
             COMPLETENESS,

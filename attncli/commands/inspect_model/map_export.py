@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 from attncli.analysis import Study
 from attncli.analysis.heads.forward_passes.head_observer import Look
+from attncli.analysis.heads.map_export.attention_map_thumbnails import (
+    Thumbnails,
+    select_heads,
+    thumbnail_size,
+)
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, check_map_size
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata
-from attncli.analysis.heads.map_export.thumbnails import Thumbnails, select_heads, thumbnail_size
 from attncli.analysis.heads.model_inspection import HeadPlan, Inspection, TakesMetadata
-from attncli.analysis.heads.report_rows.head_rows import site_keys
+from attncli.analysis.heads.report_rows.head_rows import row_keys_of_attention_sites
 from attncli.analysis.heads.report_rows.token_names import TokenNames
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture import AttentionSite, Strip
@@ -96,7 +100,7 @@ def add_thumbnails(
                 on_strip(site, strip)
 
         report = study(progress=progress, on_strip=observe_strip, take_metadata=take_metadata)
-        keys = site_keys(small.sites, subject.stacks)
+        keys = row_keys_of_attention_sites(small.sites, subject.stacks)
         return replace(report, tiles=tuple(small.build_tiles(names, keys, {}, report.rows)))
 
     return with_small_maps

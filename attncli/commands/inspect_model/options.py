@@ -63,12 +63,12 @@ class InspectionOptions:
         return split_comma_separated_names(self.metric or [])
 
     def build_head_plan(self, heads: HeadOptions) -> "HeadPlan":
-        from attncli.analysis.heads.head_selection import select_ranking
+        from attncli.analysis.heads.head_selection import select_head_ranking
         from attncli.analysis.heads.metric_selection import choose_metrics
         from attncli.analysis.heads.model_inspection import HeadPlan
 
         metrics = choose_metrics(self.metric_names, self.pairs or 0)
-        order = select_ranking(heads, metrics.heads)
+        order = select_head_ranking(heads, metrics.heads)
         return HeadPlan(
             metrics,
             heads.choose_layers_to_measure(),

@@ -32,6 +32,7 @@ from attncli.capture.linear_attention.measured_linear_heads import LinearAttenti
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.commands.inspect_model.options import InspectionOptions
 from attncli.declare.dry_run import stop_dry_run_before_model_load
+from attncli.model_and_file_sources import Source
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
@@ -43,7 +44,6 @@ from attncli.options.head_selection import HeadOptions
 from attncli.options.model_and_input import InputOptions, ModelOptions
 from attncli.progress import Say
 from attncli.python.questions import RunContext
-from attncli.sources import Source
 
 LONG_TEXT, REHEARSED = 2048, 512
 """From LONG_TEXT tokens on, announce how long linear layers take, estimated on REHEARSED tokens."""

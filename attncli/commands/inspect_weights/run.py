@@ -5,10 +5,10 @@ from functools import partial
 
 from attncli.analysis import Study
 from attncli.errors import UsageError
+from attncli.model_and_file_sources import Source
 from attncli.options.head_selection import LayerHeadOptions, parse_numbers_and_ranges
 from attncli.options.model_and_input import WeightFileOptions
 from attncli.options.run_and_output import validate_seed
-from attncli.sources import Source
 
 GROUP = "weights"
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from attncli.analysis import Study
 from attncli.commands.paths.options import PathOptions
 from attncli.gates import Condition
+from attncli.model_and_file_sources import Source as Named
 from attncli.options.model_and_input import SOURCE_ARGUMENT, InputOptions, WholeModelOptions
 from attncli.options.run_and_output import RunOptions
 from attncli.options.synthetic_network import NetworkOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
-from attncli.sources import Source as Named
 
 EXAMPLES = """
 attn paths                                          12 layers of attention with skips, 5 seeds

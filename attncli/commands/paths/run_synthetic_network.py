@@ -14,10 +14,10 @@ from attncli.commands.paths.synthetic.single_paths import measure_named_paths, m
 from attncli.errors import require_known_names
 from attncli.gates import Condition
 from attncli.metrics import METRICS
+from attncli.model_and_file_sources import Source
 from attncli.networks.network_weights import GeneratedNetwork, Network
 from attncli.options.run_and_output import RunOptions, split_comma_separated_names
 from attncli.options.synthetic_network import NetworkOptions
-from attncli.sources import Source
 
 MODEL_METRICS = ("loss", "full_loss")
 """Metrics of next-token models only."""

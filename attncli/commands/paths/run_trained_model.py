@@ -8,7 +8,10 @@ import torch
 from attncli.analysis import Study
 from attncli.analysis.model_preparation import HEADS
 from attncli.analysis.paths.decomposed_model import DecomposableModel
-from attncli.analysis.paths.path_model_preparation import prepare_paths, require_next_token_model
+from attncli.analysis.paths.path_model_preparation import (
+    prepare_model_for_paths,
+    require_next_token_model,
+)
 from attncli.analysis.paths.path_selection import parse_path
 from attncli.commands.paths.options import STEPS as STEPS_TOGETHER
 from attncli.commands.paths.options import PathOptions
@@ -26,12 +29,12 @@ from attncli.commands.paths.trained_models.single_paths import (
     measure_named_paths,
     measure_sampled_paths,
 )
+from attncli.model_and_file_sources import Source
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.layer_configs import text_config
 from attncli.models.loading.memory_estimate import estimate_run_memory
 from attncli.options.model_and_input import InputOptions, WholeModelOptions
 from attncli.resource_limits import require_memory
-from attncli.sources import Source
 
 
 def prepare_model_paths(
@@ -45,7 +48,7 @@ def prepare_model_paths(
 ) -> Study:
     """Load and verify everything before the first text is read."""
     kinds = options.parse_step_kinds()
-    subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
+    subject, texts = prepare_model_for_paths(source, model, inputs, tokens, seed, options.stack)
     if options.loss:
         require_next_token_model(subject.checkpoint, texts)
     require_enough_memory(subject, texts, 1 + len(subject.stack.calls), options.loss)
@@ -61,7 +64,9 @@ def prepare_single_paths(
     seed: int,
 ) -> Study:
     """Single paths; how many heads each layer has is seen on a short input."""
-    subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack, needs=HEADS)
+    subject, texts = prepare_model_for_paths(
+        source, model, inputs, tokens, seed, options.stack, needs=HEADS
+    )
     body = subject.checkpoint.model_without_head
     heads = AttentionMapsOfStack(subject, subject.short_input).heads_per_layer
     longest = max(text.tokens for text in texts)
@@ -89,7 +94,7 @@ def prepare_paths_by_head_or_step(
 ) -> Study:
     """Decompose the output by the heads it passes, or by attentions and MLPs: a stream for every
     pair of counts."""
-    subject, texts = prepare_paths(source, model, inputs, tokens, seed, options.stack)
+    subject, texts = prepare_model_for_paths(source, model, inputs, tokens, seed, options.stack)
     blocks, together = len(subject.stack.calls), options.by == STEPS_TOGETHER
     require_enough_memory(subject, texts, streams=(1 + blocks) ** 2 if together else blocks)
     return partial(measure_step_shares if together else measure_head_shares, subject, texts)

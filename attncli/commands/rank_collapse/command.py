@@ -22,8 +22,8 @@ from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 if TYPE_CHECKING:
+    from attncli.model_and_file_sources import Source as Named
     from attncli.networks.network_weights import Network
-    from attncli.sources import Source as Named
 
 EXAMPLES = """
 attn rank-collapse                                  four variants, 12 layers, 5 seeds

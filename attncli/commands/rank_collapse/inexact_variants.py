@@ -16,7 +16,7 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
     Curves,
     Lines,
     VariantRun,
-    remove_advice_from_refusal,
+    remove_advice_from_error_text,
 )
 from attncli.analysis.rank_collapse.trajectories import RESIDUAL
 from attncli.errors import InputError
@@ -66,7 +66,7 @@ def explain_inexact_variant(
     try:
         exact = run.run_in_exact_arithmetic()
     except InputError as error:
-        return remove_advice_from_refusal(error)
+        return remove_advice_from_error_text(error)
     alone = replace(run, subject=replace(subject, exact=False))
     unchanged = switches == AblationSwitches() and not subject.eager_alone
     first = alone.run_first_plain_pass(plain if unchanged else None)

@@ -5,19 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from attncli.ablation.albert_mlp_activation import describe_published_variants
-from attncli.analysis.distributed_text_loop import apply_to_texts
+from attncli.analysis.distributed_text_loop import apply_to_each_text
 from attncli.analysis.means_and_confidence_intervals import describe_averaging
 from attncli.analysis.model_preparation import PreparedModel
-from attncli.analysis.rank_collapse.findings import (
-    average_curves,
-    build_depth_findings,
-    describe_what_prevents_collapse,
-)
 from attncli.analysis.rank_collapse.headlines import (
     RANDOM_SUFFIX,
     combine_arithmetic_names,
     describe_residuals_lost_to_rounding,
-    first_unknown_layer,
+    find_first_layer_without_value,
     format_model_headline,
     format_variant,
 )
@@ -27,6 +22,11 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
     StateLocation,
     run_model_variants_on_text,
 )
+from attncli.analysis.rank_collapse.regime_and_depth_findings import (
+    average_residual_curves,
+    build_depth_findings,
+    describe_what_prevents_collapse,
+)
 from attncli.analysis.rank_collapse.trajectories import (
     EXACT,
     ORDER,
@@ -35,7 +35,7 @@ from attncli.analysis.rank_collapse.trajectories import (
     Ensemble,
     Trajectory,
     build_convergence_order_rows,
-    build_measured_rows,
+    build_state_metric_rows,
     find_state_or_step_metric_definition,
 )
 from attncli.capture.causality_and_positions import AttentionProperties
@@ -143,7 +143,7 @@ def run_variants_on_texts(
             )
 
         made_of = (StateLocation, Trajectory)
-        for ran in apply_to_texts(
+        for ran in apply_to_each_text(
             subject.body, texts, run_text, identity, f"collapse {suffix}", made_of
         ):
             for variant, curves in ran.items():
@@ -160,7 +160,7 @@ def describe_regimes(
 ) -> Iterator[Finding]:
     """The regime of every variant in every stack."""
     for stack, ensemble in ensembles.items():
-        for name, curve in average_curves(ensemble).items():
+        for name, curve in average_residual_curves(ensemble).items():
             switches = variants[name]
             drag = ", ".join(
                 filter(None, ["the skip" if switches.skip else "", properties[stack].drag])
@@ -176,7 +176,7 @@ def describe_collapse_regime_of_known_layers(
     curve: Sequence[float], support: str, drag: str, trajectories: Sequence[Trajectory]
 ) -> str:
     """Describe the regime from the layers with known residuals."""
-    layer = first_unknown_layer(curve)
+    layer = find_first_layer_without_value(curve)
     if layer is None:
         return describe_collapse_regime(curve, support, drag)
     unknown = describe_residuals_lost_to_rounding(layer, trajectories)
@@ -193,7 +193,9 @@ def build_model_collapse_rows(
             keys = row_keys_of_state_location(place, several_stacks) | {
                 ARITHMETIC: combine_arithmetic_names(trajectories)
             }
-            for row in build_measured_rows(variant, trajectories, keys, 1 if place.after else over):
+            for row in build_state_metric_rows(
+                variant, trajectories, keys, 1 if place.after else over
+            ):
                 if not (place.after and row.layer == 0):  # there is no block before state 0
                     yield note_rounding_uncertainty(row, trajectories)
             if not place.after:

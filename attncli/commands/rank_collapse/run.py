@@ -9,9 +9,9 @@ from attncli.analysis.model_argument_checks import check_options_before_loading
 from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
+from attncli.model_and_file_sources import Source
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.options.model_and_input import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
-from attncli.sources import Source
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

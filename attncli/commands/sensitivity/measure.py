@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.analysis.distributed_text_loop import apply_to_texts, wrap_with_progress
+from attncli.analysis.distributed_text_loop import apply_to_each_text, wrap_with_progress
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.jacobian_norm_sampling import (
     EstimateWithError,
@@ -100,7 +100,7 @@ def measure_sensitivity(
 
     made_of = (TextSensitivity, TokenEstimatesWithErrors, EstimateWithError, RepeatedToken)
     identity = subject.checkpoint.identity
-    found = apply_to_texts(
+    found = apply_to_each_text(
         subject.model_without_head,
         texts,
         wrap_with_progress(measure_input, texts, progress),

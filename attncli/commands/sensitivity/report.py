@@ -8,8 +8,8 @@ import numpy as np
 
 from attncli.analysis.means_and_confidence_intervals import (
     describe_averaging,
-    select_indistinguishable_from_first,
-    select_indistinguishable_from_last,
+    select_rows_indistinguishable_from_first,
+    select_rows_indistinguishable_from_last,
     summarize_values,
 )
 from attncli.analysis.paths.jacobian_norm_sampling import (
@@ -167,12 +167,12 @@ def describe_most_sensitive(shares: Sequence[Row], words: Sequence[str]) -> str:
     if not all(HIGH in row.keys for row in shares):
         return "is sensitive to all tokens in an order that one direction cannot tell, for it has no known error"
     order = sorted(shares, key=lambda row: -(row.value or 0.0))
-    first = select_indistinguishable_from_first(order)
-    second = select_indistinguishable_from_first(order[1:]) if len(first) == 1 else []
+    first = select_rows_indistinguishable_from_first(order)
+    second = select_rows_indistinguishable_from_first(order[1:]) if len(first) == 1 else []
     sentence = ", then to ".join(
         describe_token_group(group, words) for group in (first, second) if group
     )
-    least = select_indistinguishable_from_last(order)
+    least = select_rows_indistinguishable_from_last(order)
     least_apart = len(least) == 1 and least[0] not in (*first, *second)
     return f"is most sensitive to {sentence}" + (
         f"; least to {describe_token_group(least, words)}" if least_apart else ""

@@ -3,14 +3,14 @@
 from functools import partial
 
 from attncli.analysis import Study
-from attncli.analysis.paths.path_model_preparation import prepare_paths
+from attncli.analysis.paths.path_model_preparation import prepare_model_for_paths
 from attncli.commands.sensitivity.measure import measure_sensitivity, plan_sensitivity
 from attncli.errors import UsageError
+from attncli.model_and_file_sources import Source
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.options.model_and_input import InputOptions, WholeModelOptions
 from attncli.progress import Say
 from attncli.resource_limits import format_gibibytes, require_memory
-from attncli.sources import Source
 
 MEANS = 2
 """Float32 maps per layer in memory for the sum over paths."""
@@ -30,7 +30,7 @@ def prepare_sensitivity(
     before the work."""
     if directions is not None and directions < 1:
         raise UsageError(f"`directions={directions}`: it must be at least 1.")
-    subject, texts = prepare_paths(source, model, inputs, tokens, seed, stack)
+    subject, texts = prepare_model_for_paths(source, model, inputs, tokens, seed, stack)
     body, blocks = subject.model_without_head, len(subject.stack.calls)
     plan = plan_sensitivity(subject, subject.short_input, directions, seed)
     longest = max(text.tokens for text in texts)

@@ -114,7 +114,7 @@ def run_command_for_report(words: list[str], settings: Mapping[str, str] | None)
     import tempfile
     from pathlib import Path
 
-    from attncli.processes.command_runs import RunStopped, run_command_to_report_file
+    from attncli.processes.command_in_subprocess import RunStopped, run_command_to_report_file
     from attncli.reports.json_report_reading import read_report
 
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:

@@ -58,7 +58,7 @@ def show(
 def describe_run_settings(root: Any, words: list[str], settings: "Settings") -> Iterable[str]:
     """Describe the settings for the command of `words`, each with whether it applies to this run."""
     from attncli.cli.config.settings import build_default_map, resolve_settings
-    from attncli.cli.option_spelling import replace_parameters_by_options
+    from attncli.cli.parameter_names_as_options import replace_parameters_by_options
 
     context = make_command_context(root, words, build_default_map(settings), obj=settings)
     path, left_out = command_path(context), resolve_settings(context).left_out

@@ -31,7 +31,7 @@ def verify_fit(
     the file holds. The search that made the module is not run again.
     """
     from attncli.analysis.fits.fit_rows import FIT_METRICS
-    from attncli.analysis.fits.pattern_pictures import add_pictures
+    from attncli.analysis.fits.target_and_fitted_map_pictures import add_map_pictures_of_fits
     from attncli.analysis.source_arguments import refuse_files_of_wrong_kind
     from attncli.commands.verify_fit.report import verify_fit_file
     from attncli.fits._fit_files import read_fits
@@ -41,5 +41,5 @@ def verify_fit(
     refuse_files_of_wrong_kind(str(fit), "verify_fit")
     report = verify_fit_file(fit, how.progress)
     if how.pictures or how.maps:
-        report = add_pictures(report, read_fits(fit)[0])
+        report = add_map_pictures_of_fits(report, read_fits(fit)[0])
     return report.with_verdicts(()) if allow_unmet else report

@@ -7,7 +7,7 @@ from attncli.analysis.fits.fit_rows import (
     build_failed_verdicts,
     build_fit_rows,
     build_fit_views,
-    describe_attempt,
+    describe_fit_attempt,
     describe_fits,
     fit_row_keys,
 )
@@ -30,7 +30,7 @@ def verify_fit_file(path: Path, progress: Progress = ignore_progress) -> Report:
         met = evidence.meets_request(request)
         reason = None if met else describe_missed_limits(evidence, request)
         attempt = FitAttempt(fit.method, None, evidence, met, 1, 1, reason)
-        short += [(fit.pattern, describe_attempt(attempt))] if not met else []
+        short += [(fit.pattern, describe_fit_attempt(attempt))] if not met else []
         measured = build_fit_rows(fit.pattern, fit.target, attempt, request, searched=False)
         rows += [
             row for row in measured if row.metric not in ("d", "hidden", "probes", "seeds_tried")
@@ -38,7 +38,7 @@ def verify_fit_file(path: Path, progress: Progress = ignore_progress) -> Report:
         keys = fit_row_keys(fit.pattern, fit.method)
         hidden, d = fit.module.w_q.shape
         rows += [Row("d", d, "features", keys=keys), Row("hidden", hidden, "features", keys=keys)]
-        found.append(Finding(str(keys["fit"]), describe_attempt(attempt)))
+        found.append(Finding(str(keys["fit"]), describe_fit_attempt(attempt)))
     total = len(fits) + len(absent)
     return Report(
         study="approximate verify",

@@ -2,7 +2,7 @@ import numpy as np
 
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.metrics import metric
-from attncli.metrics.steps._chord_lengths import compute_chord_lengths
+from attncli.metrics.steps._unit_vector_distances import compute_chord_lengths
 
 
 @metric("1")

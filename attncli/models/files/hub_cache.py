@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from attncli.errors import InputError, LimitError, shorten_error_text
+from attncli.model_and_file_sources import Source, find_similarly_named_folder
 from attncli.models.files.weight_files import has_safetensors
-from attncli.sources import Source, find_similarly_named_folder
 
 SMALL = (
     "config.json",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import InputError, UsageError
-from attncli.sources import (
+from attncli.model_and_file_sources import (
     SAVED_MODELS,
     Source,
     find_similarly_named_folder,

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from attncli.blas_threads_and_lock import TURNS
 from attncli.models.quiet_libraries import silence_libraries
-from attncli.threads import TURNS
 
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "maia", "ipu", "xla", "privateuseone")
 """Device types that autocast knows, whether this machine has them or not."""

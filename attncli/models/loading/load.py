@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from transformers import PreTrainedModel
 
+from attncli.model_and_file_sources import Source, parse_source
 from attncli.models.casting import cast_model
 from attncli.models.files.local_folder import choose_revision, find_local_folder
 from attncli.models.files.state_hashing import hash_state_dict
@@ -20,7 +21,6 @@ from attncli.models.loading.precision import (
     require_accelerate,
 )
 from attncli.models.quiet_libraries import silence_libraries
-from attncli.sources import Source, parse_source
 
 if TYPE_CHECKING:
     from attncli.models.loading.in_memory.in_memory_model import InMemoryModel

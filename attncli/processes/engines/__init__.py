@@ -21,8 +21,8 @@ stops the workers.
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 from attncli.errors import UsageError
-from attncli.processes.command_jobs import Job
-from attncli.processes.command_runs import ProcessRun
+from attncli.processes.command_in_subprocess import ProcessRun
+from attncli.processes.job_sent_to_worker import Job
 from attncli.registry import Registry
 
 EngineOptions = Mapping[str, str | int | float]

@@ -18,10 +18,10 @@ from typing import Any
 import ray
 
 from attncli.errors import shorten_error_text
-from attncli.processes.command_jobs import Job, run_job
-from attncli.processes.command_runs import ProcessRun
+from attncli.processes.command_in_subprocess import ProcessRun
 from attncli.processes.engines._futures import make_outcome_of_lost_job
 from attncli.processes.engines.ray import REFUSED
+from attncli.processes.job_sent_to_worker import Job, run_job
 
 
 def run_jobs_from_stdin_on_ray() -> None:

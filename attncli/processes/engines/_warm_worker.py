@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from attncli.processes.command_jobs import Job, run_job
+from attncli.processes.job_sent_to_worker import Job, run_job
 
 
 def run_jobs_from_stdin() -> None:

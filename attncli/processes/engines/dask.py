@@ -5,8 +5,7 @@ from functools import partial
 from typing import Any
 
 from attncli.errors import UsageError
-from attncli.processes.command_jobs import Job, run_job
-from attncli.processes.command_runs import ProcessRun
+from attncli.processes.command_in_subprocess import ProcessRun
 from attncli.processes.engines import (
     Engine,
     EngineOptions,
@@ -19,6 +18,7 @@ from attncli.processes.engines._futures import (
     make_scheduler_lost_error,
     silence_loggers,
 )
+from attncli.processes.job_sent_to_worker import Job, run_job
 
 OWN = ("workers", "memory_limit")
 """Of a cluster on this machine."""

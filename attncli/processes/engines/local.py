@@ -10,9 +10,9 @@ from typing import IO
 
 from attncli.distributed_ranks import remove_rank_variables
 from attncli.errors import UsageError
-from attncli.processes.command_jobs import Job
-from attncli.processes.command_runs import ProcessRun, describe_exit
+from attncli.processes.command_in_subprocess import ProcessRun, describe_exit
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
+from attncli.processes.job_sent_to_worker import Job
 from attncli.resource_limits import MEMORY, free_memory, parse_whole_number
 
 WORKER = "attncli.processes.engines._warm_worker"

@@ -6,8 +6,7 @@ from contextlib import suppress
 from functools import partial
 
 from attncli.errors import UsageError
-from attncli.processes.command_jobs import Job
-from attncli.processes.command_runs import ProcessRun
+from attncli.processes.command_in_subprocess import ProcessRun
 from attncli.processes.engines import (
     Engine,
     EngineOptions,
@@ -16,6 +15,7 @@ from attncli.processes.engines import (
     refuse_options,
 )
 from attncli.processes.engines._futures import make_scheduler_lost_error
+from attncli.processes.job_sent_to_worker import Job
 
 DRIVER = "attncli.processes.engines._ray_driver"
 REFUSED = -1

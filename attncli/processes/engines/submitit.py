@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import UsageError, shorten_error_text
-from attncli.processes.command_jobs import Job, run_job
-from attncli.processes.command_runs import ProcessRun
+from attncli.processes.command_in_subprocess import ProcessRun
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, make_missing_library_error
 from attncli.processes.engines._futures import make_outcome_of_lost_job, silence_loggers
+from attncli.processes.job_sent_to_worker import Job, run_job
 
 POLLED = 0.2
 """Seconds between two polls of the jobs' results."""

@@ -3,9 +3,9 @@ from pathlib import Path
 
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
-from attncli.processes.command_jobs import Job
-from attncli.processes.command_runs import run_command_to_report_file
+from attncli.processes.command_in_subprocess import run_command_to_report_file
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
+from attncli.processes.job_sent_to_worker import Job
 
 
 def torchrun(where: str, options: EngineOptions) -> Engine:

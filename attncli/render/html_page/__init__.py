@@ -3,11 +3,11 @@
 document             assemble the page, with a policy that keeps external text inert
 page_sentences       the answer, findings, verdicts and provenance as HTML
 html_tables          the views of a report as HTML tables
-view_plots           which plot each view gets, and the curves
-report_comparison    two reports as curves
+plot_data_of_views   which plot each view gets, and the curves
+comparison_curves    two reports as curves
 fitted_curves        fitted laws as curves
 head_map_thumbnails  maps in 8 bits
-packed_columns       rows as columns of bytes
+columns_as_bytes     rows as columns of bytes
 embedded_data        columns and their descriptions, compressed into text
 assets               the script and the style, from `scripts/` and `styles/`
 

@@ -10,13 +10,17 @@ from collections.abc import Iterator
 from attncli import __version__
 from attncli.records import FOUND_KEYS, NULLS, JsonObject, Report, View
 from attncli.render._table_cells import build_grids
-from attncli.render.html_page import page_sentences, view_plots
+from attncli.render.html_page import page_sentences, plot_data_of_views
 from attncli.render.html_page.assets import load_script, load_style
+from attncli.render.html_page.columns_as_bytes import encode_report_columns
+from attncli.render.html_page.comparison_curves import (
+    BOTH,
+    build_comparison_curves,
+    build_comparison_table,
+)
 from attncli.render.html_page.embedded_data import ColumnStore
-from attncli.render.html_page.head_map_thumbnails import count_omitted_maps, pack_attention_maps
+from attncli.render.html_page.head_map_thumbnails import count_omitted_maps, encode_attention_maps
 from attncli.render.html_page.html_tables import escape_text, format_table, html_tag
-from attncli.render.html_page.packed_columns import pack_columns
-from attncli.render.html_page.report_comparison import BOTH, build_comparisons, build_grid
 
 WITHOUT_SCRIPT = (
     "Pictures and the table of all numbers need JavaScript with DecompressionStream, as every browser has it since 2023; "
@@ -59,7 +63,7 @@ def build_body(report: Report) -> Iterator[str]:
     yield "<main>\n"
     yield html_tag("noscript", html_tag("p", WITHOUT_SCRIPT))
     yield "<p id=unread class=unread hidden role=alert></p>"
-    yield page_sentences.format_verdicts(report)
+    yield page_sentences.format_gate_verdicts(report)
     yield page_sentences.format_findings(report)
     yield page_sentences.format_warnings(report)
     yield "<section id=heads hidden></section>\n"
@@ -68,15 +72,17 @@ def build_body(report: Report) -> Iterator[str]:
     yield "<section id=all hidden></section>\n"
     yield page_sentences.format_provenance(report)
     yield "</main>\n<div id=tip role=tooltip hidden></div>\n"
-    yield f"<script type=application/gzip id=numbers>{pack_report_for_script(report)}</script>\n"
+    yield f"<script type=application/gzip id=numbers>{encode_report_for_script(report)}</script>\n"
     yield f"<script type=module>{load_script().text}</script>\n"
 
 
 def build_sections(report: Report) -> Iterator[str]:
     """Numbers and tables of the views that are not in the sentences already."""
-    for index, view in enumerate(view_plots.list_report_and_layer_views(report)):
+    for index, view in enumerate(plot_data_of_views.list_report_and_layer_views(report)):
         if view is BOTH:
-            yield build_section(index, format_table(build_grid(next(build_comparisons(report)))))
+            yield build_section(
+                index, format_table(build_comparison_table(next(build_comparison_curves(report))))
+            )
             continue
         for grid in build_grids(dataclasses.replace(report, views=(view,))):
             if not view.findings:
@@ -98,13 +104,13 @@ def build_section(index: int, table: str) -> str:
     )
 
 
-def pack_report_for_script(report: Report) -> str:
+def encode_report_for_script(report: Report) -> str:
     """Pack the data of the script."""
     store = ColumnStore()
     header = {
         "study": report.study,
         "count": len(report.rows),
-        "columns": store.append_packed_columns(pack_columns(report)),
+        "columns": store.append_packed_columns(encode_report_columns(report)),
         "metrics": {name: [found.unit, found.definition] for name, found in report.metrics.items()},
         "nulls": NULLS,
         "found": sorted(FOUND_KEYS),
@@ -112,16 +118,17 @@ def pack_report_for_script(report: Report) -> str:
             {"metric": finding.metric, "heads": finding.heads} for finding in report.findings
         ],
         "views": [
-            describe_view(report, view) for view in view_plots.list_report_and_layer_views(report)
+            describe_view(report, view)
+            for view in plot_data_of_views.list_report_and_layer_views(report)
         ],
-        "maps": pack_attention_maps(report, store),
+        "maps": encode_attention_maps(report, store),
         "left_out": count_omitted_maps(report),
     }
     return store.encode_as_compressed_text(header)
 
 
 def describe_view(report: Report, view: View) -> JsonObject:
-    kind = view_plots.choose_plot_kind(report, view)
+    kind = plot_data_of_views.choose_plot_kind(report, view)
     found: JsonObject = {
         "kind": kind,
         "title": page_sentences.capitalize(view.title),
@@ -129,8 +136,10 @@ def describe_view(report: Report, view: View) -> JsonObject:
         "across": view.across or "",
         "metrics": view.metrics,
     }
-    if kind == view_plots.CURVES:
-        found["panels"] = list(map(dataclasses.asdict, view_plots.build_panels(report, view)))
-    if kind == view_plots.BOXES:
-        found["boxes"] = view_plots.build_box_plots(report, view)
+    if kind == plot_data_of_views.CURVES:
+        found["panels"] = list(
+            map(dataclasses.asdict, plot_data_of_views.build_plot_panels(report, view))
+        )
+    if kind == plot_data_of_views.BOXES:
+        found["boxes"] = plot_data_of_views.build_box_plots(report, view)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from attncli.records import Facts, JsonObject
-from attncli.render.html_page.packed_columns import PackedColumn
+from attncli.render.html_page.columns_as_bytes import PackedColumn
 from attncli.sanitize import sanitize_value
 
 

@@ -23,7 +23,7 @@ def build_fitted_curves(report: Report, metric: str, lengths: list[float]) -> It
             continue
         fit, law = str(row.keys["fit"]), str(row.keys["law"])
         start, rate = (
-            find_law_constant(report, name, fit, law)
+            find_constant_of_fitted_law(report, name, fit, law)
             for name in ("law_at_one_token", RATES.get(law, ""))
         )
         if start is not None and (rate is not None or law == CONSTANT):
@@ -32,7 +32,7 @@ def build_fitted_curves(report: Report, metric: str, lengths: list[float]) -> It
             yield {"of": fit, "kind": "law", "name": name, "points": points}
 
 
-def find_law_constant(report: Report, metric: str, fit: str, law: str) -> float | None:
+def find_constant_of_fitted_law(report: Report, metric: str, fit: str, law: str) -> float | None:
     for row in report.rows:
         if row.metric == metric and row.keys.get("fit") == fit and row.keys.get("law") == law:
             return row.value

@@ -38,7 +38,7 @@ def format_table(grid: TableGrid) -> str:
     head = html_tag(
         "tr", "".join(html_tag("th", escape_text(name), scope="col") for name in shortened.header)
     )
-    lines = "".join(format_line(line, shortened.words) for line in shortened.lines)
+    lines = "".join(format_html_table_row(line, shortened.words) for line in shortened.lines)
     caption = html_tag("caption", escape_text(shortened.title))
     if left_out:
         more = f"{left_out:,} more lines are left out here: all numbers are at the end of the page."
@@ -48,7 +48,7 @@ def format_table(grid: TableGrid) -> str:
     return html_tag("table", caption + html_tag("thead", head) + html_tag("tbody", lines))
 
 
-def format_line(cells: Sequence[str], words: bool) -> str:
+def format_html_table_row(cells: Sequence[str], words: bool) -> str:
     first = html_tag("th", escape_text(cells[0]), scope="row")
     kind = "said" if words else None
     return html_tag(
@@ -64,14 +64,14 @@ def format_nested_facts(facts: Facts) -> str:
 def format_definition_list(facts: Facts) -> Iterator[str]:
     for name, value in facts.items():
         yield html_tag("dt", escape_text(name))
-        yield html_tag("dd", format_value(value))
+        yield html_tag("dd", format_fact_value(value))
 
 
-def format_value(value: object) -> str:
+def format_fact_value(value: object) -> str:
     if isinstance(value, Mapping):
         return format_nested_facts(value)
     if isinstance(value, list | tuple):
         if any(isinstance(each, Mapping) for each in value):
-            return "".join(map(format_value, value))
+            return "".join(map(format_fact_value, value))
         return escape_text(", ".join(map(str, value)))
     return escape_text("–" if value is None else value)

@@ -25,7 +25,7 @@ def format_opening(report: Report) -> str:
     )
 
 
-def format_verdicts(report: Report) -> str:
+def format_gate_verdicts(report: Report) -> str:
     """Failed gates before those that passed."""
     if not report.verdicts:
         return ""

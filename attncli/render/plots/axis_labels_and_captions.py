@@ -42,13 +42,13 @@ def format_caption(report: Report) -> str:
             [
                 *describe_measured_model_or_networks(report.source),
                 *describe_input(report),
-                *describe_deviation(report),
+                *explain_deviation_bands(report),
             ],
         )
     )
 
 
-def describe_deviation(report: Report) -> Iterator[str]:
+def explain_deviation_bands(report: Report) -> Iterator[str]:
     """Explain bands and bars, where there are some; tracks in the plane show one seed."""
     if report.tracks:
         return

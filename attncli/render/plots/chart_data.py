@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from attncli.records import UNCERTAINTY, Report, Row, View
-from attncli.render._table_cells import is_row_at_coordinate
+from attncli.render._table_cells import is_row_at_axis_value
 from attncli.render.plots.axis_labels_and_captions import format_label
 from attncli.render.plots.box_plots import ACROSS
-from attncli.render.plots.fitted_curves import FittedCurve, find_best_law
+from attncli.render.plots.fitted_curves import FittedCurve, find_best_fitted_law
 
 NO_CURVES = ("head", ACROSS)
 """Axes of views that are grids or boxes."""
@@ -134,7 +134,7 @@ def collect_fitted_curves(
     """Collect the laws in the view that shows the fitted numbers."""
     if view.metrics[0] not in FITTED or view.across is None:
         return {}
-    found = {name: find_best_law(report, view.across, name) for name in series}
+    found = {name: find_best_fitted_law(report, view.across, name) for name in series}
     return {name: law for name, law in found.items() if law is not None}
 
 
@@ -176,7 +176,7 @@ def is_row_plotted(view: View, row: Row) -> bool:
     lowest = -math.inf if view.lowest_drawn is None else view.lowest_drawn
     deep = row.value is not None and row.value < lowest
     here = view.across is None or all(
-        is_row_at_coordinate(row, axis, place) for axis, place in view.where.items()
+        is_row_at_axis_value(row, axis, place) for axis, place in view.where.items()
     )
     return row.metric in metrics and here and not deep
 

@@ -39,7 +39,7 @@ class FittedCurve(NamedTuple):
             yield x, self.evaluate_at(x)
 
 
-def find_best_law(report: Report, axis: str, place: str) -> FittedCurve | None:
+def find_best_fitted_law(report: Report, axis: str, place: str) -> FittedCurve | None:
     """The law that fits the points of this series best, where all its parameters are reported."""
     own = [row for row in report.rows if "law" in row.keys and str(row.axis(axis)) == place]
     kinds = [str(row.keys["law"]) for row in own if row.metric == BEHIND and row.value == 0.0]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli.records import Report
-from attncli.render.plots.attention_map_shading import colour_scale_of_panels
+from attncli.render.plots.attention_map_in_terminal import colour_scale_of_panels
 from attncli.render.plots.axis_labels_and_captions import format_caption
 from attncli.render.plots.box_plots import collect_box_plots, draw_box_figure
 from attncli.render.plots.chart_data import collect_charts

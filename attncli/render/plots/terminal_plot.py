@@ -8,7 +8,7 @@ from rich.text import Text
 
 from attncli.maths.number_format import format_number
 from attncli.records import MapPicture, Report
-from attncli.render.plots.attention_map_shading import draw_shaded_map
+from attncli.render.plots.attention_map_in_terminal import draw_shaded_map
 from attncli.render.plots.box_plots import BoxPlot, collect_box_plots, draw_box_lines
 from attncli.render.plots.chart_data import (
     Chart,

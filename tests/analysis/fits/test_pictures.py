@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from attncli.analysis.fits import pattern_pictures
-from attncli.analysis.fits.pattern_pictures import build_picture
+from attncli.analysis.fits import target_and_fitted_map_pictures
+from attncli.analysis.fits.target_and_fitted_map_pictures import build_map_picture_of_fit
 from attncli.fits import FitRequest, FittedModule
 from attncli.fits import _verify_fit as blocks
 from attncli.fits._fit_files import ModuleArrays, SavedFit
@@ -19,7 +19,7 @@ from attncli.patterns import build_pattern
 def test_cells_are_the_largest_of_what_they_cover(
     causal: bool, cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pattern_pictures, "CELLS", cells)
+    monkeypatch.setattr(target_and_fitted_map_pictures, "CELLS", cells)
     monkeypatch.setattr(blocks, "BLOCK", 100)  # rows of one cell fall into several blocks
     target = build_pattern("random:k=3,weights=dirichlet", 30, np.random.default_rng(0), causal)
     fit = run_fit_method("learned", target, FitRequest(d=5, causal=causal, effort=1), 0)
@@ -30,7 +30,7 @@ def test_cells_are_the_largest_of_what_they_cover(
     dense = {"target": target.toarray(), "achieved": made}
     dense["|error|"] = np.abs(made - dense["target"])
     edges = np.linspace(0, 30, min(cells, 30) + 1).astype(int)
-    panels = build_picture(SavedFit("p", "learned", stored, target)).panels
+    panels = build_map_picture_of_fit(SavedFit("p", "learned", stored, target)).panels
     assert list(panels) == list(dense)
     for name, full in dense.items():
         coarse = [

@@ -9,7 +9,7 @@ from attncli.analysis.heads.map_export.collected_maps import (
     MOST_CELLS,
     CollectedMaps,
     coarsen_map,
-    estimate_bytes,
+    estimate_bytes_of_maps,
 )
 from attncli.analysis.heads.report_rows.token_names import TokenNames
 from attncli.capture import AttentionSite, MapShape, Strip
@@ -51,7 +51,7 @@ def test_chosen_heads_are_put_together_from_strips() -> None:
 def test_heads_and_bytes_are_counted_before_the_run() -> None:
     """Two heads of 7 × 9 numbers, and one mask."""
     chosen = CollectedMaps({2}, lambda layer, head: head in (1, 3))
-    assert estimate_bytes({OTHER: MapShape(4, 7, 7), SITE: MapShape(4, 7, 9)}, chosen) == (
+    assert estimate_bytes_of_maps({OTHER: MapShape(4, 7, 7), SITE: MapShape(4, 7, 9)}, chosen) == (
         2,
         (2 * 4 + 1) * 63,
     )

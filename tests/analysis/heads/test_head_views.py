@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from attncli.analysis.heads.head_selection import HeadRanking, rank_rows
+from attncli.analysis.heads.head_selection import HeadRanking, sort_rows_by_head_ranking
 from attncli.analysis.heads.metric_selection import choose_metrics
-from attncli.analysis.heads.report_tables import build_views
+from attncli.analysis.heads.report_tables import build_inspection_views
 from attncli.records import Row
 
 
@@ -37,14 +37,16 @@ def test_heads_come_in_the_order_of_their_number_and_states_after(
     ranking: HeadRanking, order: list[int]
 ) -> None:
     """All numbers of a head stay together; a head without the number is left out."""
-    found = [row.head for row in rank_rows(ROWS, ranking)]
+    found = [row.head for row in sort_rows_by_head_ranking(ROWS, ranking)]
     assert found[-1] is None
     assert list(dict.fromkeys(found[:-1])) == order
     assert len(found) == 2 * len(order) + 1
 
 
 def test_nulls_are_said_once_where_heads_agree_and_else_from_to() -> None:
-    (sink, distance) = build_views(ROWS, choose_metrics(["sink", "distance"]), None, texts=3)
+    (sink, distance) = build_inspection_views(
+        ROWS, choose_metrics(["sink", "distance"]), None, texts=3
+    )
     over = ", mean ± standard deviation over 3 texts"
     assert sink.title == f"sink{over}; uniform attention: 0.1000 … 0.3000"
     assert distance.title == f"distance{over}; uniform attention: 5.000"

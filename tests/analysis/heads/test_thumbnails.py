@@ -15,8 +15,7 @@ from small_checkpoints import model_of
 from transformers import AutoModel
 
 import attncli
-from attncli.analysis.heads.map_export.collected_maps import coarsen_map
-from attncli.analysis.heads.map_export.thumbnails import (
+from attncli.analysis.heads.map_export.attention_map_thumbnails import (
     HELD,
     LARGEST,
     ROOM,
@@ -25,6 +24,7 @@ from attncli.analysis.heads.map_export.thumbnails import (
     select_heads,
     thumbnail_size,
 )
+from attncli.analysis.heads.map_export.collected_maps import coarsen_map
 from attncli.analysis.heads.report_rows.token_names import TokenNames
 from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.records import Row

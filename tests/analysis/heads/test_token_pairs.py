@@ -19,7 +19,10 @@ from attncli.analysis.heads.forward_passes.strongest_token_pairs import Stronges
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.report_rows.head_rows import HeadObservations
 from attncli.analysis.heads.report_rows.token_names import TokenNames
-from attncli.analysis.heads.report_rows.token_pairs import build_pair_rows, describe_strongest_pair
+from attncli.analysis.heads.report_rows.token_pairs import (
+    describe_strongest_token_pair,
+    token_pair_rows,
+)
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.models.inputs.model_input import ModelInput, decoder_labels
@@ -111,7 +114,7 @@ def observed(*maps: torch.Tensor) -> HeadObservations:
 
 
 def rows_of(found: HeadObservations, *names: TokenNames) -> list[Row]:
-    return list(build_pair_rows(found, names, {SITE: {}}, lambda layer, head: True, 2))
+    return list(token_pair_rows(found, names, {SITE: {}}, lambda layer, head: True, 2))
 
 
 def test_of_several_texts_the_strongest_are_told_with_the_text_they_are_in() -> None:
@@ -201,7 +204,7 @@ def test_the_first_line_names_no_sink() -> None:
     weights[0, 4] = torch.tensor([0.2, 0.0, 0.8, 0.0, 0.0, 0.0])
     rows = rows_of(observed(weights), TokenNames("abcdef"))
     assert (rows[0].keys["key"], rows[0].value) == (0, pytest.approx(1.0))
-    assert describe_strongest_pair(rows) == "clearest pair 'e@4 ← c@2' in head 2.0: 0.8; uniform attention 0.17, other queries 0.02"  # fmt: skip
+    assert describe_strongest_token_pair(rows) == "clearest pair 'e@4 ← c@2' in head 2.0: 0.8; uniform attention 0.17, other queries 0.02"  # fmt: skip
 
 
 @pytest.mark.parametrize("count", ["0", "1001"])

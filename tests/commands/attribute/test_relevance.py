@@ -108,11 +108,11 @@ def by_hand(folder: str, name: str, kwargs: dict[str, Any]) -> tuple[float, Matr
 def inputs(report: Report, folder: str, name: str) -> dict[str, Any]:
     """What the model was given: the ids, those of the decoder as transformers shifts them, or the image."""
     if name == "vit":
+        from attncli.model_and_file_sources import parse_source
         from attncli.models.inputs.input_options import RequestedInput
         from attncli.models.inputs.model_inputs import make_inputs
         from attncli.models.loading.load import load_model
         from attncli.models.loading.load_options import LoadOptions
-        from attncli.sources import parse_source
 
         checkpoint = load_model(parse_source(folder), LoadOptions(dtype="float64"))
         (text,) = make_inputs(checkpoint, RequestedInput(random_tokens=1))

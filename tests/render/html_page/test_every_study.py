@@ -13,8 +13,12 @@ import attncli
 from attncli.records import Report
 from attncli.render._table_cells import build_grids
 from attncli.render.html import html
-from attncli.render.html_page.report_comparison import BOTH, build_comparisons, build_grid
-from attncli.render.html_page.view_plots import (
+from attncli.render.html_page.comparison_curves import (
+    BOTH,
+    build_comparison_curves,
+    build_comparison_table,
+)
+from attncli.render.html_page.plot_data_of_views import (
     BOXES,
     CURVES,
     HEADS,
@@ -131,7 +135,9 @@ def test_every_view_of_every_study_is_in_its_page(
         kind = choose_plot_kind(report, view)
         assert kind in (HEADS, CURVES, BOXES, WORDS, TABLE, SAID)
         own = build_grids(replace(report, views=(view,)))
-        first = [build_grid(next(build_comparisons(report)))] if view is BOTH else own
+        first = (
+            [build_comparison_table(next(build_comparison_curves(report)))] if view is BOTH else own
+        )
         for grid in first:
             assert (str(index) in shown) == (kind != SAID)
             if kind != SAID:

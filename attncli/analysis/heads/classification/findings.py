@@ -73,19 +73,19 @@ def build_findings(
         *find_sinks(heads, shortest),
         *find_uniform_heads(heads),
         *find_learned_sinks(heads),
-        *find_token_roles(heads),
+        *find_heads_with_token_roles(heads),
     ]
     ordered = sorted(found, key=lambda weighed: -weighed.weight)
     return tuple(weighed.finding for weighed in ordered) or tuple(
-        build_absence_findings(states, heads, unseen)
+        build_findings_of_absent_effects(states, heads, unseen)
     )
 
 
-def build_absence_findings(
+def build_findings_of_absent_effects(
     states: Sequence[Row], heads: Sequence[ClassifiedHead], unseen: str
 ) -> Iterator[Finding]:
     """Report which effects were measured and are absent, and in which heads."""
-    parts = list(build_head_absences(heads))
+    parts = list(describe_effects_absent_in_heads(heads))
     parts += [words for metric, words in IN_STATES.items() if filter_by_metric(states, metric)]
     if parts and unseen:
         parts.append(f"not looked at: {unseen}")
@@ -93,7 +93,7 @@ def build_absence_findings(
         yield Finding("nothing", "; ".join(parts))
 
 
-def build_head_absences(heads: Sequence[ClassifiedHead]) -> Iterator[str]:
+def describe_effects_absent_in_heads(heads: Sequence[ClassifiedHead]) -> Iterator[str]:
     """Metrics that the same heads have share a clause."""
     places: dict[tuple[int, ...], list[str]] = {}
     for metric, words in IN_HEADS.items():
@@ -134,7 +134,7 @@ def find_massive_activations(
             "massive activations",
             f"after {format_row_layers(found)}; largest {format_number(max_activation(top))} at token {token}{word}, "
             f"feature {top.keys['feature']}, after {format_location(top)}: "
-            f"{float(top.keys['over_median']):,.0f} × the median{format_controls(top)}",
+            f"{float(top.keys['over_median']):,.0f} × the median{format_control_values(top)}",
         ),
     )
 
@@ -151,12 +151,12 @@ def format_location(row: Row) -> str:
     return f"{row.keys.get('stack', '')} layer {row.layer}".strip()
 
 
-def format_controls(row: Row) -> str:
+def format_control_values(row: Row) -> str:
     found = [(words, row.keys.get(null)) for null, words in NULLS.items()]
     return "".join(f"; {words}: {format_number(v)}" for words, v in found if isinstance(v, float))
 
 
-def format_measurement(row: Row) -> str:
+def format_value_and_standard_deviation(row: Row) -> str:
     """A number, with its standard deviation where it is a mean."""
     value = row.value or 0.0
     return format_number(value) if row.spread is None else format_with_deviation(value, row.spread)
@@ -175,8 +175,8 @@ def find_oversmoothed_stacks(states: Sequence[Row]) -> Iterator[RankedFinding]:
                 80.0,
                 Finding(
                     "over-smoothing",
-                    f"{where}tokens point one way at the end: 1 - cosine {format_measurement(last)} after layer {last.layer}, "
-                    f"{format_measurement(first)} {start}; unrelated directions: 1{format_controls(last)}",
+                    f"{where}tokens point one way at the end: 1 - cosine {format_value_and_standard_deviation(last)} after layer {last.layer}, "
+                    f"{format_value_and_standard_deviation(first)} {start}; unrelated directions: 1{format_control_values(last)}",
                 ),
             )
 
@@ -195,10 +195,10 @@ def select_heads_with_evidence(
     """The heads whose own number shows the role, strongest first, and all that have the number."""
     known = [head for head in heads if role.evidence in head.numbers]
     shown = [head for head in known if is_role_evident(role, head, head.numbers)]
-    return sort_by_strength(shown, role.evidence), known
+    return sort_heads_by_metric(shown, role.evidence), known
 
 
-def sort_by_strength(heads: Iterable[ClassifiedHead], metric: str) -> list[ClassifiedHead]:
+def sort_heads_by_metric(heads: Iterable[ClassifiedHead], metric: str) -> list[ClassifiedHead]:
     """Sort by strength; heads that differ by rounding only stay in order, so that saved maps give
     the same list."""
     return sorted(heads, key=lambda head: -round(head.numbers[metric], 6))
@@ -260,11 +260,13 @@ def describe_counts_in_controls(
     return "".join(words)
 
 
-def format_share(heads: Sequence[ClassifiedHead], known: Sequence[ClassifiedHead]) -> str:
+def format_head_count_of_total(
+    heads: Sequence[ClassifiedHead], known: Sequence[ClassifiedHead]
+) -> str:
     return f"{len(heads)} of {format_count(len(known), 'head')}"
 
 
-def choose_verb_number(heads: Sequence[ClassifiedHead], one: str, several: str) -> str:
+def choose_singular_or_plural_verb(heads: Sequence[ClassifiedHead], one: str, several: str) -> str:
     return one if len(heads) == 1 else several
 
 
@@ -291,8 +293,8 @@ def find_sinks(heads: Sequence[ClassifiedHead], shortest: int) -> Iterator[Ranke
         20.0 + 50.0 * len(found) / len(known),
         Finding(
             "sinks",
-            f"{format_share(found, known)} {choose_verb_number(found, 'puts', 'put')} at least {format_percent(SINK.threshold)} of "
-            f"{choose_verb_number(found, 'its', 'their')} attention on a single token{clear}{describe_sink_token(found)}"
+            f"{format_head_count_of_total(found, known)} {choose_singular_or_plural_verb(found, 'puts', 'put')} at least {format_percent(SINK.threshold)} of "
+            f"{choose_singular_or_plural_verb(found, 'its', 'their')} attention on a single token{clear}{describe_sink_token(found)}"
             f": {format_heads(found, metric, as_percent=True)}"
             f"{format_value_under_uniform_attention(found, metric, format_percent)}"
             f"{describe_counts_in_controls(heads, metric, partial(is_role_evident, SINK))}"
@@ -330,7 +332,7 @@ def find_uniform_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFindin
             10.0 + 50.0 * len(found) / len(known),
             Finding(
                 "uniform heads",
-                f"{format_share(found, known)} {choose_verb_number(found, 'is', 'are')} nearly uniform (normalised entropy ≥ {EVEN.threshold})"
+                f"{format_head_count_of_total(found, known)} {choose_singular_or_plural_verb(found, 'is', 'are')} nearly uniform (normalised entropy ≥ {EVEN.threshold})"
                 f": {format_heads(found, metric)}"
                 f"{describe_counts_in_controls(heads, metric, partial(is_role_evident, EVEN))}"
                 f"{describe_heads_with_earlier_role(found, EVEN)}",
@@ -348,7 +350,7 @@ def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
     if found:
         found.sort(key=lambda head: head.numbers[metric])
         least = ", ".join(
-            f"{head.name} ({format_measurement(head.rows[metric])})"
+            f"{head.name} ({format_value_and_standard_deviation(head.rows[metric])})"
             for head in truncate_head_list(found)
         )
         more = " …" if len(found) > NAMED else ""
@@ -357,8 +359,8 @@ def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
             30.0 + 50.0 * len(found) / len(known),
             Finding(
                 "idle heads",
-                f"{format_share(found, known)} {choose_verb_number(found, 'writes', 'write')} less than a tenth of an equal share of what "
-                f"{choose_verb_number(found, 'its layer writes', 'their layers write')}: {least}{more}; equal share: {', '.join(shares)}",
+                f"{format_head_count_of_total(found, known)} {choose_singular_or_plural_verb(found, 'writes', 'write')} less than a tenth of an equal share of what "
+                f"{choose_singular_or_plural_verb(found, 'its layer writes', 'their layers write')}: {least}{more}; equal share: {', '.join(shares)}",
                 metric,
                 head_names(found),
             ),
@@ -384,11 +386,11 @@ def find_learned_sinks(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFindin
         )
 
 
-def find_token_roles(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
+def find_heads_with_token_roles(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
     """Who plays the roles that are about tokens."""
     for role in (INDUCTION, PREVIOUS, DUPLICATE, OWN):
         playing = [head for head in heads if head.role and head.role.role is role]
-        every, metric = sort_by_strength(playing, role.evidence), role.evidence
+        every, metric = sort_heads_by_metric(playing, role.evidence), role.evidence
         found = [head for head in every if head.role and head.role.is_same_in_all_samples]
         changing = [head for head in every if head not in found]
         clauses = [f"{len(found)}: {format_heads(found, metric)}"] if found else []
@@ -399,7 +401,7 @@ def find_token_roles(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]
                 Finding(
                     f"{role.name} heads",
                     f"{'; '.join(clauses)}{format_value_under_uniform_attention(every, metric)}"
-                    f"{describe_counts_in_controls(heads, metric, partial(control_has_role, role))}",
+                    f"{describe_counts_in_controls(heads, metric, partial(is_role_of_control_head, role))}",
                     metric,
                     (*head_names(found), *head_names(changing)),
                 ),
@@ -411,6 +413,6 @@ def describe_heads_with_disagreeing_samples(heads: Sequence[ClassifiedHead], met
     return f"{len(heads)} on some of {draws} draws only: {format_heads(heads, metric)}"
 
 
-def control_has_role(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
+def is_role_of_control_head(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
     played = classify_role(numbers, head.uniform_values)
     return played is not None and played.role is role

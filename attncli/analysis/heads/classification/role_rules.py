@@ -112,14 +112,14 @@ def classify_role_from_samples(
     if whole is None or all(role is whole.role for role in each):
         return whole
     role = seen[0] if seen else whole.role
-    value = {**numbers, **compute_nearness(numbers, even)}[role.evidence]
+    value = {**numbers, **compute_nearness_to_roles(numbers, even)}[role.evidence]
     return AssignedRole(role, role.evidence, value, len(each), each.count(role))
 
 
 def classify_role(numbers: Mapping[str, float], even: Mapping[str, float]) -> AssignedRole | None:
     """Assign a role from a head's numbers and those of uniform attention; None where no number is
     known."""
-    known = {**numbers, **compute_nearness(numbers, even)}
+    known = {**numbers, **compute_nearness_to_roles(numbers, even)}
     measurable = [role for role in ROLES if role.evidence in known]
     if not measurable:
         return None
@@ -130,7 +130,9 @@ def classify_role(numbers: Mapping[str, float], even: Mapping[str, float]) -> As
     return AssignedRole(MIXED, nearest.evidence, known[nearest.evidence])
 
 
-def compute_nearness(numbers: Mapping[str, float], even: Mapping[str, float]) -> dict[str, float]:
+def compute_nearness_to_roles(
+    numbers: Mapping[str, float], even: Mapping[str, float]
+) -> dict[str, float]:
     """1 - distance / distance of uniform attention."""
     if "distance" not in numbers or not even.get("distance"):
         return {}

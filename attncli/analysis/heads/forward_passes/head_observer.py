@@ -130,7 +130,7 @@ class HeadObserver:
                 self.strongest.add_strip(strip)
         if site.is_linear:
             self.empty = self.empty or not bool(strip.weights.any(dim=-1).all())
-        self.totals.add(strip_to_metric_rows(strip, self.request.period, self.request.ids))
+        self.totals.add(make_map_rows_for_metrics(strip, self.request.period, self.request.ids))
         if strip.is_last:
             self.again = self.totals.needs_strips_again()
         return self.again and strip.is_last
@@ -182,7 +182,7 @@ class HeadObserver:
             )
             self.result.nulls[self.site] = {
                 **even,
-                **uniform_output_shares(self.result.heads[self.site]),
+                **head_output_shares_if_equal(self.result.heads[self.site]),
             }
         self.site = None
 
@@ -226,7 +226,7 @@ class HeadObserver:
         seen.peaks[place] = whole.find_peak()
 
 
-def describe_paths(passes: Sequence[PassResult]) -> dict[str, str]:
+def describe_attention_implementations(passes: Sequence[PassResult]) -> dict[str, str]:
     """How the attentions of these passes were computed, for a report's environment; empty where none was on the interface."""
     counts: Counter[str] = Counter()
     for each in passes:
@@ -243,7 +243,7 @@ def mask_metrics_of_zero_maps(silent: Tensor, name: str, value: Tensor | str) ->
     return value.masked_fill(silent.to(value.device)[(..., *(None,) * (value.dim() - 1))], math.nan)
 
 
-def uniform_output_shares(values: Values) -> Values:
+def head_output_shares_if_equal(values: Values) -> Values:
     """The shares of output if all heads wrote the same amount."""
     found = {
         name: value
@@ -257,7 +257,7 @@ def uniform_output_shares(values: Values) -> Values:
     }
 
 
-def strip_to_metric_rows(
+def make_map_rows_for_metrics(
     strip: Strip, period: int | None, ids: Tensor | None = None
 ) -> MapStripRows:
     known = strip.statistics

@@ -183,8 +183,8 @@ def is_batched_result_equal_to_single(
 ) -> bool:
     """Whether all numbers of a text are the same up to rounding."""
     own, other, allowed = (
-        collect_measured_values(found),
-        collect_measured_values(alone),
+        collect_values_of_pass_result(found),
+        collect_values_of_pass_result(alone),
         BATCHED_TEXT.tolerance_for_dtype(dtype),
     )
     return own.keys() == other.keys() and all(
@@ -192,7 +192,9 @@ def is_batched_result_equal_to_single(
     )
 
 
-def collect_measured_values(seen: PassResult) -> dict[tuple[object, str], Tensor | float | str]:
+def collect_values_of_pass_result(
+    seen: PassResult,
+) -> dict[tuple[object, str], Tensor | float | str]:
     found: dict[tuple[object, str], Tensor | float | str] = {
         (site, name): value for site, own in seen.heads.items() for name, value in own.items()
     }

@@ -57,14 +57,14 @@ class UniformAttentionControl:
             totals = MetricTotals(names, same_tokens, total != 1.0)
             again = True
             while again:
-                for rows in iterate_uniform_strips(contiguous, spans.shape, period, total, ids):
+                for rows in iterate_uniform_map_rows(contiguous, spans.shape, period, total, ids):
                     totals.add(rows)
                 again = totals.needs_strips_again()
             self.values_by_shape[key] = totals.compute_metric_values()
         return self.values_by_shape[key]
 
 
-def iterate_uniform_strips(
+def iterate_uniform_map_rows(
     spans: Tensor, shape: tuple[int, int], period: int | None, total: float, ids: Tensor | None
 ) -> Iterable[MapStripRows]:
     """Yield strips of the map of one head with uniform attention over all visible keys."""

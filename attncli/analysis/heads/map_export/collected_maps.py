@@ -132,7 +132,7 @@ def coarsen_map(weights: NDArray[np.floating]) -> NDArray[np.float32]:
     return result
 
 
-def estimate_bytes(
+def estimate_bytes_of_maps(
     shapes: Mapping[AttentionSite, MapShape], chosen: CollectedMaps, itemsize: int = 4
 ) -> tuple[int, int]:
     """How many heads are collected, and the bytes of their maps and masks."""
@@ -161,7 +161,7 @@ def check_map_size(
     itemsize: int,
 ) -> None:
     """Announce the size of the maps, and refuse, before the work, what does not fit."""
-    count, size = estimate_bytes(shapes, collected, itemsize)
+    count, size = estimate_bytes_of_maps(shapes, collected, itemsize)
     if count == 0:
         raise UsageError("`layers` and `heads` leave no head whose map could be kept.")
     what = f"the maps of {count} head{'s' if count > 1 else ''} over {max(shape.queries for shape in shapes.values())} tokens"

@@ -13,8 +13,8 @@ from attncli.analysis.heads.report_rows.layer_counts_by_mixer import LayerCounts
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.records import Row, Scalar
-from attncli.reports.json_records import validate_value
 from attncli.reports.json_report_reading import collect_row_keys
+from attncli.reports.json_to_dataclasses import validate_value
 
 ROLES_ON, ROWS, KEYS, LAYERS, WHOLE = "roles_on", "rows", "keys", "layers", "whole"
 """In a file's metadata."""

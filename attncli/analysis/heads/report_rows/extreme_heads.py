@@ -16,7 +16,7 @@ def describe_extreme_heads(rows: Sequence[Row]) -> str:
 
 
 def describe_metric_range(metric: str, rows: Sequence[Row]) -> str:
-    heads = sorted(head_values(metric, rows), key=lambda each: each[0])
+    heads = sorted(list_metric_values_of_heads(metric, rows), key=lambda each: each[0])
     if not heads:
         return ""
     (least, low, below), (most, high, above) = heads[0], heads[-1]
@@ -39,7 +39,9 @@ def format_with_deviation(value: float, spread: float | None) -> str:
     return f"{value:.2g}" + ("" if spread is None else f" ± {spread:.1g}")
 
 
-def head_values(metric: str, rows: Sequence[Row]) -> Iterator[tuple[float, str, float | None]]:
+def list_metric_values_of_heads(
+    metric: str, rows: Sequence[Row]
+) -> Iterator[tuple[float, str, float | None]]:
     """Every head's value, with its location in words and its standard deviation."""
     for row in rows:
         if row.metric == metric and row.head is not None and row.value is not None:

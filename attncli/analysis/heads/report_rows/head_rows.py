@@ -93,12 +93,12 @@ class HeadObservations:
         return torch.stack([seen.short[site] for seen in self.texts]).amax(dim=0)
 
 
-def site_keys(
+def row_keys_of_attention_sites(
     sites: Sequence[AttentionSite], stacks: Sequence[BlockStack]
 ) -> dict[AttentionSite, dict[str, Scalar]]:
     """Row keys that distinguish attention layers of the same number; empty where they are
     unambiguous."""
-    names = name_stacks(sites, stacks)
+    names = name_stacks_of_attention_sites(sites, stacks)
     spans = {site.span for site in sites if not site.is_linear}
     several = {
         "stack": len(set(names.values())) > 1,
@@ -115,7 +115,7 @@ def site_keys(
     }
 
 
-def name_stacks(
+def name_stacks_of_attention_sites(
     sites: Sequence[AttentionSite], stacks: Sequence[BlockStack]
 ) -> dict[AttentionSite, str]:
     """The name of the stack of blocks that attentions belong to, where both count all of their layers alike."""
@@ -160,7 +160,7 @@ def build_head_rows(
                 numbers = observed.numbers.get(site, range(len(found[0])))
                 short = observed.singular_value_shortfall(site, metric)
                 silent = observed.find_silent_heads(site, metric) if is_map_metric(metric) else ()
-                for row in build_site_rows(
+                for row in build_rows_of_attention_site(
                     metric, site, found, extra_rows, keys[site], selects, numbers
                 ):
                     sentences = (
@@ -172,7 +172,7 @@ def build_head_rows(
                     yield replace(sentences, note=SILENT) if is_silent else sentences
 
 
-def build_site_rows(
+def build_rows_of_attention_site(
     metric: str,
     site: AttentionSite,
     tensors: "list[Tensor]",
@@ -239,7 +239,7 @@ def warn_unconverged_spectra(texts: Sequence[PassResult]) -> Iterator[str]:
         )
 
 
-def warn_silent_heads(texts: Sequence[PassResult]) -> Iterator[str]:
+def warn_about_heads_with_zero_maps(texts: Sequence[PassResult]) -> Iterator[str]:
     """A warning where heads do not attend at all."""
     silent = [sum(int(each.sum()) for each in seen.silent.values()) for seen in texts]
     if any(silent):

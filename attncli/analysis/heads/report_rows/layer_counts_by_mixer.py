@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from attncli.analysis.heads.report_rows.head_rows import name_stacks
+from attncli.analysis.heads.report_rows.head_rows import name_stacks_of_attention_sites
 from attncli.capture import AttentionSite
 from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.other_mixers.token_mixers import TokenMixer, format_layers, pluralise
@@ -40,10 +40,12 @@ class LayerCounts:
         mixers: Sequence[TokenMixer],
     ) -> "LayerCounts":
         sites = list(sites)
-        names = name_stacks(sites, stacks)
+        names = name_stacks_of_attention_sites(sites, stacks)
         calls = [(stack.name, call) for stack in stacks for call in stack.calls]
         other = {(mixer.stack, mixer.layer) for mixer in mixers}
-        attends = [any(is_inside_block(site, call.name) for site in sites) for _, call in calls]
+        attends = [
+            any(is_attention_inside_block(site, call.name) for site in sites) for _, call in calls
+        ]
         idle = [
             not attending and (stack, call.layer) not in other
             for attending, (stack, call) in zip(attends, calls, strict=True)
@@ -79,11 +81,11 @@ class LayerCounts:
             places = [(each.stack, layer) for each in found for layer in each.layers]
             alone = [place for place in places if place not in attending]
             if alone:
-                parts.append(f"{len(alone)} {format_is_or_are_kind(kind, len(alone))}")
+                parts.append(f"{len(alone)} {format_is_or_are_mixer_kind(kind, len(alone))}")
             if len(places) > len(alone):
                 alongside = len(places) - len(alone)
                 parts.append(
-                    f"{alongside} {format_has_or_have_kind(kind, alongside)} beside attention"
+                    f"{alongside} {format_has_or_have_mixer_kind(kind, alongside)} beside attention"
                 )
         if self.idle:
             parts.append(f"{self.idle} {'mixes' if self.idle == 1 else 'mix'} no tokens")
@@ -99,7 +101,7 @@ class LayerCounts:
         return " and ".join(parts)
 
 
-def is_inside_block(site: AttentionSite, block: str) -> bool:
+def is_attention_inside_block(site: AttentionSite, block: str) -> bool:
     return site.name == block or site.name.startswith(f"{block}.")
 
 
@@ -113,11 +115,11 @@ def group_layers_by_mixer(seen: Iterable[tuple[str, str, int, bool]]) -> tuple[T
     )
 
 
-def format_is_or_are_kind(kind: str, count: int) -> str:
+def format_is_or_are_mixer_kind(kind: str, count: int) -> str:
     return f"is {indefinite_article(kind)} {kind}" if count == 1 else f"are {pluralise(kind)}"
 
 
-def format_has_or_have_kind(kind: str, count: int) -> str:
+def format_has_or_have_mixer_kind(kind: str, count: int) -> str:
     return f"has {indefinite_article(kind)} {kind}" if count == 1 else f"have {pluralise(kind)}"
 
 

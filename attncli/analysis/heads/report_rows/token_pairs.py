@@ -20,7 +20,7 @@ FEW = 4
 """Up to this many heads have a column each; otherwise each has a line."""
 
 
-def build_pair_rows(
+def token_pair_rows(
     observed: HeadObservations,
     names: Sequence[TokenNames],
     keys: Mapping[AttentionSite, Mapping[str, Scalar]],
@@ -48,7 +48,7 @@ def build_pair_rows(
                 ranks = {**keys[site], "rank": 1}
                 yield Row(PAIR, None, "1", layer=site.layer, head=number, note=SILENT, keys=ranks)
             elif selects(site.layer, number):
-                for rank, found in enumerate(rank_pairs(own, words, head)[:most], start=1):
+                for rank, found in enumerate(rank_token_pairs(own, words, head)[:most], start=1):
                     yield found.build_pair_row(site.layer, number, {**keys[site], "rank": rank})
 
 
@@ -66,7 +66,7 @@ class TokenPair(NamedTuple):
         return Row(PAIR, self.weight, "1", layer=layer, head=head, keys=places)
 
 
-def rank_pairs(
+def rank_token_pairs(
     own: Sequence[HeadPairs], words: Sequence[tuple[Sequence[str], Sequence[str]]], head: int
 ) -> list[TokenPair]:
     """A head's pairs in all texts, the strongest first, without hidden keys."""
@@ -83,7 +83,9 @@ def rank_pairs(
     return sorted(found, key=lambda pair: pair.even - pair.weight)
 
 
-def build_pair_views(rows: Sequence[Row], places: Sequence[Mapping[str, Scalar]]) -> Iterator[View]:
+def build_token_pair_views(
+    rows: Sequence[Row], places: Sequence[Mapping[str, Scalar]]
+) -> Iterator[View]:
     """Heads side by side where they are few, else one below the other."""
     heads = {(row.layer, row.head) for row in rows if row.metric == PAIR and row.head is not None}
     title = "strongest query ← key pairs, each key once: weight (uniform attention)"
@@ -95,7 +97,7 @@ def build_pair_views(rows: Sequence[Row], places: Sequence[Mapping[str, Scalar]]
         yield View(named, down, (PAIR,), across, where, pair=(QUERY_TOKEN, KEY_TOKEN))
 
 
-def describe_strongest_pair(rows: Sequence[Row]) -> str:
+def describe_strongest_token_pair(rows: Sequence[Row]) -> str:
     """The pair furthest above uniform attention, unless its key is a sink; empty where there is
     none.
 

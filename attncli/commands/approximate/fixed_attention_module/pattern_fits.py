@@ -8,7 +8,7 @@ from attncli.analysis.fits.fit_rows import (
     build_fit_rows,
     build_fit_views,
     compute_theoretical_widths,
-    describe_attempt,
+    describe_fit_attempt,
     describe_fits,
     fit_row_keys,
     warn_about_dense_rows,
@@ -34,7 +34,7 @@ def build_approximation_report(solution: Solution, timing: bool = False) -> Repo
         findings=tuple(build_findings(solution)),
         warnings=tuple(build_warnings(solution)),
         verdicts=build_failed_verdicts(
-            (one.pattern, describe_attempt(one.best_attempt))
+            (one.pattern, describe_fit_attempt(one.best_attempt))
             for one in select_unmet_patterns(solution)
         ),
     )
@@ -93,7 +93,7 @@ def build_findings(solution: Solution) -> Iterator[Finding]:
     for one in solution.patterns:
         for attempt in one.attempts:
             label = str(fit_row_keys(one.pattern, attempt.method)["fit"])
-            yield Finding(label, describe_attempt(attempt))
+            yield Finding(label, describe_fit_attempt(attempt))
 
 
 def build_warnings(solution: Solution) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from attncli.analysis.means_and_confidence_intervals import (
     describe_averaging,
-    select_indistinguishable_from_first,
+    select_rows_indistinguishable_from_first,
     summarize_values,
 )
 from attncli.analysis.paths.path_metrics import format_percent
@@ -234,7 +234,7 @@ def format_first_head(order: Sequence[Row]) -> str:
     if top.spread is None:
         return f"The head with the largest share of the output is {name}: {format_percent(top.value or 0.0)}"
     share = f"{format_with_deviation(100.0 * (top.value or 0.0), 100.0 * top.spread / math.sqrt(top.n))} %"
-    near = len(select_indistinguishable_from_first(order))
+    near = len(select_rows_indistinguishable_from_first(order))
     if near == 1:
         return f"The head with the largest share of the output is {name}: {share}"
     others = format_count(near - 1, "other")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
-from attncli.analysis.paths.path_count_rows import build_count_rows, sort_path_counts_by_length
+from attncli.analysis.paths.path_count_rows import build_path_count_rows, sort_path_counts_by_length
 from attncli.analysis.paths.path_metrics import (
     OWN_METRICS,
     describe_cancellation,
@@ -56,7 +56,7 @@ def measure_network_paths(
         headline=format_headline([finding]),
         rows=(
             *sort_path_counts_by_length(
-                [*build_count_rows(counts, variant), *build_length_rows(found, variant)]
+                [*build_path_count_rows(counts, variant), *build_length_rows(found, variant)]
             ),
             *build_completeness_and_cancellation_rows(found, variant),
         ),

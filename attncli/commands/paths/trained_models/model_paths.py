@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
-from attncli.analysis.paths.path_count_rows import build_count_rows
+from attncli.analysis.paths.path_count_rows import build_path_count_rows
 from attncli.analysis.paths.path_metrics import format_headline, metric_definitions
 from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
@@ -156,7 +156,7 @@ def next_token_losses(logits: Tensor, text: ModelInput) -> list[float]:
 def build_model_path_rows(texts: Sequence[DecomposedText], step: str) -> Iterator[Row]:
     """Counts, terms, completeness and losses of one kind of step."""
     of_step = [one.measurements[step] for one in texts]
-    yield from build_count_rows(texts[0].counts[step], step)
+    yield from build_path_count_rows(texts[0].counts[step], step)
     yield from build_length_rows(of_step, step)
     yield from build_completeness_and_cancellation_rows(of_step, step)
     for length, losses in enumerate(zip(*(one.losses.get(step, ()) for one in texts), strict=True)):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.analysis.distributed_text_loop import apply_to_texts
+from attncli.analysis.distributed_text_loop import apply_to_each_text
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_selection import Path, sample_path
 from attncli.capture.reruns.float64 import move_to_float64_device
@@ -117,7 +117,7 @@ def measure_paths_on_texts(
             ),
         )
 
-    read = apply_to_texts(
+    read = apply_to_each_text(
         subject.model_without_head,
         texts,
         follow_text,

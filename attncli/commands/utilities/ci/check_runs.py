@@ -14,7 +14,7 @@ from attncli.cli.command_tree import (
     parse_command,
     root_command,
 )
-from attncli.cli.option_spelling import replace_parameters_by_options
+from attncli.cli.parameter_names_as_options import replace_parameters_by_options
 from attncli.errors import AttnError, NoBaseline, UsageError
 from attncli.records import Report, Verdict
 
@@ -130,7 +130,7 @@ def make_failed_run_verdict(check: "Check", error: AttnError) -> Verdict:
 
 
 def run_or_read_check_report(check: "Check", scratch: Path) -> Report:
-    from attncli.processes.command_runs import RunStopped, run_command_to_report_file
+    from attncli.processes.command_in_subprocess import RunStopped, run_command_to_report_file
     from attncli.reports.json_report_reading import read_report
 
     path = scratch / f"{check.name}.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attncli import gates
-from attncli.analysis.cache_key import WRITTEN, Options
+from attncli.analysis.run_fingerprint import WRITTEN, Options
 from attncli.commands.utilities.sweep.options import DEFAULT_FOLDER, EngineOptions, ItemOptions
 from attncli.commands.utilities.sweep.report import SweepItem, SweepMetric, build_sweep_report
 from attncli.commands.utilities.sweep.resumable_runs import FinishedItem, SweepPlan, run_sweep_items

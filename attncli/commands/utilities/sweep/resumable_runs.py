@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from attncli.analysis.cache_key import Options
+from attncli.analysis.run_fingerprint import Options
 from attncli.commands.utilities.sweep.report import SweepItem
 from attncli.commands.utilities.sweep.swept_models import (
     parse_steps,
@@ -18,9 +18,9 @@ from attncli.commands.utilities.sweep.swept_models import (
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError
 from attncli.io.remote_files import join_path_or_url
-from attncli.processes.command_jobs import Job
-from attncli.processes.command_runs import ProcessRun
+from attncli.processes.command_in_subprocess import ProcessRun
 from attncli.processes.engines import Engine
+from attncli.processes.job_sent_to_worker import Job
 from attncli.processes.work_sharing import divide_work_between_ranks, list_item_indices_of_rank
 from attncli.progress import Progress, ignore_progress
 
@@ -159,8 +159,8 @@ class SweepRuns:
 
 def remember_cached_models(name: str, cached: set[str]) -> None:
     """Remember which models were in the cache already, so that they are not evicted."""
+    from attncli.model_and_file_sources import parse_source
     from attncli.models.files.hub_cache import is_cached
-    from attncli.sources import parse_source
 
     source = parse_source(name)
     if source.kind == "hub" and is_cached(source.name):
@@ -169,8 +169,8 @@ def remember_cached_models(name: str, cached: set[str]) -> None:
 
 def evict_cached_model(name: str, cached: set[str]) -> None:
     """Remove from the cache what this item has downloaded."""
+    from attncli.model_and_file_sources import parse_source
     from attncli.models.files.hub_cache import remove_from_cache
-    from attncli.sources import parse_source
 
     source = parse_source(name)
     if source.kind == "hub" and source.name not in cached:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from attncli.analysis.cache_key import SOURCE, Options, compute_run_fingerprint
+from attncli.analysis.run_fingerprint import SOURCE, Options, compute_run_fingerprint
 from attncli.errors import InputError, UsageError
 from attncli.io.atomic_files import remove_abandoned_file
 from attncli.io.remote_files import (
@@ -15,8 +15,8 @@ from attncli.io.remote_files import (
     list_remote_files,
     remove_remote_file,
 )
+from attncli.model_and_file_sources import format_path_as_source, parse_source
 from attncli.records import Report
-from attncli.sources import format_path_as_source, parse_source
 
 LONGEST_NAME = 80
 ENDING = ".json"

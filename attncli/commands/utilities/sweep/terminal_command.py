@@ -78,7 +78,7 @@ def sweep(
     from attncli.commands.utilities.sweep.command import SweepRequest, plan_sweep, run_sweep
     from attncli.io.atomic_files import create_folder_if_missing
     from attncli.io.standard_streams import write_stdout
-    from attncli.processes.command_jobs import select_option_environment_variables
+    from attncli.processes.job_sent_to_worker import select_option_environment_variables
     from attncli.progress import progress_bar
     from attncli.reports.provenance import add_provenance
 

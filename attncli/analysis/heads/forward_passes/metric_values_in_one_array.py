@@ -39,12 +39,18 @@ class PackedValues(Mapping[str, Tensor | str]):
         return len(self.places)
 
 
-def pack_pass_result(found: PassResult) -> PassResult:
+def flatten_pass_metrics(found: PassResult) -> PassResult:
     """The same result, whose metrics of attentions and of uniform attention are packed."""
-    return replace(found, heads=pack_values(found.heads), nulls=pack_values(found.nulls))
+    return replace(
+        found,
+        heads=flatten_metric_values(found.heads),
+        nulls=flatten_metric_values(found.nulls),
+    )
 
 
-def pack_values(values: Mapping[AttentionSite, Values]) -> dict[AttentionSite, Values]:
+def flatten_metric_values(
+    values: Mapping[AttentionSite, Values],
+) -> dict[AttentionSite, Values]:
     numbers: list[Tensor] = [torch.empty(0, dtype=torch.float64)]
     places: dict[AttentionSite, Mapping[str, Place]] = {}
     start = 0
@@ -57,11 +63,11 @@ def pack_values(values: Mapping[AttentionSite, Values]) -> dict[AttentionSite, V
             found.append((name, (start, tuple(value.shape))))
             numbers.append(value.flatten().to("cpu", torch.float64))
             start += value.numel()
-        places[site] = share_equal_value_layouts(tuple(found))
+        places[site] = share_equal_array_layouts(tuple(found))
     whole = torch.cat(numbers)
     return {site: PackedValues(own, whole) for site, own in places.items()}
 
 
 @lru_cache(maxsize=1024)
-def share_equal_value_layouts(places: tuple[tuple[str, Place], ...]) -> Mapping[str, Place]:
+def share_equal_array_layouts(places: tuple[tuple[str, Place], ...]) -> Mapping[str, Place]:
     return dict(places)

@@ -6,14 +6,14 @@ from typing import Any
 
 from attncli.records import UNCERTAINTY, JsonObject, Report, Row, Scalar, View
 from attncli.render._table_cells import is_row_in_view
-from attncli.render.html_page.fitted_curves import build_fitted_curves
-from attncli.render.html_page.report_comparison import (
+from attncli.render.html_page.comparison_curves import (
     BOTH,
     NEW,
     OLD,
-    build_comparisons,
+    build_comparison_curves,
     label_curves_of_reports,
 )
+from attncli.render.html_page.fitted_curves import build_fitted_curves
 from attncli.render.plots.box_plots import ACROSS, collect_boxes
 
 HEADS, CURVES, BOXES, WORDS, TABLE, SAID = "heads", "curves", "boxes", "words", "table", "said"
@@ -50,7 +50,7 @@ class Panel:
 def list_report_and_layer_views(report: Report) -> list[View]:
     """The report's own views, and views of numbers that no other shows: of whole layers, of a
     comparison's two sides."""
-    both = [BOTH] if next(build_comparisons(report), None) else []
+    both = [BOTH] if next(build_comparison_curves(report), None) else []
     return [*report.views, *both, *build_views_over_layers(report)]
 
 
@@ -83,14 +83,15 @@ def choose_plot_kind(report: Report, view: View) -> str:
     return TABLE
 
 
-def build_panels(report: Report, view: View) -> list[Panel]:
+def build_plot_panels(report: Report, view: View) -> list[Panel]:
     """A panel for each metric of the view, then of the others that have the very same axes."""
     if view is BOTH:
-        return [build_comparison_panel(report, found) for found in build_comparisons(report)]
-    panels = [build_panel(report, view, metric) for metric in view.metrics]
+        return [build_comparison_panel(report, found) for found in build_comparison_curves(report)]
+    panels = [build_plot_panel(report, view, metric) for metric in view.metrics]
     if view.across is not None:
         panels += [
-            build_panel(report, view, metric) for metric in metrics_with_same_axes(report, view)
+            build_plot_panel(report, view, metric)
+            for metric in metrics_with_same_axes(report, view)
         ]
     found = [panel for panel in panels if panel.series]
     there = {panel.metric for panel in found}
@@ -107,7 +108,7 @@ def metrics_with_same_axes(report: Report, view: View) -> list[str]:
     return [name for name in names if name not in view.metrics]
 
 
-def build_panel(report: Report, view: View, metric: str) -> Panel:
+def build_plot_panel(report: Report, view: View, metric: str) -> Panel:
     own = replace(view, metrics=(metric,))
     rows = select_rows_of_highest_layer(select_rows_in_view(report, own), view)
     several = len({row.variant for row in rows}) > 1

@@ -16,7 +16,7 @@ Curve = dict[str, list[list[Any]]]
 """Points [x, value] by the name of their series."""
 
 
-def build_comparisons(report: Report) -> Iterator[JsonObject]:
+def build_comparison_curves(report: Report) -> Iterator[JsonObject]:
     """For every metric with numbers of whole layers, or over another axis: its axis and both sides'
     curves."""
     found: dict[tuple[str, str], dict[str, Curve]] = {}
@@ -52,7 +52,7 @@ def label_curves_of_reports(curves: Curve, suffix: str = "") -> list[JsonObject]
     ]
 
 
-def build_grid(comparison: JsonObject) -> TableGrid:
+def build_comparison_table(comparison: JsonObject) -> TableGrid:
     """The numbers of one metric as a table."""
     lines = [
         *label_curves_of_reports(comparison[NEW], ", new"),

@@ -43,7 +43,7 @@ def describe_regimes(
     ensemble: Ensemble, explanations: Mapping[str, RegimeExplanation]
 ) -> Iterator[Finding]:
     """The regime of every variant, in words."""
-    for name, curve in average_curves(ensemble).items():
+    for name, curve in average_residual_curves(ensemble).items():
         known = explanations[name]
         text = describe_collapse_regime(curve, known.support, known.drag)
         yield Finding(name, f"{text}; {known.promise}" if known.promise else text)
@@ -74,7 +74,7 @@ def describe_theorem_bound(trajectories: Sequence[Trajectory]) -> str:
     return "the theorem does not apply: the input is outside its contraction radius"
 
 
-def average_curves(ensemble: Ensemble) -> dict[str, list[float]]:
+def average_residual_curves(ensemble: Ensemble) -> dict[str, list[float]]:
     """Mean log10 r over the seeds or texts, per variant."""
     return {
         name: [

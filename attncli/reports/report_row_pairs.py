@@ -70,7 +70,7 @@ class RowPair:
     @cached_property
     def change_in_standard_deviations(self) -> float | None:
         """The change in standard deviations; infinite where neither side varies and they differ."""
-        return divide_if_possible(self.mean_change, self.noise_standard_deviation)
+        return divide_change_by_noise(self.mean_change, self.noise_standard_deviation)
 
     @property
     def mean_change(self) -> float | None:
@@ -121,7 +121,7 @@ class RowPair:
         freedom = (
             self.sample_counts[0] - 1 if self.differences else compute_welch_freedom(first, second)
         )
-        return two_sided_p_value(divide_if_possible(change, error) or 0.0, freedom)
+        return two_sided_p_value(divide_change_by_noise(change, error) or 0.0, freedom)
 
 
 def mean_of_row(row: Row) -> float:
@@ -129,7 +129,7 @@ def mean_of_row(row: Row) -> float:
     return mean(row.each) if row.each else row.value or 0.0
 
 
-def divide_if_possible(change: float | None, noise: float | None) -> float | None:
+def divide_change_by_noise(change: float | None, noise: float | None) -> float | None:
     if change is None or noise is None:
         return None
     if noise == 0.0:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from attncli.distributed_ranks import remove_rank_variables
 from attncli.errors import AttnError
 from attncli.io.remote_files import is_remote_url, write_remote_file
-from attncli.processes.command_runs import (
+from attncli.processes.command_in_subprocess import (
     SETTING,
     ProcessRun,
     last_line_of_stderr,

@@ -17,12 +17,12 @@ CELLS = 192
 """Cells on a side above which maps are drawn coarser: each cell is the largest value in it, so that no key is lost."""
 
 
-def add_pictures(report: Report, fits: Sequence[SavedFit]) -> Report:
+def add_map_pictures_of_fits(report: Report, fits: Sequence[SavedFit]) -> Report:
     """The report with its maps, for the plots."""
-    return replace(report, pictures=tuple(build_picture(fit) for fit in fits))
+    return replace(report, pictures=tuple(build_map_picture_of_fit(fit) for fit in fits))
 
 
-def build_picture(fit: SavedFit) -> MapPicture:
+def build_map_picture_of_fit(fit: SavedFit) -> MapPicture:
     """Build the plot from blocks of rows: no token × token array is in memory."""
     stored, dtype = fit.module, fit.module.dtype
     w_q, w_k, x = (round_to_dtype(part, dtype) for part in (stored.w_q, stored.w_k, stored.x))

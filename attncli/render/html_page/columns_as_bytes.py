@@ -28,25 +28,27 @@ class PackedColumn:
     data: bytes
 
 
-def pack_columns(report: Report) -> Iterator[PackedColumn]:
+def encode_report_columns(report: Report) -> Iterator[PackedColumn]:
     """Pack the columns of the report contract, then further axes in order of appearance; empty ones are left out."""
     for name in ROW_COLUMNS:
         cells = [getattr(row, name) for row in report.rows]
-        yield from pack_column(name, cells, numbers=name in ("value", "spread"))
+        yield from encode_report_column(name, cells, numbers=name in ("value", "spread"))
     for name in dict.fromkeys(key for row in report.rows for key in row.keys):
-        yield from pack_column(name, [row.keys.get(name) for row in report.rows])
+        yield from encode_report_column(name, [row.keys.get(name) for row in report.rows])
 
 
-def pack_column(name: str, cells: Sequence[Cell], numbers: bool = False) -> Iterator[PackedColumn]:
+def encode_report_column(
+    name: str, cells: Sequence[Cell], numbers: bool = False
+) -> Iterator[PackedColumn]:
     if all(cell is None for cell in cells):
         return
     if numbers or is_numeric(cells):
-        yield pack_numbers(
+        yield encode_number_column(
             name,
             [math.nan if cell is None else convert_to_float_or_infinity(cell) for cell in cells],
         )
     else:
-        yield pack_category_codes(name, cells)
+        yield encode_category_column(name, cells)
 
 
 def is_numeric(cells: Sequence[Cell]) -> bool:
@@ -62,7 +64,7 @@ def convert_to_float_or_infinity(cell: Scalar) -> float:
         return math.inf
 
 
-def pack_numbers(name: str, cells: list[float]) -> PackedColumn:
+def encode_number_column(name: str, cells: list[float]) -> PackedColumn:
     """Pack numbers in four bytes; `exact` lists the rows whose number would change, with it."""
     odd = [index for index, cell in enumerate(cells) if cell and not SMALL < abs(cell) < LARGE]
     exact = [index for index in odd if not math.isnan(cells[index])]
@@ -75,7 +77,7 @@ def pack_numbers(name: str, cells: list[float]) -> PackedColumn:
     return PackedColumn(described, split_byte_planes(array("d" if wide else "f", cells)))
 
 
-def pack_category_codes(name: str, cells: Sequence[Cell]) -> PackedColumn:
+def encode_category_column(name: str, cells: Sequence[Cell]) -> PackedColumn:
     """Pack values as codes; 1 and 1.0 are the same number, in a page as in Python."""
     codes: dict[Cell, int] = {}
     found = [codes.setdefault(cell, len(codes)) for cell in cells]

@@ -59,7 +59,7 @@ def add_token_names(
     columns = min(len(words), room // wide)
     full = find_largest_cell(cells)
     rows, across = split_into_ranges(len(words), lines), split_into_ranges(len(words), columns)
-    heads = [name_tokens(words, *each)[:LETTERS] for each in across]
+    heads = [format_tokens_of_cell(words, *each)[:LETTERS] for each in across]
     pad = " " * (gutter + 2)
     yield Text(f"{pad}█ = {format_number(full)}; a row is a query, a column a key", style="dim")
     for place in range(max(map(len, heads))):
@@ -68,7 +68,11 @@ def add_token_names(
     for (start, stop), row in zip(rows, max_pool_attention_map(cells, lines, columns), strict=True):
         shades = "".join(SHADES[shade_index(value / full if full else 0.0)] * wide for value in row)
         yield Text.assemble(
-            (f"{truncate_text(name_tokens(words, start, stop), gutter):>{gutter}} │", "dim"), shades
+            (
+                f"{truncate_text(format_tokens_of_cell(words, start, stop), gutter):>{gutter}} │",
+                "dim",
+            ),
+            shades,
         )
 
 
@@ -76,7 +80,7 @@ def truncate_text(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def name_tokens(words: list[str], start: int, stop: int) -> str:
+def format_tokens_of_cell(words: list[str], start: int, stop: int) -> str:
     """One token, or the first of several."""
     return words[start] if stop - start == 1 else f"{words[start]}…"
 

@@ -68,7 +68,7 @@ class Thumbnails:
         np.maximum(self.growing[:, rows, part], found, out=self.growing[:, rows, part])
         if strip.is_last:
             self.maps[site] = [
-                (head, *quantise_cells(cells))
+                (head, *quantise_map_cells_to_bytes(cells))
                 for head, cells in zip(heads, self.growing, strict=True)
             ]
             self.growing = None
@@ -120,7 +120,7 @@ def downsample_by_maximum(
     return np.moveaxis(found, 0, axis)
 
 
-def quantise_cells(cells: NDArray[np.float32]) -> tuple[bytes, float]:
+def quantise_map_cells_to_bytes(cells: NDArray[np.float32]) -> tuple[bytes, float]:
     full = float(cells.max())
     scaled: NDArray[np.floating] = cells * (STEPS / full) if full > 0.0 else cells
     return np.rint(scaled).clip(0, STEPS).astype(np.uint8).tobytes(), full

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import AttnError
+from attncli.model_and_file_sources import expand_home_folder
 from attncli.models.files.weight_files import NOT_WEIGHTS
 from attncli.models.inputs.token_id_lists import FILE
 from attncli.reports.provenance import LIBRARIES
-from attncli.sources import expand_home_folder
 
 SOURCE = "source"
 WITHOUT_EFFECT = ("format", "output", "plot", "quiet", "no_progress", "processes")
@@ -37,7 +37,7 @@ def compute_run_fingerprint(command: str, options: Options, but: Sequence[str] =
         for name, value in options.items()
         if name not in WITHOUT_EFFECT
     }
-    files = sorted(set(find_named_files(options, but)))
+    files = sorted(set(find_files_named_in_options(options, but)))
     facts = [
         library_versions(),
         command,
@@ -70,7 +70,7 @@ def library_versions() -> dict[str, str]:
     return found
 
 
-def find_named_files(options: Options, but: Sequence[str]) -> Iterator[Path]:
+def find_files_named_in_options(options: Options, but: Sequence[str]) -> Iterator[Path]:
     """Yield files whose names occur in any value, and those in the folder of a local model."""
     for name, value in options.items():
         if name in WITHOUT_EFFECT or name in WRITTEN:

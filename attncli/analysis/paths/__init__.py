@@ -7,7 +7,7 @@ jacobian_norm_sampling  norms, shares and a correlation from a few random direct
 path_count_rows         rows of the number of paths of each length
 path_model_preparation  load a model, choose the stack to decompose, verify its capture
 
-    >>> from attncli.analysis.paths.path_count_rows import build_count_rows
-    >>> [row.value for row in build_count_rows({0: 1, 1: 6, 2: 9}, "SAN") if row.unit == "1"]
+    >>> from attncli.analysis.paths.path_count_rows import build_path_count_rows
+    >>> [row.value for row in build_path_count_rows({0: 1, 1: 6, 2: 9}, "SAN") if row.unit == "1"]
     [0.0625, 0.375, 0.5625]
 """

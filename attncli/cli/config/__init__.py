@@ -8,8 +8,7 @@ command_line_only_options  options that only the command line may set
     >>> from attncli.cli.config.config_file import parse_config_file
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "attn.toml")
-    ...     _ = path.write_text("[rank-collapse]
-layers = 24")
+    ...     _ = path.write_text("[rank-collapse]\\nlayers = 24")
     ...     print(parse_config_file(path).values)
     {'rank-collapse': {'layers': 24}}
 """

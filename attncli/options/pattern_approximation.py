@@ -126,7 +126,7 @@ class WidthSearchOptions(MethodOptions):
         usual=True,
         applies=Applies(
             excludes=("find_width", "sweep", "frontier"),
-            why="`width` fixes what `find_smallest_width_of_method`, `sweep` and `frontier` vary: leave it out.",
+            why="`width` fixes what `find_width`, `sweep` and `frontier` vary: leave it out.",
         ),
         help="Head dimension d of queries and keys. [default: the smallest found]",
     )

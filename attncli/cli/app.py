@@ -52,16 +52,21 @@ class CommandMixin:
     read without pydantic, and a line that is checked before it is parsed."""
 
     help_all: Any
+    has_many_options: bool
+    """Whether it has too many options for one screen."""
     params: list[Any]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         line = rewrite_arguments_for_typer(args)
-        for word in line:
-            if word.startswith("--"):
-                path = ctx.command_path.removeprefix("attn ")
-                refuse_option_that_became_command(path, word[2:].partition("=")[0])
-        refuse_repeated_options(self, ctx, line)
-        found: list[str] = super().parse_args(ctx, line)  # type: ignore[misc]
+        try:
+            refuse_repeated_options(self, ctx, line)
+            found: list[str] = super().parse_args(ctx, line)  # type: ignore[misc]
+        except typer.TyperException:
+            for word in line:
+                if word.startswith("--"):
+                    path = ctx.command_path.removeprefix("attn ")
+                    refuse_option_that_became_command(path, word[2:].partition("=")[0])
+            raise
         return found
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -73,14 +78,11 @@ class CommandMixin:
             self.help_all = copy.copy(own[-1])  # the same option under another name
             self.help_all.name, self.help_all.opts = "help_all", ["--help-all"]
             self.help_all.help = "Show every option and exit."
+            options = [one.param_type_name for one in self.params].count("option")
+            self.has_many_options = options > MANY
             self.help_all.hidden = not self.has_many_options  # it would show no more
             self.help_all.callback = partial(show_help, everything=True)
         return [*own, self.help_all]
-
-    @property
-    def has_many_options(self) -> bool:
-        """Whether it has too many options for one screen."""
-        return [one.param_type_name for one in self.params].count("option") > MANY
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from attncli.cli.help import format_help_page

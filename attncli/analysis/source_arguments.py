@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.declare.commands import COMMANDS
-from attncli.errors import UsageError
+from attncli.errors import AttnError, UsageError
 from attncli.io.atomic_files import resolve_symbolic_links
 from attncli.io.file_kind_detection import detect_file_kind
 from attncli.model_and_file_sources import (
@@ -54,12 +54,15 @@ def describe_network_source(source: Source) -> dict[str, str]:
 
 
 def read_report_source(text: str, asker: str) -> "Report":
-    """Resolve a saved report: always a file (`-` is stdin), whatever its name; other kinds are
-    refused by name."""
+    """Read a saved report: always a file (`-` is stdin), whatever its name; what cannot be read as one and is of
+    another kind is refused by that."""
     from attncli.reports.json_report_reading import read_report
 
-    refuse_files_of_wrong_kind(text, asker)
-    return read_report(text)
+    try:
+        return read_report(text)
+    except AttnError:
+        refuse_files_of_wrong_kind(text, asker)
+        raise
 
 
 def refuse_files_of_wrong_kind(text: str, asker: str) -> None:

@@ -1,7 +1,7 @@
 """Requests and results of fits."""
 
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -49,10 +49,6 @@ class FitRequest:
             raise UsageError(f"`width` must be from 1 to {MOST_WIDTH:,}, not {self.d}.")
         if not 1 <= self.effort <= 4:
             raise UsageError(f"`effort` must be 1, 2, 3 or 4, not {self.effort}.")
-
-    def with_width(self, d: int) -> "FitRequest":
-        """The same request at another width."""
-        return replace(self, d=d)
 
     def describe(self) -> dict[str, str | int | float | None]:
         """The request for reports: no budget is null, since JSON knows no infinity."""

@@ -134,7 +134,7 @@ def find_smallest_width_of_method(
 
     def fits_at_width(d: int) -> bool:
         if d not in tried:
-            tried[d] = try_fit_at_width(method, target, request.with_width(d), seeds, watch)
+            tried[d] = try_fit_at_width(method, target, replace(request, d=d), seeds, watch)
         return tried[d].met
 
     low, high = bracket_smallest_working_width(fits_at_width, ladder, impossible)
@@ -242,7 +242,7 @@ def halve_logit_budget(
     """Fit a learned module again with half of its logits as budget; return the better one."""
     if not attempt.met or attempt.fit is None or attempt.method.partition(":")[0] != "learned":
         return attempt
-    tight = replace(request.with_width(attempt.fit.d), logit_budget=TIGHTER * attempt.largest_logit)
+    tight = replace(request, d=attempt.fit.d, logit_budget=TIGHTER * attempt.largest_logit)
     again = try_fit_at_width(attempt.method, target, tight, seeds[:1])
     probes = attempt.probes + again.probes
     better = again if again.met else attempt

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -75,7 +76,7 @@ def line(target: csr_array, request: FitRequest, rng: np.random.Generator) -> Fi
     Signs of the queries are forced by pairs of rows, the order by the signs; places and steepnesses are then a linear
     programme, in closed form for equal weights without a mask. The module with the smallest logits, at any width.
     """
-    found = fit_width_one(target, request.with_width(1))
+    found = fit_width_one(target, replace(request, d=1))
     if found.module is not None:
         return found.module.pad_to_width(request.d)
     if found.answer.possible is False:

@@ -54,7 +54,7 @@ class RandomPatterns:
         if place not in self.fits:
             rng = np.random.default_rng([seed, k])
             target = build_pattern(f"random:k={k}", self.length, rng, causal)
-            request = replace(self.request.with_width(d), causal=causal)
+            request = replace(self.request, d=d, causal=causal)
             self.fits[place] = target, fit_queries_and_keys(target, self.methods, request, [seed])
         return self.fits[place]
 

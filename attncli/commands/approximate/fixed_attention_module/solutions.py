@@ -86,7 +86,7 @@ def solve_pattern(
     progress(total, total, "fits")
     d = max((one.best_attempt.fit.d for one in solved if one.best_attempt.fit), default=request.d)
     wide = tuple(
-        refit_at_common_width(one, methods, request.with_width(d), seeds) for one in solved
+        refit_at_common_width(one, methods, replace(request, d=d), seeds) for one in solved
     )
     return pad_fits_to_same_width(wide, request, search, tuple(seeds))
 
@@ -158,4 +158,4 @@ def pad_fits_to_same_width(
         wide = fit.pad_to_width(d)
         stored = ModuleArrays(wide.w_q, wide.w_k, wide.x, wide.dtype, wide.causal)
         saved.append(SavedFit(one.pattern, one.best_attempt.method, stored, one.target, number))
-    return Solution(solved, request.with_width(d), searched, seeds, tuple(saved))
+    return Solution(solved, replace(request, d=d), searched, seeds, tuple(saved))

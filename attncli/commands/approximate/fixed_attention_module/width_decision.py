@@ -2,7 +2,7 @@
 sides."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.sparse import csr_array
 
@@ -151,7 +151,7 @@ def decide_least_width(
     widest: int,
     seeds: Sequence[int],
 ) -> WidthDecision:
-    line = fit_width_one(target, request.with_width(1))
+    line = fit_width_one(target, replace(request, d=1))
     nothing = LeastWidth(1)
     small = target.shape[0] <= MOST_BOUNDED
     constraints = compute_necessary_constraints(

@@ -1,6 +1,7 @@
 """`attn approximate --sweep length=… --frontier …`: how the logit scale grows with the length at fixed widths."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -55,7 +56,7 @@ def measure_logit_scale_growth(
                 done += 1
                 target = make(pattern, length, np.random.default_rng(seed))
                 most = max(most, max_keys_per_row(target))
-                scales[length] += smallest_scales(target, methods, request.with_width(d), seed)
+                scales[length] += smallest_scales(target, methods, replace(request, d=d), seed)
             keys: dict[str, Scalar] = {"d": d, "length": length}
             rows.append(summarize_values("logit_scale", "logit", scales[length], "not found", keys))
         rows += build_exponent_rows(d, scales, most)

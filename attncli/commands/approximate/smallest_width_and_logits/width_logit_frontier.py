@@ -55,12 +55,12 @@ def measure_logit_scale_by_width(
     rows: list[Row] = []
     found: list[Finding] = []
     total = len(dtypes) * len(widths)
-    proved = {d: logit_lower_bound(target, request.with_width(d)) for d in widths}
+    proved = {d: logit_lower_bound(target, replace(request, d=d)) for d in widths}
     for dtype in dtypes:
         reached: dict[int, float] = {}
         for index, d in enumerate(widths):
             progress(len(found) * len(widths) + index, total, "widths")
-            rounded_request = replace(request.with_width(d), dtype=dtype)
+            rounded_request = replace(request, d=d, dtype=dtype)
             best, probes, why = minimise_logits(target, rounded_request, seeds)
             rows += build_frontier_rows(target, rounded_request, best, probes, why, proved[d])
             if best is not None and best.evidence is not None:

@@ -9,7 +9,6 @@ import dataclasses
 import operator
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -84,15 +83,10 @@ def sanitize_value(value: T) -> T:
 
 def sanitize_record(record: Any) -> Any:
     kind: Any = type(record)
-    names = list_dataclass_field_names(kind)
+    names = [field.name for field in dataclasses.fields(kind)]
     values = tuple(getattr(record, name) for name in names)
     seen = sanitize_sequence(values)
     return record if seen is values else kind(**dict(zip(names, seen, strict=True)))
-
-
-@cache
-def list_dataclass_field_names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def sanitize_mapping(mapping: Mapping[Any, Any]) -> Mapping[Any, Any]:

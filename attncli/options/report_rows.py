@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from attncli.declare.option_declarations import declare_option
-from attncli.options.run_and_output import split_comma_separated_names
 
 row_option = partial(declare_option, panel="Rows")
 
@@ -22,7 +21,3 @@ class RowOptions:
     top: int | None = row_option(
         metavar="N", usual=True, help="Show only the first N heads by --sort."
     )
-
-    @property
-    def selected_metrics(self) -> list[str]:
-        return list(dict.fromkeys(split_comma_separated_names(self.metric)))

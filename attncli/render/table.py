@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
@@ -14,21 +13,15 @@ from attncli.render._table_cells import TableGrid, build_grids, sanitize_tables
 @renderer(endings=(".txt",), tells_verdicts=True, warnings_apart=True)
 def table(report: Report) -> RenderableType:
     """For people: the answer first, then the tables, then the verdicts, then what to bear in mind."""
-    return Group(*build_renderables(sanitize_tables(report)))
-
-
-def build_renderables(report: Report) -> Iterator[RenderableType]:
-    yield Text(report.headline, style="bold")
+    report = sanitize_tables(report)
+    parts: list[RenderableType] = [Text(report.headline, style="bold")]
     for grid in build_grids(report):
-        yield Text()
-        yield Text(grid.title, style="italic")
-        yield WrappedTable(grid)
+        parts += [Text(), Text(grid.title, style="italic"), WrappedTable(grid)]
     if report.verdicts:
-        yield Text()
-        yield from map(format_gate_verdict, report.verdicts)
+        parts += [Text(), *map(format_gate_verdict, report.verdicts)]
     if report.warnings:
-        yield Text()
-        yield from map(format_warning, report.warnings)
+        parts += [Text(), *map(format_warning, report.warnings)]
+    return Group(*parts)
 
 
 def format_gate_verdict(verdict: Verdict) -> Text:

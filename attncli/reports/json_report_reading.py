@@ -6,9 +6,9 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import NoReturn
 
 from attncli.errors import InputError
 from attncli.io.remote_files import find_remote_file_size, is_remote_url, read_remote_file
@@ -75,16 +75,9 @@ def read_report_bytes(path: str, name: str) -> bytes:
             raise FileNotFoundError(path)
         return found
     with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-        require_readable_size(find_open_file_size(file), name)
+        with suppress(OSError, ValueError):  # of what is no file, such as a pipe
+            require_readable_size(os.fstat(file.fileno()).st_size, name)
         return file.read(MOST_BYTES + 1)
-
-
-def find_open_file_size(file: BinaryIO) -> int:
-    """0 of what is no file, such as a pipe."""
-    try:
-        return os.fstat(file.fileno()).st_size
-    except (OSError, ValueError):
-        return 0
 
 
 def require_readable_size(size: int, name: str) -> None:

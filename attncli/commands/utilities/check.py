@@ -3,7 +3,7 @@
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.option_declarations import declare_argument
 from attncli.options.report_rows import RowOptions
-from attncli.options.run_and_output import OutputOptions
+from attncli.options.run_and_output import OutputOptions, split_comma_separated_names
 from attncli.python.baselines import BaselineOptions
 
 EXAMPLES = """
@@ -36,5 +36,6 @@ def check(
     old = baseline.read_baseline_report()
     report = read_report_source(source, "check")
     verdicts = baseline.decide_all_gates(report, conditions, old)
-    shown = select_rows(report, rows.selected_metrics, rows.sort, rows.top)
+    metrics = list(dict.fromkeys(split_comma_separated_names(rows.metric)))
+    shown = select_rows(report, metrics, rows.sort, rows.top)
     return write_report(shown.with_verdicts(verdicts) if verdicts else shown, output)

@@ -21,16 +21,16 @@ from attncli.maths.common_row_arithmetic.logit_deviation import (
     Logits,
     bound_largest_logit_deviation,
 )
-from attncli.maths.common_row_arithmetic.plain_softmax_attention import softmax_output
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.common_row_arithmetic.sinkhorn_attention import (
     sinkhorn_deviation,
     sinkhorn_output,
 )
-from attncli.maths.common_row_arithmetic.softmax_attention_deviation import (
+from attncli.maths.common_row_arithmetic.softmax_attention import (
     RESOLVED_BITS,
     compute_reference_offset,
     softmax_deviation,
+    softmax_output,
 )
 from attncli.networks.ablation_variants import (
     FOR_MODELS_ONLY,

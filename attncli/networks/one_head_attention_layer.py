@@ -3,8 +3,8 @@
 import numpy as np
 
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.plain_softmax_attention import softmax_output
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array, make_scaled_array
+from attncli.maths.common_row_arithmetic.softmax_attention import softmax_output
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.networks.block_forward import attention_logits
 from attncli.networks.network_spec import NetworkSpec

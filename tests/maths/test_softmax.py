@@ -9,12 +9,12 @@ from attncli.maths.common_row_arithmetic.logit_deviation import (
     iter_logit_blocks,
     view_position_bias_rows,
 )
-from attncli.maths.common_row_arithmetic.plain_softmax_attention import softmax_output
 from attncli.maths.common_row_arithmetic.scaled_arrays import align_to_exponent, make_scaled_array
 from attncli.maths.common_row_arithmetic.sinkhorn_attention import sinkhorn_deviation
-from attncli.maths.common_row_arithmetic.softmax_attention_deviation import (
+from attncli.maths.common_row_arithmetic.softmax_attention import (
     compute_reference_offset,
     softmax_deviation,
+    softmax_output,
 )
 
 TOKENS = 5

@@ -19,13 +19,13 @@ from attncli.maths.common_row_arithmetic.logit_deviation import (
     compute_logit_deviation,
     compute_reference_logits,
 )
-from attncli.maths.common_row_arithmetic.plain_softmax_attention import log_softmax
 from attncli.maths.common_row_arithmetic.scaled_arrays import (
     NEGLIGIBLE,
     Array,
     ScaledArray,
     make_scaled_array,
 )
+from attncli.maths.common_row_arithmetic.softmax_attention import log_softmax
 
 EXPM1_BEST = 1.0
 """Below this, log mean e^x is taken as log1p(mean expm1(x)), which keeps the digits of small x."""

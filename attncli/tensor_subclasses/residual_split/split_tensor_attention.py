@@ -16,7 +16,7 @@ from torch import Tensor
 from attncli.errors import BelowResolution
 from attncli.maths.common_row_arithmetic.logit_deviation import Logits
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
-from attncli.maths.common_row_arithmetic.softmax_attention_deviation import (
+from attncli.maths.common_row_arithmetic.softmax_attention import (
     RESOLVED_BITS,
     compute_reference_offset,
     softmax_deviation,

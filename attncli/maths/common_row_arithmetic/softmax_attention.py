@@ -1,4 +1,5 @@
-"""(P - 1π^T) V for softmax attention P with its reference row π, exact at any size.
+"""Softmax attention P on values V: P V by the plain formula, accurate enough where tokens differ much, and
+(P - 1π^T) V with the reference row π, exact at any size.
 
 With m_ij = expm1(E_ij) and m̄_i = Σ_j π_j m_ij,
 
@@ -8,7 +9,7 @@ has no cancellation left. The key with the largest π (the star) is subtracted f
 softmax and the row sums allow; so when π is nearly one-hot the result comes from the other keys alone and keeps its
 digits, and their weights are carried relative to the second largest, so nothing underflows.
 
-Four ways to the same number:
+Four ways to the exact number:
   vanishing    E below 2^-60: expm1(E) = E, and the product is of low rank: no token × token array at all
   factored     E moderate: one expm1 and two matrix products, as dear as plain attention
   masked       some keys invisible, so that P - π is of order one in some rows: plain softmax, minus π^T V
@@ -29,12 +30,6 @@ from attncli.maths.common_row_arithmetic.logit_deviation import (
     find_last_query_bias,
     iter_logit_blocks,
 )
-from attncli.maths.common_row_arithmetic.plain_softmax_attention import (
-    MODERATE,
-    log_softmax,
-    mask_logits,
-    softmax_output,
-)
 from attncli.maths.common_row_arithmetic.scaled_arrays import (
     NEGLIGIBLE,
     Array,
@@ -47,8 +42,49 @@ from attncli.maths.common_row_arithmetic.scaled_arrays import (
     make_scaled_from_logs,
 )
 
+MODERATE = math.log2(300.0)
+"""Largest log2 |E| for which e^E times any weight stays inside float range."""
+
 RESOLVED_BITS = 30
 """A result this far below its largest term has no more than 22 bits (6 digits) left."""
+
+
+def log_softmax(logits: Array) -> Array:
+    """Over the last axis."""
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    result: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return result
+
+
+def softmax_output(logits: Logits, values: ScaledArray, minus: float = 0.0) -> ScaledArray:
+    """P V [head, query, value], by the plain formula; `minus` is subtracted from every entry of P."""
+    heads, tokens, _ = values.mantissa.shape
+    reference = compute_reference_logits(logits)
+    huge = (
+        bound_largest_logit_deviation(logits) > MODERATE or np.abs(reference).max() > 2.0**MODERATE
+    )
+    result = np.empty(values.mantissa.shape)
+    for some, rows in iter_logit_blocks(heads, tokens, tokens):
+        block = compute_logit_deviation(logits, some, rows)
+        block += reference[some, None, :]
+        if huge:
+            block = mask_logits(block, logits, rows)
+            block -= block.max(axis=2, keepdims=True)
+        np.exp(block, out=block)
+        if logits.visible is not None and not huge:
+            block *= logits.visible(rows)
+        block /= block.sum(axis=2, keepdims=True)
+        if minus:
+            block -= minus
+        result[some, rows] = block @ values.mantissa[some]
+    return make_scaled_array(result, values.exponent)
+
+
+def mask_logits(block: Array, logits: Logits, rows: slice) -> Array:
+    """Logits with -inf where the mask hides a key."""
+    if logits.visible is None:
+        return block
+    return np.where(logits.visible(rows), block, -math.inf)
 
 
 def compute_reference_offset(logits: Logits) -> ScaledArray:

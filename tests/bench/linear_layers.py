@@ -23,7 +23,7 @@ import torch
 from attncli.analysis.heads.forward_passes.head_observer import PassRequest, measure_forward_pass
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import choose_metrics
-from attncli.analysis.heads.model_inspection import HeadPlan, select_linear_heads
+from attncli.analysis.heads.model_inspection import HeadPlan
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.commands.inspect_model.run import prepare_heads
 from attncli.models.inputs.model_input import ModelInput
@@ -53,7 +53,7 @@ def inspected(subject: PreparedModel, plan: HeadPlan) -> Any:
         "",
         lambda share: None,
         proved=subject.shapes,
-        linear=select_linear_heads(subject, plan),
+        linear=subject.linear.select_heads(plan.layers, plan.selects),
     )
 
 

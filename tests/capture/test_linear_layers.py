@@ -19,7 +19,6 @@ from attncli.capture.linear_attention.linear_map_speedups import find_faster_map
 from attncli.capture.linear_attention.linear_maps import LinearAttentionMap
 from attncli.capture.linear_attention.linearity_tests import find_value_argument
 from attncli.capture.linear_attention.measured_linear_heads import (
-    LinearAttentionHeads,
     LinearAttentionLayers,
 )
 from attncli.capture.other_mixers.token_mixers import TokenMixer
@@ -103,9 +102,7 @@ def maps_of(
 
     with in_precision(model, dtype):
         layers = found_in(kind, short)
-        plan = LinearAttentionHeads.select_from_layers(
-            layers.layers, None, lambda layer, head: 0 <= head < heads
-        )
+        plan = layers.select_heads(None, lambda layer, head: 0 <= head < heads)
         with torch.no_grad():
             plain = model(**longer)[0]
             with capture_linear_attention(model, plan.layers, plan.heads, take, 2**16) as run:
@@ -361,7 +358,7 @@ def test_another_kernel_on_a_longer_text_is_refused(monkeypatch: pytest.MonkeyPa
     mixers = [TokenMixer("0", 0, "mixer", ("0",))]
     short, longer = ({"input": torch.randn(1, size, 6)} for size in (PROBE, 30))
     layers = find_linear_attention_layers(model, mixers, short, PROBE)
-    plan = LinearAttentionHeads.select_from_layers(layers.layers, None, lambda layer, head: True)
+    plan = layers.select_heads(None, lambda layer, head: True)
     with (
         torch.no_grad(),
         capture_linear_attention(model, plan.layers, plan.heads, lambda *_: None, 2**20) as run,
@@ -381,9 +378,7 @@ def test_layers_that_do_not_run_are_refused() -> None:
     model = model_of("lfm2")
     with silence_libraries(), torch.no_grad():
         layers = found_in("lfm2", make_example_inputs(model, PROBE))
-        plan = LinearAttentionHeads.select_from_layers(
-            layers.layers, None, lambda layer, head: head == 0
-        )
+        plan = layers.select_heads(None, lambda layer, head: head == 0)
         with (
             pytest.raises(InputError, match="does not"),
             capture_linear_attention(model, plan.layers, plan.heads, lambda *_: None, 2**20),

@@ -12,7 +12,6 @@ from attncli.capture.linear_attention.layers_with_linear_maps import (
     find_linear_attention_layers,
 )
 from attncli.capture.linear_attention.measured_linear_heads import (
-    LinearAttentionHeads,
     LinearAttentionLayers,
 )
 from attncli.capture.other_mixers.token_mixers import TokenMixer
@@ -40,7 +39,7 @@ def maps_in(
         rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
         whole[:, rows, : strip.weights.shape[3]] = strip.signed_map[0]
 
-    plan = LinearAttentionHeads.select_from_layers(layers.layers, None, lambda layer, head: True)
+    plan = layers.select_heads(None, lambda layer, head: True)
     with (
         torch.no_grad(),
         capture_linear_attention(model, plan.layers, plan.heads, take, 2**12) as run,
@@ -229,7 +228,7 @@ def test_what_is_not_linear_or_never_the_same_or_only_sorts_has_none(kind: type[
 def test_a_step_that_is_not_come_to_again_is_refused() -> None:
     """One token is another path through many a forward."""
     model, layers = of_scan(Scan)
-    plan = LinearAttentionHeads.select_from_layers(layers.layers, None, lambda layer, head: True)
+    plan = layers.select_heads(None, lambda layer, head: True)
     model.get_submodule("scan").forward = lambda states: states
     with (
         pytest.raises(InputError, match="does not run here"),

@@ -70,7 +70,6 @@ from attncli.analysis.heads.report_rows.token_pairs import (
 from attncli.analysis.heads.report_tables import build_inspection_views
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture import STRIP_MEMORY, AttentionSite
-from attncli.capture.linear_attention.measured_linear_heads import LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.strips.attention_sites import LINEAR
 from attncli.errors import AttnError, format_count
@@ -176,7 +175,8 @@ def inspect_model(
     keys = row_keys_of_attention_sites(runs.own.attention_sites, subject.stacks)
     rows, heads, linear = build_head_and_state_rows(runs, subject, plan, keys, texts)
     roles = plan.metrics.roles
-    streams = measure_stream_gains(subject, texts) if roles else None
+    has_streams = any(each.reaches is False for each in subject.left_out)
+    streams = measure_stream_gains(subject, texts) if roles and has_streams else None
     rows += streams.build_gain_rows(len(texts)) if streams else ()
     layers = LayerCounts.from_stacks(subject.stacks, subject.shapes, subject.mixers)
     if take_metadata is not None:
@@ -193,7 +193,11 @@ def inspect_model(
             [f.about for f in findings],
             select_softmax_heads(subject, plan),
             layers,
-            [*subject.idle_towers, linear.headline, describe_pair_or_metric_ranges(rows, heads)],
+            [
+                *subject.idle_towers,
+                linear.headline,
+                describe_pair_or_metric_ranges(rows, heads, plan.metrics.pairs),
+            ],
         ),
         rows=tuple(sort_rows_by_head_ranking(rows, plan.ranking)),
         metrics=plan.metrics.metric_definitions()
@@ -234,7 +238,9 @@ def observe_with_controls(
     passes = len(list_item_indices_of_rank(texts)) * (2 if control else 1) + len(
         list_item_indices_of_rank(mixed)
     )
-    attentions = len(subject.shapes) + len(select_linear_heads(subject, plan).layers)
+    attentions = len(subject.shapes) + len(
+        subject.linear.select_heads(plan.layers, plan.selects).layers
+    )
     meter = ProgressMeter(progress, passes * attentions)
     null = UniformAttentionControl()
     runs = ModelAndControls(
@@ -267,7 +273,7 @@ def observe_model(
 
     `like`: measure only what that one has measured on its texts. Random tokens have no order.
     """
-    linear, metrics = select_linear_heads(subject, plan), plan.metrics
+    linear, metrics = subject.linear.select_heads(plan.layers, plan.selects), plan.metrics
     found = HeadObservations(numbers=linear.heads)
     if like is None:
         found.repeated_token_passes = observe_repeated_tokens(subject, plan, null)
@@ -322,7 +328,7 @@ def observe_repeated_tokens(
     if repeated is None:
         return []
     request = PassRequest(names, layers=plan.layers, period=repeated.period)
-    where, linear = ON_RANDOM, select_linear_heads(subject, plan)
+    where, linear = ON_RANDOM, subject.linear.select_heads(plan.layers, plan.selects)
     run = partial(observe_heads, body=subject.body, stacks=subject.stacks, proved=subject.shapes)
 
     def run_alone(draw: int) -> PassResult:
@@ -368,7 +374,7 @@ def observe_generated_texts(
                 ignore_progress_share,
                 strip_memory=plan.strip_memory,
                 proved=subject.shapes,
-                linear=select_linear_heads(subject, plan),
+                linear=subject.linear.select_heads(plan.layers, plan.selects),
                 apart=subject.uncapturable_paths,
             )
             found.setdefault(kind, []).append(seen)
@@ -442,7 +448,7 @@ def build_head_and_state_rows(
         rows += token_pair_rows(runs.own, names, keys, plan.selects, metrics.pairs)
     linear = LinearAttentionReport()
     if subject.linear.layers or subject.linear.refusals:
-        chosen = select_linear_heads(subject, plan)
+        chosen = subject.linear.select_heads(plan.layers, plan.selects)
         linear = report_linear_attention(subject.linear, chosen, runs.own, heads, keys)
     units = {name: metrics.metric_definitions()[name].unit for name in metrics.states}
     return [*rows, *linear.rows, *build_state_rows(units, runs.own, runs.nulls)], heads, linear
@@ -463,13 +469,8 @@ def list_model_findings(
     return (*build_findings(own, softmax, labels, unseen, shortest), *linear.findings)
 
 
-def measure_stream_gains(
-    subject: PreparedModel, texts: Sequence[ModelInput]
-) -> "StreamGains | None":
-    """Gains of hyper-connections, by one more pass over each text; None where a token has one
-    stream."""
-    if all(each.reaches is not False for each in subject.left_out):
-        return None
+def measure_stream_gains(subject: PreparedModel, texts: Sequence[ModelInput]) -> "StreamGains":
+    """Gains of hyper-connections, which give a token several streams, by one more pass over each text."""
     from attncli.analysis.heads.forward_passes.hyper_connection_gain import compute_stream_gains
     from attncli.capture.other_mixers.hyper_connections import find_stream_mixings
 
@@ -479,22 +480,20 @@ def measure_stream_gains(
     return compute_stream_gains(found, subject.stacks)
 
 
-def select_linear_heads(subject: PreparedModel, plan: HeadPlan) -> LinearAttentionHeads:
-    return LinearAttentionHeads.select_from_layers(subject.linear.layers, plan.layers, plan.selects)
-
-
 def select_softmax_heads(subject: PreparedModel, plan: HeadPlan) -> HeadSelection:
     heads = {site: range(shape.heads) for site, shape in subject.shapes.items()}
     return HeadSelection.count_selected_heads(heads, plan.layers, plan.selects)
 
 
-def describe_pair_or_metric_ranges(rows: Sequence[Row], heads: Sequence[ClassifiedHead]) -> str:
+def describe_pair_or_metric_ranges(
+    rows: Sequence[Row], heads: Sequence[ClassifiedHead], pairs: int
+) -> str:
     """The clearest pair if pairs were requested; else, where roles say nothing, the ranges of what was measured."""
-    unclear = [head for head in heads if head.role is None or head.role.role is MIXED]
-    if len(unclear) < len(heads):
-        return describe_strongest_token_pair(rows)
-    shown = [row for row in rows if not heads or row.metric in WITHOUT_ROLES]
-    return describe_strongest_token_pair(rows) or describe_extreme_heads(shown)
+    if pairs and (clearest := describe_strongest_token_pair(rows)):
+        return clearest
+    if any(head.role is not None and head.role.role is not MIXED for head in heads):
+        return ""
+    return describe_extreme_heads([row for row in rows if not heads or row.metric in WITHOUT_ROLES])
 
 
 WITHOUT_ROLES = ("entropy_normalised", "distance")

@@ -1,6 +1,6 @@
 """The linear layers of a model, and the heads of them that are measured."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,17 @@ class LinearAttentionLayer:
 
 
 @dataclass(frozen=True)
+class LinearAttentionHeads:
+    """The heads that are measured."""
+
+    layers: tuple[LinearAttentionLayer, ...] = ()
+    heads: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
+
+
+NO_LINEAR = LinearAttentionHeads()
+
+
+@dataclass(frozen=True)
 class LinearAttentionLayers:
     """The linear layers of one model."""
 
@@ -59,25 +70,13 @@ class LinearAttentionLayers:
     kinds: frozenset[str] = frozenset()
     """Kinds of mixers that have maps."""
 
-
-@dataclass(frozen=True)
-class LinearAttentionHeads:
-    """The heads that are measured."""
-
-    layers: tuple[LinearAttentionLayer, ...] = ()
-    heads: Mapping[AttentionSite, Sequence[int]] = field(default_factory=dict)
-
-    @classmethod
-    def select_from_layers(
-        cls,
-        found: Iterable[LinearAttentionLayer],
-        layers: Collection[int] | None,
-        keeps: Callable[[int, int], bool],
-    ) -> "LinearAttentionHeads":
-        requested = [layer for layer in found if layers is None or layer.site.layer in layers]
+    def select_heads(
+        self, layers: Collection[int] | None, keeps: Callable[[int, int], bool]
+    ) -> LinearAttentionHeads:
+        """The heads that are measured of the requested layers; None: of all."""
+        requested = [each for each in self.layers if layers is None or each.site.layer in layers]
         heads = {layer.site: layer.choose_measured_heads(keeps) for layer in requested}
         with_heads = tuple(layer for layer in requested if heads[layer.site])
-        return cls(with_heads, {layer.site: heads[layer.site] for layer in with_heads})
-
-
-NO_LINEAR = LinearAttentionHeads()
+        return LinearAttentionHeads(
+            with_heads, {layer.site: heads[layer.site] for layer in with_heads}
+        )

@@ -54,6 +54,10 @@ class AttentionSite:
         """The key that identifies it among the model's attentions."""
         return self.stack, self.kind, self.layer
 
+    def is_inside(self, block: str) -> bool:
+        """Whether it is in the block of this path, or is that block."""
+        return f"{self.name}.".startswith(f"{block}.")
+
     @property
     def is_self(self) -> bool:
         """Whether queries and keys are states of one stack."""
@@ -236,7 +240,6 @@ def find_enclosing_stack(site: AttentionSite, stacks: Sequence[BlockStack]) -> s
     """The stack of the block that an attention runs in, if its layer has that index there; else its own list."""
     for stack in stacks:
         for call in stack.calls:
-            inside = site.name == call.name or site.name.startswith(f"{call.name}.")
-            if inside and call.layer == site.layer:
+            if site.is_inside(call.name) and call.layer == site.layer:
                 return stack.name
     return site.stack

@@ -5,6 +5,7 @@ again, and is multiplied by something that the pass has made; an output of atten
 """
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -24,13 +25,13 @@ class Product(NamedTuple):
     keys: int
 
 
+@dataclass
 class MixedMapTracker:
     """Follows the first product of a map, where that could be a map itself."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
-        self.there = False
-        """Whether this pass follows any product."""
+    model: nn.Module
+    there: bool = False
+    """Whether this pass follows any product."""
 
     def begin_product(self, module: nn.Module, weights: Tensor, result: Tensor) -> None:
         queries, keys = weights.shape[-2:]

@@ -88,7 +88,7 @@ def inspect_maps(
             about,
             select_heads(file, plan, metadata),
             metadata.layers,
-            [describe_pair_or_metric_ranges(rows, heads)],
+            [describe_pair_or_metric_ranges(rows, heads, plan.metrics.pairs)],
         ),
         rows=tuple(ranked_rows),
         metrics=plan.metrics.metric_definitions(),

@@ -19,7 +19,6 @@ from attncli.analysis.heads.model_inspection import (
     HeadPlan,
     Inspection,
     inspect_model,
-    select_linear_heads,
 )
 from attncli.analysis.heads.softmax_head_preparation import (
     available_heads,
@@ -71,10 +70,15 @@ def prepare_inspection(
     if subject.linear.layers and not options.metric_names:
         plan = replace(plan, metrics=plan.metrics.with_linear_metrics())
     longest = max(text.tokens for text in texts)
-    report_estimated_duration(subject, plan, longest, how.say)
+    if longest >= LONG_TEXT and subject.linear.layers:
+        report_estimated_duration(subject, plan, longest, how.say)
     advice = "cut it with `tokens`, or lower `strip_memory`"
     require_memory_to_run(subject.body, longest, plan.strip_memory, advice=advice)
-    random_init = load_random_init(checkpoint, texts[0], options)
+    random_init = (
+        prepare_random_init(checkpoint, texts[0], options.seed)
+        if options.with_random_init
+        else None
+    )
     study: Inspection = partial(inspect_model, checkpoint, subject, random_init, texts, plan)
     save, draws = options.save_maps, how.pictures and bool(heads.heads)
     if how.maps:
@@ -101,18 +105,12 @@ def prepare_heads(body: PreTrainedModel, text: ModelInput | None = None) -> Prep
     )
 
 
-def load_random_init(
-    checkpoint: LoadedModel, text: ModelInput, options: InspectionOptions
-) -> PreparedModel | None:
-    """Prepare the same architecture with random weights, if it is requested as a control."""
-    if not options.with_random_init:
-        return None
+def prepare_random_init(checkpoint: LoadedModel, text: ModelInput, seed: int) -> PreparedModel:
+    """The same architecture with random weights, as a control."""
     from attncli.models.loading.random_init import make_random_init_model
 
     refuse_no_config(checkpoint.model_without_head)
-    return prepare_heads(
-        remove_model_head(make_random_init_model(checkpoint.model, options.seed)), text
-    )
+    return prepare_heads(remove_model_head(make_random_init_model(checkpoint.model, seed)), text)
 
 
 def make_layer_and_text_check(plan: HeadPlan, requested: RequestedInput) -> Ahead:
@@ -132,9 +130,7 @@ def report_estimated_duration(
 ) -> None:
     """Announce how long maps of linear layers take, from one layer of each kind on a short text;
     skip short runs."""
-    if tokens < LONG_TEXT or not subject.linear.layers:
-        return
-    linear = select_linear_heads(subject, plan)
+    linear = subject.linear.select_heads(plan.layers, plan.selects)
     kinds: dict[str, list[LinearAttentionLayer]] = {}
     for layer in linear.layers:
         kinds.setdefault(layer.function, []).append(layer)
@@ -159,7 +155,7 @@ def estimate_seconds(subject: PreparedModel, plan: HeadPlan) -> float:
     example_inputs = make_example_inputs(subject.body, REHEARSED)
     requested, linear = (
         PassRequest(plan.metrics.heads, layers=plan.layers),
-        select_linear_heads(subject, plan),
+        subject.linear.select_heads(plan.layers, plan.selects),
     )
     start = perf_counter()
     measure_forward_pass(

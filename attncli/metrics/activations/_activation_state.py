@@ -1,5 +1,6 @@
 """A state [token, feature], with intermediate results that several metrics share."""
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,11 +14,11 @@ RATIO = 1000.0
 """An activation is massive above 100 and above 1000 times the median (Sun, Chen, Kolter & Liu, 2024)."""
 
 
+@dataclass(eq=False)
 class ActivationState:
     """The residual stream before the first block or after one of them."""
 
-    def __init__(self, values: "Tensor") -> None:
-        self.values = values
+    values: "Tensor"
 
     @cached_property
     def magnitudes(self) -> "Tensor":

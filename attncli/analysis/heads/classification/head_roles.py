@@ -90,13 +90,16 @@ def build_role_rows(heads: Iterable[ClassifiedHead]) -> Iterator[Row]:
         played, mixed = head.role, head.role.role is MIXED
         keys: dict[str, Scalar] = {**head.keys, ROLE: played.name, "mark": played.mark}
         nearest = f"{NOT_APPLICABLE}no role is clear; nearest: {played.evidence} {played.value:.2f}"
+        agreement = f", in {played.passing_texts} of {played.draws} draws of random tokens"
         row = Row(
             ROLE,
             None if mixed else played.value,
             "1",
             layer=head.layer,
             head=head.head,
-            note=nearest if mixed else f"from {played.evidence}{played.describe_sample_agreement}",
+            note=nearest
+            if mixed
+            else f"from {played.evidence}{'' if played.is_same_in_all_samples else agreement}",
             keys=keys,
         )
         yield row if mixed else replace(row, **role_sampling_row_keys(head, played))

@@ -93,14 +93,6 @@ class AssignedRole:
     def mark(self) -> str:
         return self.role.mark + DOUBT * (not self.is_same_in_all_samples)
 
-    @property
-    def describe_sample_agreement(self) -> str:
-        return (
-            ""
-            if self.is_same_in_all_samples
-            else f", in {self.passing_texts} of {self.draws} draws of random tokens"
-        )
-
 
 def classify_role_from_samples(
     numbers: Mapping[str, float], even: Mapping[str, float], draws: Sequence[Mapping[str, float]]

@@ -126,7 +126,7 @@ class HeadObserver:
         if strip.round == 0:
             self.spans.add_strip(strip)
             self.mark_heads_with_weights(strip)
-            if self.request.pairs:
+            if self.strongest is not None:
                 self.strongest.add_strip(strip)
         if site.is_linear:
             self.empty = self.empty or not bool(strip.weights.any(dim=-1).all())
@@ -148,7 +148,7 @@ class HeadObserver:
         self.totals.full_row = self.request.full_row
         self.total = strip.total
         self.spans = VisibleSpans(strip.queries, strip.keys)
-        self.strongest = StrongestPairs(strip)
+        self.strongest = StrongestPairs(strip) if self.request.pairs else None
 
     def mark_heads_with_weights(self, strip: Strip) -> None:
         """Mark heads with a nonzero weight, until all have one."""
@@ -166,7 +166,7 @@ class HeadObserver:
         if self.site is not None:
             totals = self.totals
             self.result.heads[self.site] = self.collect_values_of_attention(self.site, totals)
-            if self.request.pairs:
+            if self.strongest is not None:
                 self.result.pairs[self.site] = self.strongest.select_strongest_pairs(
                     self.request.pairs
                 )

@@ -1,6 +1,7 @@
 """The metrics of uniform attention over the visible keys: the control of every head's number."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -30,11 +31,11 @@ class VisibleSpans(RowSpans):
             self.add_visible_rows(strip.visible, strip.first_query, strip.first_key)
 
 
+@dataclass
 class UniformAttentionControl:
     """Uniform maps are measured once for all attentions that see the same keys."""
 
-    def __init__(self) -> None:
-        self.values_by_shape: dict[tuple[object, ...], Values] = {}
+    values_by_shape: dict[tuple[object, ...], Values] = field(default_factory=dict)
 
     def measure_uniform_attention(
         self,

@@ -43,9 +43,7 @@ class LayerCounts:
         names = name_stacks_of_attention_sites(sites, stacks)
         calls = [(stack.name, call) for stack in stacks for call in stack.calls]
         other = {(mixer.stack, mixer.layer) for mixer in mixers}
-        attends = [
-            any(is_attention_inside_block(site, call.name) for site in sites) for _, call in calls
-        ]
+        attends = [any(site.is_inside(call.name) for site in sites) for _, call in calls]
         idle = [
             not attending and (stack, call.layer) not in other
             for attending, (stack, call) in zip(attends, calls, strict=True)
@@ -99,10 +97,6 @@ class LayerCounts:
             if kind not in looked_at
         ]
         return " and ".join(parts)
-
-
-def is_attention_inside_block(site: AttentionSite, block: str) -> bool:
-    return site.name == block or site.name.startswith(f"{block}.")
 
 
 def group_layers_by_mixer(seen: Iterable[tuple[str, str, int, bool]]) -> tuple[TokenMixing, ...]:

@@ -654,7 +654,6 @@ FEWEST_LINES = 15
 
 SHORT_FILES = {
     "__main__": "run by `python -m attncli`",
-    "ablation/norm_layers": "by tags, trials and the tensor subclasses, which do not know of each other",
     "analysis/heads/report_rows/token_pair_and_completeness_definitions": "by `inspect-model` before anything heavy is imported",
     "analysis/bootstrap_quantile_errors": "the only statistics that need numpy",
     "forward_types": "by every package that runs models",

@@ -5,7 +5,7 @@ skip additions, norms, views, casts and scalar factors make of it. A skip additi
 b descends from that very a; it can then return b alone, or a alone. No module names are needed. Whatever mixes tokens,
 a recurrence or a convolution, is treated as attention is.
 
-norm_layers             recognise norm modules and functions
+norm_layers             norms: functions, modules named so, and hand-written modules that are not
 stream_tracking         one block while it runs: tags on its tensors, and what is kept of its additions and norms
 block_structure         the recognised structure of a model
 structure_checks        what every block must satisfy before anything is ablated

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -9,7 +10,7 @@ from torch import nn
 from attncli.ablation.norm_layers import is_norm
 from attncli.ablation.stream_tracking.ablation_policies import KeepPolicy
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.stream_tracking.tensor_tags import StreamPoint, Tag, attach_tag
+from attncli.ablation.stream_tracking.tensor_tags import Tag, attach_tag
 from attncli.ablation.stream_tracking.torch_function_tracker import Tracker
 from attncli.ablation.structure_checks import describe_block
 from attncli.capture.attention_calls import iter_tensors
@@ -40,13 +41,6 @@ def alias_residual_stream(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
     return stream.view_as(stream)
 
 
-def find_output_stream_points(tag: Tag | None) -> tuple[StreamPoint | None, ...]:
-    """The points of the stream at which a block's output is; None: off the stream."""
-    if tag is None:
-        return (None,)
-    return tag.pieces or (tag.point,)
-
-
 @contextmanager
 def track_blocks(
     model: nn.Module,
@@ -64,7 +58,7 @@ def track_blocks(
     """
     parts_of_blocks = name_block_modules(model, stacks)
     norms = {module: name for module, name in parts_of_blocks.items() if is_norm(module)}
-    tracked = BlockTracking(stacks, parts, norms, done, feed, values, summands)
+    tracked = BlockTracking(BlockFollower(stacks), parts, norms, done, feed, values, summands)
     with (
         wrap_forwards([model], tracked.run_model),
         wrap_forwards(unique_blocks(stacks), tracked.run_wrapped_block),
@@ -73,31 +67,23 @@ def track_blocks(
         yield
 
 
+@dataclass
 class BlockTracking:
     """Wraps the forwards of the model, its blocks and the norms in them."""
 
-    def __init__(
-        self,
-        stacks: tuple[BlockStack, ...],
-        parts: KeepPolicy,
-        norms: Mapping[nn.Module, str],
-        done: Done,
-        feed: Feed,
-        values: bool,
-        summands: bool,
-    ) -> None:
-        self.following = BlockFollower(stacks)
-        self.parts = parts
-        self.done = done
-        self.feed = feed
-        self.norms = norms
-        self.values = values
-        self.summands = summands
-        self.tracker: Tracker | None = None
+    following: BlockFollower
+    parts: KeepPolicy
+    norms: Mapping[nn.Module, str]
+    done: Done
+    feed: Feed
+    values: bool
+    summands: bool
+    tracker: Tracker | None = None
+    """Of the block that runs."""
 
     def run_model(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         """Run one forward: its blocks are counted from the first."""
-        self.following.start_forward_pass()
+        self.following.done = 0
         with torch.inference_mode(False), torch.no_grad():
             output = forward(*args, **kwargs)
         self.following.require_all_blocks()
@@ -108,9 +94,7 @@ class BlockTracking:
     ) -> Output:
         """Run a block once, on an alias of its stream."""
         stack, call = self.following.locate_call(module)
-        run = BlockRun(stack.name, call)
-        run.values = {} if self.values else None
-        run.summands = [] if self.summands else None
+        run = BlockRun(stack.name, call, {} if self.values else None, [] if self.summands else None)
         args, kwargs = self.prepare_inputs(run, args, kwargs)
         self.tracker = Tracker(run, self.parts)
         try:
@@ -125,7 +109,9 @@ class BlockTracking:
         streams = [result for result in results if result is not None]
         tags = [run.tag_tensor(stream) for stream in streams]
         run.scaled |= any(tag.scaled for tag in tags if tag)
-        run.outputs = tuple(point for tag in tags for point in find_output_stream_points(tag))
+        run.outputs = tuple(
+            point for tag in tags for point in (tag.pieces or (tag.point,) if tag else (None,))
+        )
         self.done(run, streams)
         return output
 

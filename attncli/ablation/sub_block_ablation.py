@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -86,12 +87,12 @@ def iter_sub_block_states(
         yield kind + (f" {number + 1}" if number else ""), stream
 
 
+@dataclass
 class KeepBySwitches:
     """Keeps those parts of each block that the switches select."""
 
-    def __init__(self, anatomy: BlockAnatomy, switches: AblationSwitches) -> None:
-        self.anatomy = anatomy
-        self.switches = switches
+    anatomy: BlockAnatomy
+    switches: AblationSwitches
 
     def is_branch_merge(self, run: BlockRun, site: CallSite) -> bool:
         return (run.stack, run.call.layer, site) in self.anatomy.merges

@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 import torch
 from torch import Tensor, nn
 
-from attncli.ablation.model_probes.handwritten_norm_layers import refuse_unnamed_norms
+from attncli.ablation.norm_layers import refuse_unnamed_norms
 from attncli.ablation.structure_checks import describe_block
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards

@@ -1,5 +1,6 @@
 """Policies: which parts of additions, merges and norms a tracker keeps."""
 
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
@@ -43,11 +44,11 @@ class KeepPolicy(Protocol):
         """Whether a norm stays, of this point of the stream or of a branch."""
 
 
+@dataclass
 class KeepEverything:
     """Keeps everything: the model runs unchanged under tracking."""
 
-    def __init__(self, mixing: Mixing = frozenset()) -> None:
-        self.mixing = mixing
+    mixing: Mixing = frozenset()
 
     def is_branch_merge(self, run: BlockRun, site: CallSite) -> bool:
         return not self.is_token_mixing_branch(run, AdditionSite(site))

@@ -1,5 +1,6 @@
 """The record of one execution of a block: points of its stream, and where its attention calls end."""
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -25,38 +26,36 @@ class Summand(NamedTuple):
     stream: torch.Tensor | None = None
 
 
+@dataclass(eq=False)
 class BlockRun:
     """Records one run of a block; it keeps tensors only on request."""
 
-    def __init__(self, stack: str, call: BlockCall) -> None:
-        self.stack = stack
-        self.call = call
-        self.points: dict[tuple[StreamPoint | None, Kind, Key], StreamPoint] = {}
-        self.outside: set[int] = set()
-        """Identities of the block's tensor arguments other than its stream."""
-        self.reached: list[set[StreamPoint]] = []
-        """For each attention call, the skip additions that its result has reached."""
-        self.merges: list[Key] = []
-        """Additions of an attention branch and an MLP branch, wherever their result goes."""
-        self.strange: list[CallSite] = []
-        """Additions that involve the stream, pure or mixed, and are no skip."""
-        self.strange_norms: set[Key] = set()
-        """Norms of anything but the stream or a projection of it."""
-        self.scaled = False
-        """Whether the stream has a learned gain or shift."""
-        self.gated: list[CallSite] = []
-        """Where the stream is multiplied by something computed from activations."""
-        self.inseparable: set[StreamPoint] = set()
-        """Additions of an attention branch with an MLP inside it."""
-        self.outputs: tuple[StreamPoint | None, ...] = ()
-        """The points of its streams that the block gave back, several where tokens are at several; None for what is not on
-        the stream. Mostly one."""
-
-        self.values: dict[StreamPoint, torch.Tensor] | None = None
-        """The stream at its points, if requested."""
-
-        self.summands: list[Summand] | None = None
-        """The addends of the stream and of merges, if requested."""
+    stack: str
+    call: BlockCall
+    values: dict[StreamPoint, torch.Tensor] | None = None
+    """The stream at its points, if requested."""
+    summands: list[Summand] | None = None
+    """The addends of the stream and of merges, if requested."""
+    points: dict[tuple[StreamPoint | None, Kind, Key], StreamPoint] = field(default_factory=dict)
+    outside: set[int] = field(default_factory=set)
+    """Identities of the block's tensor arguments other than its stream."""
+    reached: list[set[StreamPoint]] = field(default_factory=list)
+    """For each attention call, the skip additions that its result has reached."""
+    merges: list[Key] = field(default_factory=list)
+    """Additions of an attention branch and an MLP branch, wherever their result goes."""
+    strange: list[CallSite] = field(default_factory=list)
+    """Additions that involve the stream, pure or mixed, and are no skip."""
+    strange_norms: set[Key] = field(default_factory=set)
+    """Norms of anything but the stream or a projection of it."""
+    scaled: bool = False
+    """Whether the stream has a learned gain or shift."""
+    gated: list[CallSite] = field(default_factory=list)
+    """Where the stream is multiplied by something computed from activations."""
+    inseparable: set[StreamPoint] = field(default_factory=set)
+    """Additions of an attention branch with an MLP inside it."""
+    outputs: tuple[StreamPoint | None, ...] = ()
+    """The points of its streams that the block gave back, several where tokens are at several; None for what is not on
+    the stream. Mostly one."""
 
     def record_stream(self, point: StreamPoint, stream: torch.Tensor) -> None:
         """Record that the stream reached a point."""

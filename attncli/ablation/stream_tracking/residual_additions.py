@@ -7,6 +7,8 @@ both branches to one stream: they merge them first (GPT-NeoX, GPT-J, Phi, Falcon
 it read the stream from before (Cohere).
 """
 
+from typing import NamedTuple
+
 import torch
 
 from attncli.ablation.stream_tracking.ablation_policies import Keep, KeepPolicy
@@ -68,14 +70,13 @@ def tag_learned_bias(terms: Operands, tags: tuple[Tag | None, Tag | None]) -> Ta
     return None
 
 
-class Addition:
+class Addition(NamedTuple):
     """An addition of which parts can be dropped."""
 
-    def __init__(self, func: Function, args: Args, kwargs: Kwargs, terms: Operands) -> None:
-        self.func = func
-        self.args = args
-        self.kwargs = kwargs
-        self.terms = terms
+    func: Function
+    args: Args
+    kwargs: Kwargs
+    terms: Operands
 
     def evaluate_summands(self, keep: Keep, stream: int) -> torch.Tensor:
         """The sum, or what is kept of it, written in place where the code adds in place; `stream`: which term that is."""

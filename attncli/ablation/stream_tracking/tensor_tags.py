@@ -1,6 +1,7 @@
 """Tags: what is known of a tensor while a block runs, stored on the tensor itself."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -36,26 +37,17 @@ MLP_DEPTH = 3
 """Steps from attention to the end of an MLP in the same branch: product, activation, product."""
 
 
+@dataclass(eq=False, slots=True)
 class StreamPoint:
     """A point of the stream. The pieces of a chunked feed-forward share one: same parent, same site."""
 
-    __slots__ = ("bare", "key", "kind", "parent", "pre_normed")
-
-    def __init__(
-        self,
-        kind: Kind,
-        parent: "StreamPoint | None" = None,
-        key: Key = "",
-        bare: tuple[UntouchedResult, ...] = (),
-        pre_normed: bool = False,
-    ) -> None:
-        self.kind = kind
-        self.parent = parent
-        self.key = key
-        self.bare = bare
-        """Merges and norms whose result was added here directly."""
-        self.pre_normed = pre_normed
-        """Whether the addend here began with a norm of the stream that it was added to."""
+    kind: Kind
+    parent: "StreamPoint | None" = None
+    key: Key = ""
+    bare: tuple[UntouchedResult, ...] = ()
+    """Merges and norms whose result was added here directly."""
+    pre_normed: bool = False
+    """Whether the addend here began with a norm of the stream that it was added to."""
 
     @property
     def place(self) -> AdditionSite:

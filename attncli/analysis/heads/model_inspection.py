@@ -175,8 +175,7 @@ def inspect_model(
     keys = row_keys_of_attention_sites(runs.own.attention_sites, subject.stacks)
     rows, heads, linear = build_head_and_state_rows(runs, subject, plan, keys, texts)
     roles = plan.metrics.roles
-    has_streams = any(each.reaches is False for each in subject.left_out)
-    streams = measure_stream_gains(subject, texts) if roles and has_streams else None
+    streams = measure_stream_gains(subject, texts) if roles else None
     rows += streams.build_gain_rows(len(texts)) if streams else ()
     layers = LayerCounts.from_stacks(subject.stacks, subject.shapes, subject.mixers)
     if take_metadata is not None:
@@ -193,11 +192,7 @@ def inspect_model(
             [f.about for f in findings],
             select_softmax_heads(subject, plan),
             layers,
-            [
-                *subject.idle_towers,
-                linear.headline,
-                describe_pair_or_metric_ranges(rows, heads, plan.metrics.pairs),
-            ],
+            [*subject.idle_towers, linear.headline, describe_pair_or_ranges(rows, heads, plan)],
         ),
         rows=tuple(sort_rows_by_head_ranking(rows, plan.ranking)),
         metrics=plan.metrics.metric_definitions()
@@ -469,8 +464,13 @@ def list_model_findings(
     return (*build_findings(own, softmax, labels, unseen, shortest), *linear.findings)
 
 
-def measure_stream_gains(subject: PreparedModel, texts: Sequence[ModelInput]) -> "StreamGains":
-    """Gains of hyper-connections, which give a token several streams, by one more pass over each text."""
+def measure_stream_gains(
+    subject: PreparedModel, texts: Sequence[ModelInput]
+) -> "StreamGains | None":
+    """Gains of hyper-connections, by one more pass over each text; None where a token has one
+    stream."""
+    if all(each.reaches is not False for each in subject.left_out):
+        return None
     from attncli.analysis.heads.forward_passes.hyper_connection_gain import compute_stream_gains
     from attncli.capture.other_mixers.hyper_connections import find_stream_mixings
 
@@ -485,11 +485,11 @@ def select_softmax_heads(subject: PreparedModel, plan: HeadPlan) -> HeadSelectio
     return HeadSelection.count_selected_heads(heads, plan.layers, plan.selects)
 
 
-def describe_pair_or_metric_ranges(
-    rows: Sequence[Row], heads: Sequence[ClassifiedHead], pairs: int
+def describe_pair_or_ranges(
+    rows: Sequence[Row], heads: Sequence[ClassifiedHead], plan: HeadPlan
 ) -> str:
     """The clearest pair if pairs were requested; else, where roles say nothing, the ranges of what was measured."""
-    if pairs and (clearest := describe_strongest_token_pair(rows)):
+    if plan.metrics.pairs and (clearest := describe_strongest_token_pair(rows)):
         return clearest
     if any(head.role is not None and head.role.role is not MIXED for head in heads):
         return ""

@@ -63,8 +63,9 @@ def recognise_blocks_and_verify_capture(
         properties = describe_properties(anatomy.stacks, proof, uneven)
     else:
         properties = find_attention_properties(body, anatomy.stacks, inputs, proof)
+    unseen = (each.describe() for each in proof.left_out if each.reaches is not False)
     return proof, BlockExamination(
-        note_uncaptured_attention(anatomy, proof),
+        replace(anatomy, notes=(*anatomy.notes, *unseen)),
         add_mixers_and_mlps(properties, anatomy),
         blocks.plain,
     )
@@ -128,11 +129,6 @@ def is_self_attention_first(call: BlockCall, sites: Sequence[AttentionSite]) -> 
     """Whether the first of the block's attentions, and no other, is to its own tokens; `sites`: in the order in which they run."""
     inside = {site.name: site.is_self for site in sites if site.name.startswith(f"{call.name}.")}
     return list(inside.values()) == [True, *[False] * (len(inside) - 1)]
-
-
-def note_uncaptured_attention(anatomy: BlockAnatomy, proof: VerifiedCapture) -> BlockAnatomy:
-    unseen = (each.describe() for each in proof.left_out if each.reaches is not False)
-    return replace(anatomy, notes=(*anatomy.notes, *unseen))
 
 
 def add_mixers_and_mlps(

@@ -36,7 +36,7 @@ from attncli.errors import InputError
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.loading.precision import dtype_name, run_in_model_precision
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
 from attncli.tensor_subclasses.residual_split.split_tensor_forward import (
@@ -81,11 +81,6 @@ class CollapseModel:
     def runs_in_plain_numbers(self, variants: Iterable[str]) -> bool:
         """Whether any of these variants is."""
         return not self.exact or any(name in (self.why_plain or ()) for name in variants)
-
-    @property
-    def dtype(self) -> str:
-        """Dtype of its plain numbers."""
-        return str(next(self.body.parameters()).dtype).removeprefix("torch.")
 
 
 Lines = dict[StateLocation, dict[str, list[float]]]
@@ -346,7 +341,7 @@ class VariantRun:
         first = first or self.run_first_plain_pass()
         second = SecondPassRecorder(first, self.subject.stacks)
         self.run_once(second, perturb_rounding(self.subject.stacks))
-        arithmetic = self.subject.dtype
+        arithmetic = dtype_name(next(self.subject.body.parameters()).dtype)
         return {
             place: build_trajectory(values, second.uncertain[place], arithmetic, why)
             for place, values in first.values.items()

@@ -1,6 +1,7 @@
 """States of a model that steps lead from, while it runs: before blocks, and before parts of a block."""
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 AFTER_MLP = "mlp"
@@ -9,16 +10,16 @@ AFTER_MLP = "mlp"
 T = TypeVar("T")
 
 
+@dataclass
 class PreviousStates(Generic[T]):
     """The states that steps lead from: those after the last blocks of every stack, and one inside the present block."""
 
-    def __init__(self, over: int = 1) -> None:
-        self.over = over
-        """Number of blocks per step."""
-        self.whole: dict[str, deque[tuple[int, T]]] = {}
-        self.inner: dict[str, tuple[int, T]] = {}
-        self.names: dict[str, list[str]] = {}
-        """Of the states inside the present block, in their order."""
+    over: int = 1
+    """Number of blocks per step."""
+    whole: dict[str, deque[tuple[int, T]]] = field(default_factory=dict)
+    inner: dict[str, tuple[int, T]] = field(default_factory=dict)
+    names: dict[str, list[str]] = field(default_factory=dict)
+    """Of the states inside the present block, in their order."""
 
     def add_block_state(self, stack: str, index: int, state: T) -> None:
         """The state after a block."""

@@ -301,11 +301,8 @@ class BlockFollower:
     def __init__(self, stacks: tuple[BlockStack, ...]) -> None:
         calls = [(stack, call) for stack in stacks for call in stack.calls]
         self.due = sorted(calls, key=lambda due: due[1].order)
-        self.start_forward_pass()
-
-    def start_forward_pass(self) -> None:
-        """Start a new forward of the model."""
         self.done = 0
+        """Calls in the current forward, which begins with none."""
 
     def locate_call(self, module: nn.Module) -> tuple[BlockStack, BlockCall]:
         """The stack and call that begin with this call of a block; refuse another order than the one found."""
@@ -361,7 +358,7 @@ def observe_block_states(
     ) -> Output:
         nonlocal batch
         batch = 1 if isinstance(module, ForeignModule) else batch_size((args, kwargs))
-        following.start_forward_pass()
+        following.done = 0
         output = forward(*args, **kwargs)
         following.require_all_blocks()
         return output

@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -44,14 +45,14 @@ HARMLESS_SCORE = 0.25
 """Of a mask's lowest number: smaller scores leave hidden keys without weight."""
 
 
+@dataclass
 class Workspace:
     """Memory in which threads compute, kept between calls: fresh pages would cost a hundredth of a forward pass."""
 
-    def __init__(self) -> None:
-        self.memory = allocate_floats(0)
+    memory: Tensor | None = None
 
     def reserve_floats(self, floats: int) -> Tensor:
-        if self.memory.numel() < floats:
+        if self.memory is None or self.memory.numel() < floats:
             self.memory = allocate_floats(floats)
         return self.memory[:floats]
 

@@ -99,16 +99,12 @@ def load_library() -> Library | NoLibrary:
 
 def open_library(path: str | PathLike[str]) -> Library | NoLibrary:
     functions = ctypes.CDLL(str(path))
-    if not is_up_to_date(functions):
+    size = getattr(functions, "arguments_size", None)
+    # an editable install keeps a library that takes other arguments until it is built anew
+    if size is None or size() != ctypes.sizeof(Arguments):
         return NoLibrary("one-pass library built from another version")
     declare_c_signatures(functions)
     return Library(functions, functions.instructions())
-
-
-def is_up_to_date(functions: ctypes.CDLL) -> bool:
-    """Whether the library takes the arguments as they are here; an editable install keeps one until it is built anew."""
-    size = getattr(functions, "arguments_size", None)
-    return size is not None and size() == ctypes.sizeof(Arguments)
 
 
 def declare_c_signatures(functions: ctypes.CDLL) -> None:

@@ -148,7 +148,7 @@ def iter_token_mixing_parts(
     inside = [
         (f"{path}.{deeper}".rstrip("."), part)
         for path, child in iter_called_submodules(block, inputs)
-        if not is_torch_layer(child)
+        if not type(child).__module__.startswith("torch.nn")  # a part of the block itself
         and (child in attentions or is_mixing_tokens(child, inputs[child], tokens))
         for deeper, part in iter_token_mixing_parts(child, inputs, attentions, tokens)
     ]
@@ -169,11 +169,6 @@ def iter_called_submodules(
             yield here, child
         else:
             yield from iter_called_submodules(child, inputs, here)
-
-
-def is_torch_layer(module: nn.Module) -> bool:
-    """Whether it is a layer of torch, which counts as part of its parent."""
-    return type(module).__module__.startswith("torch.nn")
 
 
 def count_tokens(blocks: Collection[nn.Module], queries: Mapping[nn.Module, int]) -> int:

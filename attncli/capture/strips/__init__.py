@@ -4,7 +4,6 @@ attention_sites         each attention's stack, layer and kind
 rowwise_masks           masks that are evaluated a strip of rows at a time
 visible_key_spans       the keys that each query sees, as spans where they are such
 map_statistics          what an observer may ask for instead of a map's weights
-softmax_inputs          the input of the softmax that gave a tensor
 attention_interface     models on transformers' attention interface: strips of their own eager function
 post_softmax_mixing     maps that are mixed between their softmax and the values: refused
 softmax_calls           all other models: their softmax or sdpa calls, one layer at a time

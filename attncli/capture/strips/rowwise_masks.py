@@ -5,6 +5,7 @@ Where a model computes with its mask after all, the whole mask is materialised o
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
@@ -19,6 +20,8 @@ Derived = TypeVar("Derived")
 
 Rows = Callable[[int, int], torch.Tensor]
 """Rows start … stop of a mask: [batch, 1, stop - start, key], 0 where visible, the dtype's minimum elsewhere."""
+
+make_whole_mask: Callable[..., torch.Tensor | None] = eager_mask
 
 WHOLE_BELOW = 2**20
 """Masks with fewer elements are materialised at once: a few megabytes do not justify a wrapper."""
@@ -68,11 +71,11 @@ class RowwiseMask(torch.Tensor):
         return func(*args, **kwargs)
 
 
+@dataclass
 class PerMask:
     """What is computed of a mask once for all layers that are given it, unless the mask is written to in between."""
 
-    def __init__(self) -> None:
-        self.known: dict[Hashable, tuple[Tensor | None, int, Any]] = {}
+    known: dict[Hashable, tuple[Tensor | None, int, Any]] = field(default_factory=dict)
 
     def find_or_compute_for_mask(
         self, mask: Tensor | None, compute: Callable[[], Derived], *arguments: Hashable
@@ -133,11 +136,6 @@ def is_no_key_hidden(kv_length: int, kwargs: Kwargs) -> bool:
     """Whether a bidirectional mask hides no key: no padding, and no window shorter than the keys."""
     padding, window = kwargs.get("attention_mask"), kwargs.get("local_size")
     return (padding is None or bool(padding.all())) and (window is None or kv_length < window)
-
-
-def make_whole_mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
-    result: torch.Tensor | None = eager_mask(*args, **kwargs)
-    return result
 
 
 def find_keys_shown_by_mask(mask: Tensor | None, keys: int) -> Tensor | None:

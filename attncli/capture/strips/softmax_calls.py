@@ -20,6 +20,7 @@ from attncli.capture.attention_calls import UNCHANGED, function_name, iter_tenso
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.strips.attention_interface import (
+    SOFTMAX,
     MapOperands,
     Strip,
     observe_in_rounds,
@@ -28,7 +29,6 @@ from attncli.capture.strips.attention_interface import (
 )
 from attncli.capture.strips.attention_sites import is_named_attention
 from attncli.capture.strips.post_softmax_mixing import PRODUCTS, MixedMapTracker
-from attncli.capture.strips.softmax_inputs import SOFTMAX
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Kwargs, Output
 

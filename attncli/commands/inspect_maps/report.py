@@ -22,7 +22,7 @@ from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.model_inspection import (
     HeadPlan,
     describe_attention_layers,
-    describe_pair_or_metric_ranges,
+    describe_pair_or_ranges,
     format_headline,
 )
 from attncli.analysis.heads.report_rows.head_rows import (
@@ -88,7 +88,7 @@ def inspect_maps(
             about,
             select_heads(file, plan, metadata),
             metadata.layers,
-            [describe_pair_or_metric_ranges(rows, heads, plan.metrics.pairs)],
+            [describe_pair_or_ranges(rows, heads, plan)],
         ),
         rows=tuple(ranked_rows),
         metrics=plan.metrics.metric_definitions(),

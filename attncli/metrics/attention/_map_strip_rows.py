@@ -182,7 +182,8 @@ class MapStripRows:
         for start in range(0, len(weights), step):
             part = slice(start, start + step)
             if scores is None:
-                result[part] = entropy_from_weights(weights[part])
+                own = weights[part]
+                result[part] = 0.0 - own.clamp_min(TINY).log_().mul_(own).sum(dim=-1)
             else:
                 best[part] = scores[part].amax(dim=-1)
                 below = scores[part] - best[part, None]
@@ -297,13 +298,8 @@ def smallest_weight(weights: "Tensor") -> float:
     return LEAST.get(weights.element_size(), TINY)
 
 
-def entropy_from_weights(weights: "Tensor") -> "Tensor":
-    """[row]: the entropy of each row [row, key]."""
-    return 0.0 - weights.clamp_min(TINY).log_().mul_(weights).sum(dim=-1)
-
-
 def entropy_from_differences(weights: "Tensor", below: "Tensor") -> "Tensor":
-    """The same, where ln A_ij = (s_ij - max s_i) + ln max A_i: one logarithm for each row instead of each number.
+    """[row]: the entropy of each row [row, key], where ln A_ij = (s_ij - max s_i) + ln max A_i: one logarithm for each row instead of each number.
 
     `below`: s_ij - max s_i, which is overwritten.
     """

@@ -15,7 +15,7 @@ from attncli.errors import InputError, UsageError, format_parameter_list
 from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.inputs.input_options import TEXT_OPTIONS
-from attncli.models.inputs.model_input import WORDS
+from attncli.models.inputs.model_input import OF_WORDS, WORDS
 from attncli.models.random.dummy_inputs import (
     accepts_inputs,
     list_required_inputs,
@@ -23,11 +23,8 @@ from attncli.models.random.dummy_inputs import (
     make_named_inputs,
 )
 
-OF_WORDS = frozenset({WORDS, "decoder_input_ids"})
 SHORT = 12
 """Tokens of the input on which these are determined."""
-LONG = 256
-"""More tokens than any synthetic text has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +109,6 @@ def has_one_id_per_token(inputs: Inputs) -> bool:
     """Whether a token is one id: audio decoders read one code of each codebook."""
     ids = inputs.get(WORDS)
     return isinstance(ids, Tensor) and ids.dim() == 2 and len(ids) == 1
-
-
-def is_reading_ids_alone(body: PreTrainedModel) -> bool:
-    """Whether the model can read synthetic texts: one id per token, no other inputs, and any length."""
-    names = list_required_inputs(body)
-    if not OF_WORDS.issuperset(names) or WORDS not in names:
-        return False
-    long = make_named_inputs(body, names, LONG, 0, small=False)
-    alike = all(ids.shape == (1, LONG) for ids in long.values())
-    return alike and OF_WORDS.issuperset(make_example_inputs(body, SHORT))
 
 
 def shift_ids_right(model: PreTrainedModel, ids: Tensor) -> Tensor:

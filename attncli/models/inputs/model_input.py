@@ -13,6 +13,8 @@ from attncli.records import JsonObject
 
 WORDS = "input_ids"
 """The argument of a text's token ids."""
+OF_WORDS = frozenset({WORDS, "decoder_input_ids"})
+"""All arguments of token ids."""
 
 Shapes = tuple[tuple[object, ...], ...]
 """What inputs of one batch have in common."""

@@ -10,10 +10,13 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.capture.model_structure.custom_modules import ForeignModule
-from attncli.models.inputs.extra_inputs import is_reading_ids_alone
-from attncli.models.inputs.model_input import WORDS, ModelInput
+from attncli.models.inputs.model_input import OF_WORDS, WORDS, ModelInput
 from attncli.models.inputs.vocabulary_and_positions import list_ordinary_token_ids, max_positions
-from attncli.models.random.dummy_inputs import list_required_inputs
+from attncli.models.random.dummy_inputs import (
+    list_required_inputs,
+    make_example_inputs,
+    make_named_inputs,
+)
 
 PERIOD = 24
 """Tokens before the repeat: enough pairs for a mean, and short enough to cost little."""
@@ -30,6 +33,8 @@ SYMBOLS, STEPS = 3, 96
 """The number of different tokens of a Markov chain, and its length."""
 SHORTEST = 16
 """The shortest text: in shorter ones nothing is far back."""
+LONG = 256
+"""More tokens than any of these texts has."""
 PLACES = "position_ids"
 """Positions are not shuffled, or nothing would have moved."""
 
@@ -63,10 +68,15 @@ def make_repeated_tokens(body: PreTrainedModel, seed: int) -> RepeatedTokens | N
 
 
 def token_argument_names(body: PreTrainedModel) -> set[str] | None:
-    """Argument names of a model that reads tokens alone; None for any other."""
-    if isinstance(body, ForeignModule) or not is_reading_ids_alone(body):
+    """Argument names of a model that reads one id per token and nothing else, at any length; None for any other."""
+    if isinstance(body, ForeignModule):
         return None
-    return set(list_required_inputs(body))
+    names = list_required_inputs(body)
+    if not OF_WORDS.issuperset(names) or WORDS not in names:
+        return None
+    long = make_named_inputs(body, names, LONG, 0, small=False)
+    alike = all(ids.shape == (1, LONG) for ids in long.values())
+    return set(names) if alike and OF_WORDS.issuperset(make_example_inputs(body)) else None
 
 
 class SyntheticText(NamedTuple):

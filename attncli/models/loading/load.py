@@ -33,7 +33,8 @@ def load_model(
     isolate_in_process()
     options = options or LoadOptions()
     source = parse_source(source) if isinstance(source, str) else source
-    choose_revision(source, options.revision)
+    if options.revision is not None:
+        choose_revision(source, options.revision)
     device = parse_device(options.device)
     for name in ("device_map", "tensor_parallel"):
         if getattr(options, name):

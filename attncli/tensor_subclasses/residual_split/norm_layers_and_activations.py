@@ -259,11 +259,9 @@ def norm(
     axis = x.axis
     if axis == x.dim() - 1:
         raise SplitTensor.refusal("a norm over tokens")
-
-    def normalise(parts: SplitParts) -> SplitParts:
-        return normalise_heads(parts, axis, epsilon, centre, gain, bias)
-
-    return defer_split_parts(normalise, x.shape, axis, x)
+    return defer_split_parts(
+        lambda parts: normalise_heads(parts, axis, epsilon, centre, gain, bias), x.shape, axis, x
+    )
 
 
 register_norm_rules(rule, norm)

@@ -7,6 +7,7 @@ the rules are in one table, and functions without a rule are refused.
 
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -38,14 +39,12 @@ def make_no_rule_error(what: str, where: str = "") -> NoExactRule:
     )
 
 
+@dataclass(eq=False, slots=True)
 class DeferredParts:
     """c and V, computed when they are needed: what is dropped of a model's block costs nothing."""
 
-    __slots__ = ("compute", "computed")
-
-    def __init__(self, compute: Callable[[], SplitParts] | None, known: SplitParts | None) -> None:
-        self.compute = compute
-        self.computed = known
+    compute: Callable[[], SplitParts] | None
+    computed: SplitParts | None = None
 
     def compute_parts_once(self) -> SplitParts:
         if self.computed is None:
@@ -66,13 +65,11 @@ class SplitNumbers:
         self.memory.holders.append(weakref.ref(self))
 
 
+@dataclass(eq=False, slots=True)
 class SharedMemory:
     """The memory that torch would share between a tensor and its views."""
 
-    __slots__ = ("holders",)
-
-    def __init__(self) -> None:
-        self.holders: list[weakref.ref[SplitNumbers]] = []
+    holders: list[weakref.ref[SplitNumbers]] = field(default_factory=list)
 
     def is_shared(self, numbers: SplitNumbers) -> bool:
         """Whether any other tensor still refers to it, and would have to see a change."""
@@ -164,9 +161,7 @@ def defer_split_parts(
     `view`: it shares the first one's memory.
     """
     sources = [operand.numbers.parts for operand in operands]  # and no tensor: it would look shared
-    deferred = DeferredParts(
-        lambda: function(*(source.compute_parts_once() for source in sources)), None
-    )
+    deferred = DeferredParts(lambda: function(*(source.compute_parts_once() for source in sources)))
     memory = operands[0].numbers.memory if view else None
     return SplitTensor.of(SplitNumbers(deferred, memory), axis, shape)
 

@@ -342,9 +342,8 @@ def observe_forward_pass(
 
     def observe_strip(site: AttentionSite, strip: Strip) -> bool:
         if strip.round == 0:
-            take(site, strip)
-            if on_strip is not None:
-                on_strip(site, strip)
+            for take in takes if on_strip is None else [*takes, on_strip]:
+                take(site, strip)
         return observer.observe_strip(site, strip)
 
     extra_names = {ATTENTION.declaration_of_entry(name).of for name in request.heads}
@@ -354,7 +353,7 @@ def observe_forward_pass(
         translate_model_errors(body, {observer.where: kwargs}),
         torch.no_grad(),
         run_in_model_precision(body),
-        capture_projections(body, observer, extra_names) as take,
+        capture_projections(body, observer, extra_names) as takes,
         observe_block_states(body, stacks, observer.observe_hidden_state)
         if request.states
         else nullcontext(),
@@ -412,10 +411,10 @@ def refuse_unmeasured_heads(
 @contextmanager
 def capture_projections(
     body: nn.Module, observer: HeadObserver, extra: Collection[str]
-) -> Iterator[Look]:
-    """Capture output projections and gates if a requested metric needs them."""
-    takes: list[Look] = []
+) -> Iterator[list[Look]]:
+    """Capture output projections and gates if a requested metric needs them; what each strip is then passed to."""
     with ExitStack() as watched:
+        takes: list[Look] = []
         if "outputs" in extra:
             takes.append(
                 watched.enter_context(observe_projections(body, observer.observe_head_outputs))
@@ -424,9 +423,4 @@ def capture_projections(
             from attncli.capture.strips.output_gates import observe_gates
 
             takes.append(watched.enter_context(observe_gates(body, observer.observe_head_gates)))
-
-        def observe_strip(site: AttentionSite, strip: Strip) -> None:
-            for each in takes:
-                each(site, strip)
-
-        yield observe_strip
+        yield takes

@@ -63,9 +63,8 @@ def recognise_blocks_and_verify_capture(
         properties = describe_properties(anatomy.stacks, proof, uneven)
     else:
         properties = find_attention_properties(body, anatomy.stacks, inputs, proof)
-    unseen = (each.describe() for each in proof.left_out if each.reaches is not False)
     return proof, BlockExamination(
-        replace(anatomy, notes=(*anatomy.notes, *unseen)),
+        note_uncaptured_attention(anatomy, proof),
         add_mixers_and_mlps(properties, anatomy),
         blocks.plain,
     )
@@ -129,6 +128,11 @@ def is_self_attention_first(call: BlockCall, sites: Sequence[AttentionSite]) -> 
     """Whether the first of the block's attentions, and no other, is to its own tokens; `sites`: in the order in which they run."""
     inside = {site.name: site.is_self for site in sites if site.name.startswith(f"{call.name}.")}
     return list(inside.values()) == [True, *[False] * (len(inside) - 1)]
+
+
+def note_uncaptured_attention(anatomy: BlockAnatomy, proof: VerifiedCapture) -> BlockAnatomy:
+    unseen = (each.describe() for each in proof.left_out if each.reaches is not False)
+    return replace(anatomy, notes=(*anatomy.notes, *unseen))
 
 
 def add_mixers_and_mlps(

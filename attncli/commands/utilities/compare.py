@@ -25,7 +25,7 @@ Reader = Callable[[str], Report]
 def compare(
     *,
     old: str = declare_argument(
-        metavar="A", help="A read_saved_report JSON report, or a model.", takes_reports=True
+        metavar="A", help="A saved JSON report, or a model.", takes_reports=True
     ),
     new: str = declare_argument(
         metavar="B", help="Another one; - reads a report from stdin.", takes_reports=True

@@ -75,7 +75,7 @@ PUBLIC = {
     "sweep": "attncli.commands.utilities.sweep.command",
     "Monitor": "attncli.training.monitor",
     "read": "attncli.python.report_answer",
-    "compare": "attncli.commands.utilities.compare",
+    "compare": "attncli.commands.utilities.compare_reports",
     "Report": "attncli.records",
     "Answer": "attncli.python.report_answer",
     "AttnError": "attncli.errors",

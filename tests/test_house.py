@@ -322,7 +322,14 @@ def filled(part: ast.expr) -> str:
 
 TERMINAL_ALONE = tuple(
     f"commands/utilities/{name}"
-    for name in ("check", "ci", "config", "guide", "list", "sweep/terminal_command")
+    for name in (
+        "check_saved_report",
+        "continuous_integration",
+        "show_settings",
+        "show_guides",
+        "list",
+        "sweep/terminal_command",
+    )
 )
 """Commands without a function in Python."""
 
@@ -423,7 +430,7 @@ def test_refused_options_are_listed_by_their_parameters() -> None:
 
 ALWAYS_SEVERAL = {
     "analysis/fits/target_patterns.py",
-    "commands/utilities/ci/command.py",
+    "commands/utilities/continuous_integration/command.py",
     "render/plots/axis_labels_and_captions.py",
     "analysis/heads/map_export/collected_maps.py",
     "capture/model_structure/module_paths.py",

@@ -141,13 +141,13 @@ COMMANDS: Mapping[str, CommandEntry] = {
         gate="error_share > 0.5",
     ),
     "check": CommandEntry(
-        "utilities.check:check",
+        "utilities.check_saved_report:check",
         "Does a saved report pass these gates, and has it moved away from an earlier one?",
         ("report",),
         gate="log10_residual[layer=-1] < -3",
     ),
     "compare": CommandEntry(
-        "utilities.compare:compare",
+        "utilities.compare_reports:compare",
         "What changed between two reports or models, and is it more than noise?",
         ("report",),
         gate="change_in_spreads > 3",
@@ -158,12 +158,13 @@ COMMANDS: Mapping[str, CommandEntry] = {
         gate="log10_residual < -3",
     ),
     "ci": CommandEntry(
-        "utilities.ci.command:ci",
+        "utilities.continuous_integration.command:ci",
         "Do the checks in the configuration file pass?",
         gate="exit_code > 1",
     ),
     "config show": CommandEntry(
-        "utilities.config:show", "Which options are set by the environment or a file, and where."
+        "utilities.show_settings:show",
+        "Which options are set by the environment or a file, and where.",
     ),
     "generate network": CommandEntry(
         "generate.network:generate_network",
@@ -178,7 +179,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "List metrics, patterns, model types and whatever else has a name, one line each.",
     ),
     "guide": CommandEntry(
-        "utilities.guide:guide",
+        "utilities.show_guides:guide",
         "Read how to use attn and how to read its numbers: one guide for each question.",
     ),
 }

@@ -91,7 +91,9 @@ def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> C
         CollapseModel,
         run_model_variants_on_text,
     )
-    from attncli.commands.rank_collapse.inexact_variants import find_inexact_variants
+    from attncli.commands.rank_collapse.variants_without_exact_arithmetic import (
+        find_inexact_variants,
+    )
     from attncli.models.inputs.model_input import ModelInput
     from attncli.networks.ablation_variants import VARIANTS
 

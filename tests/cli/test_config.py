@@ -12,8 +12,10 @@ from documents import PACKAGE
 from trained_models import trained
 
 from attncli.cli.config.settings import load_config_file
-from attncli.commands.utilities.ci.check_runs import select_gates_for_command_line
-from attncli.commands.utilities.ci.named_checks import parse_checks
+from attncli.commands.utilities.continuous_integration.check_runs import (
+    select_gates_for_command_line,
+)
+from attncli.commands.utilities.continuous_integration.named_checks import parse_checks
 from attncli.errors import LimitError
 
 VERSION_1 = Path(__file__).parent.parent / "reports" / "schema_version_1.json"

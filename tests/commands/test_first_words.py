@@ -5,13 +5,13 @@ import pytest
 
 from attncli.analysis.rank_collapse.headlines import format_model_headline as collapse_headline
 from attncli.analysis.rank_collapse.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
-from attncli.commands.approximate.smallest_width_and_logits.width_growth import (
+from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_length import (
     describe_laws,
     summarize_laws,
 )
 from attncli.commands.attribute.report import LIFT, OF_CONSTANTS, SHARE, ChosenToken
 from attncli.commands.attribute.report import format_headline as attribution_headline
-from attncli.commands.rank_collapse.model_collapse import (
+from attncli.commands.rank_collapse.trained_model_rank_collapse import (
     describe_collapse_regime_of_known_layers as regime_of,
 )
 from attncli.maths.curve_fits.width_growth_laws import GrowthLaw, rank_width_growth_laws

@@ -13,7 +13,7 @@ import pytest
 
 import attncli as attn
 from attncli.analysis.bootstrap_quantile_errors import bootstrap_quantile_errors
-from attncli.commands.paths.synthetic.head_shares import describe_largest_share
+from attncli.commands.paths.synthetic.output_shares_by_head import describe_largest_share
 from attncli.commands.paths.synthetic.single_paths import describe_decay
 from attncli.records import Row
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from attncli.commands.approximate.fixed_attention_module.solutions import solve_pattern
+from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_width import (
+    solve_pattern,
+)
 from attncli.fits import Fit, FitRequest, _width_search, measure_fit
 from attncli.fits._fitting_method_registry import list_fixed_width_methods
 from attncli.fits._key_initialisation import make_spectral_start, rank_keys_by_spectrum

@@ -21,7 +21,7 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
 )
 from attncli.analysis.rank_collapse.trajectories import EXACT, Trajectory
 from attncli.capture.reruns.perturbed_rounding import RoundingPerturbation
-from attncli.commands.rank_collapse.inexact_variants import (
+from attncli.commands.rank_collapse.variants_without_exact_arithmetic import (
     are_curves_equal,
     describe_disagreement,
     find_inexact_variants,
@@ -292,7 +292,7 @@ def test_rounding_is_measured_only_where_the_two_ways_do_not_agree_without_it() 
     subject = subject_of(model, inputs, exact=True)
     two = {name: VARIANTS[name] for name in select_variants_to_try(VARIANTS, cheap=True)}
     assert passes_of(model, lambda: find_inexact_variants(subject, inputs, two, True)) == 4
-    asked = "attncli.commands.rank_collapse.inexact_variants.are_curves_equal"
+    asked = "attncli.commands.rank_collapse.variants_without_exact_arithmetic.are_curves_equal"
     with mock.patch(asked, return_value=False):
         assert passes_of(model, lambda: find_inexact_variants(subject, inputs, two, True)) == 6
 

@@ -8,11 +8,11 @@ import torch
 from commands import attn
 
 from attncli.commands.reproduce.circle.circle_network import BatchedCircleNetworks, skip_dropout
-from attncli.commands.reproduce.circle.monitored_network import (
+from attncli.commands.reproduce.circle.network_design import NetworkDesign
+from attncli.commands.reproduce.circle.network_for_training_monitor import (
     FirstCircle,
     build_training_pairs,
 )
-from attncli.commands.reproduce.circle.network_design import NetworkDesign
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.reports.json_report_reading import read_report
 

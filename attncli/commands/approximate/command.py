@@ -113,13 +113,17 @@ def approximate(
 def refuse_gates_on_unknown_metrics(names: list[str]) -> None:
     """A gate on a number that no mode of this command has is refused before the work."""
     from attncli.analysis.fits.fit_rows import FIT_METRICS
-    from attncli.commands.approximate.fixed_attention_module.width_decision import DECISION_METRICS
-    from attncli.commands.approximate.smallest_width_and_logits.logit_scale_growth import (
+    from attncli.commands.approximate.fixed_attention_module.smallest_width_bounds import (
+        DECISION_METRICS,
+    )
+    from attncli.commands.approximate.smallest_width_and_logits.logit_scale_growth_with_length import (
         SCALE_METRICS,
     )
-    from attncli.commands.approximate.smallest_width_and_logits.width_growth import GROWTH_METRICS
-    from attncli.commands.approximate.smallest_width_and_logits.width_logit_frontier import (
+    from attncli.commands.approximate.smallest_width_and_logits.smallest_logits_by_width import (
         FRONTIER_METRICS,
+    )
+    from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_length import (
+        GROWTH_METRICS,
     )
 
     tables = (FIT_METRICS, DECISION_METRICS, GROWTH_METRICS, FRONTIER_METRICS, SCALE_METRICS)

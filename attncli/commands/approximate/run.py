@@ -1,10 +1,12 @@
 """Runs of `attn approximate` at one size: a plain fit, or a decision."""
 
 from attncli.analysis.fits.target_patterns import ChosenPatterns
-from attncli.commands.approximate.fixed_attention_module.pattern_fits import (
+from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_width import (
+    solve_pattern,
+)
+from attncli.commands.approximate.fixed_attention_module.pattern_fit_report import (
     build_approximation_report,
 )
-from attncli.commands.approximate.fixed_attention_module.solutions import solve_pattern
 from attncli.errors import UsageError
 from attncli.fits import FitRequest
 from attncli.options.pattern_approximation import (
@@ -59,7 +61,9 @@ def run_decision(
     how: RunContext,
 ) -> Report:
     """Decide whether the requested width is enough, or find the smallest that is."""
-    from attncli.commands.approximate.fixed_attention_module.width_decision import decide_widths
+    from attncli.commands.approximate.fixed_attention_module.smallest_width_bounds import (
+        decide_widths,
+    )
 
     seeds = run.list_seeds()
     targets = chosen.build_targets(seeds[0], request.causal)

@@ -4,13 +4,17 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.analysis.fits.target_patterns import ChosenPatterns
-from attncli.commands.approximate.fixed_attention_module.solutions import refuse_work_of_days
-from attncli.commands.approximate.smallest_width_and_logits.logit_scale_growth import (
+from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_width import (
+    refuse_work_of_days,
+)
+from attncli.commands.approximate.smallest_width_and_logits.logit_scale_growth_with_length import (
     measure_logit_scale_growth,
 )
-from attncli.commands.approximate.smallest_width_and_logits.width_growth import measure_width_growth
-from attncli.commands.approximate.smallest_width_and_logits.width_logit_frontier import (
+from attncli.commands.approximate.smallest_width_and_logits.smallest_logits_by_width import (
     measure_logit_scale_by_width as frontier_study,
+)
+from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_length import (
+    measure_width_growth,
 )
 from attncli.errors import UsageError
 from attncli.fits import MOST_WIDTH, FitRequest

@@ -19,7 +19,7 @@ from attncli.commands.attribute.report import (
     format_headline,
     mark_rows_of_largest_shares,
 )
-from attncli.commands.attribute.token_choices import POSITION, resolve_token_position
+from attncli.commands.attribute.token_position_option import POSITION, resolve_token_position
 from attncli.errors import InsufficientPrecision, UsageError
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision

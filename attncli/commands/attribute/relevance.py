@@ -16,7 +16,7 @@ from attncli.capture.map_gradients import (
 )
 from attncli.capture.model_structure.blocks import observe_block_states, unique_blocks
 from attncli.capture.strips.attention_sites import find_enclosing_stack
-from attncli.commands.attribute.targets import STATE, TargetScore, select_score
+from attncli.commands.attribute.relevance_targets import STATE, TargetScore, select_score
 from attncli.errors import InputError
 from attncli.models.inputs.model_input import ModelInput
 from attncli.tolerances import FIXED_LENGTH

@@ -13,8 +13,8 @@ from attncli.capture import AttentionSite
 from attncli.capture.other_mixers.uncapturable_attention import refuse_uncapturable_attention
 from attncli.commands.attribute.attribution import measure_attribution
 from attncli.commands.attribute.relevance import RelevanceRequest
+from attncli.commands.attribute.relevance_targets import STATE, select_score
 from attncli.commands.attribute.report import METRICS, RELEVANCES
-from attncli.commands.attribute.targets import STATE, select_score
 from attncli.errors import InputError, format_count
 from attncli.gates import refuse_gates_on_unmeasured_metrics
 from attncli.model_and_file_sources import Source

@@ -12,7 +12,7 @@ from attncli.analysis.heads.report_rows.head_rows import row_keys_of_attention_s
 from attncli.analysis.layer_maps import capture_maps, group_layers_by_memory, self_attention_sites
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture import AttentionSite
-from attncli.commands.head_capacity.head_rows import (
+from attncli.commands.head_capacity.head_report_rows import (
     SURVEY_METRICS,
     VIEWS,
     HeadCapacity,
@@ -20,7 +20,7 @@ from attncli.commands.head_capacity.head_rows import (
     build_findings,
     format_headline,
 )
-from attncli.commands.head_capacity.random_patterns import RandomPatterns, head_dtype
+from attncli.commands.head_capacity.reachable_random_patterns import RandomPatterns, head_dtype
 from attncli.commands.head_capacity.required_width_and_scale import (
     MapRequirements,
     measure_map_requirements,

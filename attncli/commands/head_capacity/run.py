@@ -12,10 +12,14 @@ from attncli.analysis.heads.softmax_head_preparation import prepare_softmax_head
 from attncli.analysis.model_argument_checks import check_options_before_loading
 from attncli.analysis.model_preparation import FLOAT64_IF_IT_FITS, load_in_dtype
 from attncli.analysis.source_arguments import resolve_source
-from attncli.commands.head_capacity.head_rows import SURVEY_METRICS
+from attncli.commands.head_capacity.head_report_rows import SURVEY_METRICS
 from attncli.commands.head_capacity.measure_trained_heads import (
     HeadCapacityPlan,
     measure_head_capacities,
+)
+from attncli.commands.head_capacity.model_for_real_tokens import (
+    AddTokenInputs,
+    load_model_for_token_inputs,
 )
 from attncli.commands.head_capacity.one_head.head_report import (
     HEAD_METRICS,
@@ -27,7 +31,6 @@ from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
     refuse_rotary_head,
     to_saved_fits,
 )
-from attncli.commands.head_capacity.real_tokens import AddTokenInputs, load_model_for_token_inputs
 from attncli.errors import (
     AttnError,
     InputError,

@@ -17,7 +17,7 @@ from attncli.analysis.source_arguments import resolve_source
 from attncli.capture import MapShape
 from attncli.capture.saved_maps.map_files import MapFile
 from attncli.commands.inspect_maps.in_memory_maps import HERE, wrap_arrays
-from attncli.commands.inspect_maps.map_sources import open_map_file
+from attncli.commands.inspect_maps.map_file_formats import open_map_file
 from attncli.commands.inspect_maps.report import (
     build_thumbnails,
     inspect_maps,

@@ -82,12 +82,12 @@ def prepare_inspection(
     study: Inspection = partial(inspect_model, checkpoint, subject, random_init, texts, plan)
     save, draws = options.save_maps, how.pictures and bool(heads.heads)
     if how.maps:
-        from attncli.commands.inspect_model.map_export import add_thumbnails
+        from attncli.commands.inspect_model.attention_map_export import add_thumbnails
 
         named = bool(heads.list_set_options() or save)
         study = add_thumbnails(study, subject, plan, texts[0], named)
     if save is not None or draws:
-        from attncli.commands.inspect_model.map_export import add_maps, prepare_collection
+        from attncli.commands.inspect_model.attention_map_export import add_maps, prepare_collection
 
         collected = prepare_collection(subject, plan, texts[0], save, how.say)
         return add_maps(study, collected, texts[0], checkpoint.identity, save, draws)

@@ -11,7 +11,7 @@ import numpy as np
 from attncli.analysis.heads.head_selection import format_count_of_total
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.analysis.weight_sources import OpenedWeights, open_weights
-from attncli.commands.inspect_weights.findings import build_findings, format_headline
+from attncli.commands.inspect_weights.head_weight_findings import build_findings, format_headline
 from attncli.errors import BelowResolution, UsageError, require_known_names
 from attncli.head_weights.attention_kind_counts import AttentionLayerCounts, count_attention
 from attncli.head_weights.qk_ov_products import NORMALISED, HeadProducts, iter_head_products

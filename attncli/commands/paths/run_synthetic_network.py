@@ -8,8 +8,8 @@ from attncli.analysis.paths.path_metrics import OWN_METRICS
 from attncli.analysis.paths.path_selection import parse_path
 from attncli.analysis.source_arguments import describe_network_source
 from attncli.commands.paths.options import PathOptions
-from attncli.commands.paths.synthetic.head_shares import measure_head_shares
-from attncli.commands.paths.synthetic.network_paths import measure_network_paths
+from attncli.commands.paths.synthetic.output_shares_by_head import measure_head_shares
+from attncli.commands.paths.synthetic.path_length_report import measure_network_paths
 from attncli.commands.paths.synthetic.single_paths import measure_named_paths, measure_sampled_paths
 from attncli.errors import require_known_names
 from attncli.gates import Condition

@@ -16,13 +16,13 @@ from attncli.analysis.paths.path_selection import parse_path
 from attncli.commands.paths.options import STEPS as STEPS_TOGETHER
 from attncli.commands.paths.options import PathOptions
 from attncli.commands.paths.trained_models.attention_map_products import AttentionMapsOfStack
-from attncli.commands.paths.trained_models.head_shares import OWN_METRICS as HEADS_METRICS
-from attncli.commands.paths.trained_models.head_shares import measure_head_shares
-from attncli.commands.paths.trained_models.model_paths import PathPlan, measure_model_paths
 from attncli.commands.paths.trained_models.output_by_attentions_and_mlps import (
     METRICS as STEPS_METRICS,
 )
 from attncli.commands.paths.trained_models.output_by_attentions_and_mlps import measure_step_shares
+from attncli.commands.paths.trained_models.output_shares_by_head import OWN_METRICS as HEADS_METRICS
+from attncli.commands.paths.trained_models.output_shares_by_head import measure_head_shares
+from attncli.commands.paths.trained_models.path_length_report import PathPlan, measure_model_paths
 from attncli.commands.paths.trained_models.single_paths import METRICS as SINGLE_METRICS
 from attncli.commands.paths.trained_models.single_paths import (
     STREAMS,

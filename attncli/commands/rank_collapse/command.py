@@ -193,7 +193,7 @@ def prepare_network_curves(
         return study
     if spec.attention != "gated":
         raise UsageError(NOT_GATED.format(spec.attention), about=["gates", "attention"])
-    from attncli.commands.rank_collapse.network_output_gates import add_gate_rows
+    from attncli.commands.rank_collapse.attention_output_gates import add_gate_rows
 
     def with_gates(*, metrics: Sequence[str], progress: Progress) -> Report:
         return add_gate_rows(study(metrics=metrics, progress=progress), networks, chosen)

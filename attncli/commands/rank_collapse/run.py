@@ -44,7 +44,7 @@ def prepare_collapse(
     stop_dry_run_before_model_load()
     from attncli.analysis import model_preparation
     from attncli.analysis.rank_collapse.headlines import RANDOM_SUFFIX
-    from attncli.commands.rank_collapse.model_collapse import measure_model_collapse
+    from attncli.commands.rank_collapse.trained_model_rank_collapse import measure_model_collapse
     from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
     from attncli.models.loading.loaded_model import remove_model_head
 
@@ -91,7 +91,7 @@ def add_collapse_bound_to_study(
     study: "MetricStudy", checkpoint: "LoadedModel", texts: "Sequence[ModelInput]"
 ) -> "MetricStudy":
     """The same study, with the theorem layer by layer in its report."""
-    from attncli.commands.rank_collapse.model_collapse_bound import add_theorem_rows
+    from attncli.commands.rank_collapse.trained_model_collapse_bound import add_theorem_rows
 
     def study_with_theorem(*, metrics: Sequence[str], progress: "Progress") -> "Report":
         report = study(metrics=metrics, progress=progress)
@@ -131,7 +131,9 @@ def build_collapse_model(
 ) -> "CollapseModel":
     """The subject as its variants are to be run; `cheap`: its short input is."""
     from attncli.analysis.rank_collapse.model_variant_runs import CollapseModel
-    from attncli.commands.rank_collapse.inexact_variants import find_inexact_variants
+    from attncli.commands.rank_collapse.variants_without_exact_arithmetic import (
+        find_inexact_variants,
+    )
     from attncli.models.loading.precision import run_in_model_precision
 
     assert prepared.anatomy is not None

@@ -1,7 +1,7 @@
 """How far does the last state move with each token?
 
-measure  how a model's last token moves with the others
-report   sensitivities as rows and in words
-run      `attn sensitivity MODEL`: from the options to the study
-command  `attn sensitivity`
+measure_sensitivity  how a model's last token moves with the others
+report               sensitivities as rows and in words
+run                  `attn sensitivity MODEL`: from the options to the study
+command              `attn sensitivity`
 """

@@ -4,7 +4,7 @@ from functools import partial
 
 from attncli.analysis import Study
 from attncli.analysis.paths.path_model_preparation import prepare_model_for_paths
-from attncli.commands.sensitivity.measure import measure_sensitivity, plan_sensitivity
+from attncli.commands.sensitivity.measure_sensitivity import measure_sensitivity, plan_sensitivity
 from attncli.errors import UsageError
 from attncli.model_and_file_sources import Source
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count

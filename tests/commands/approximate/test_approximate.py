@@ -7,13 +7,18 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from attncli.commands.approximate.fixed_attention_module.pattern_fits import (
+from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_width import (
+    Solution,
+    solve_pattern,
+)
+from attncli.commands.approximate.fixed_attention_module.pattern_fit_report import (
     build_approximation_report,
 )
-from attncli.commands.approximate.fixed_attention_module.solutions import Solution, solve_pattern
-from attncli.commands.approximate.smallest_width_and_logits.width_growth import measure_width_growth
-from attncli.commands.approximate.smallest_width_and_logits.width_logit_frontier import (
+from attncli.commands.approximate.smallest_width_and_logits.smallest_logits_by_width import (
     measure_logit_scale_by_width,
+)
+from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_length import (
+    measure_width_growth,
 )
 from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import AttnError, InputError

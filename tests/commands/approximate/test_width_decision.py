@@ -12,7 +12,7 @@ import pytest
 from commands import attn
 from scipy.sparse import csr_array, save_npz
 
-from attncli.commands.approximate.fixed_attention_module import width_decision
+from attncli.commands.approximate.fixed_attention_module import smallest_width_bounds
 from attncli.fits import FitRequest, measure_fit
 from attncli.fits._width_search import find_narrowest_fit
 from attncli.fits.line import WidthOneResult, fit_width_one
@@ -52,9 +52,9 @@ def test_width_one_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(asked)
         return fit_width_one(pattern, asked)
 
-    for module in (width_decision, line):
+    for module in (smallest_width_bounds, line):
         monkeypatch.setattr(module, "fit_width_one", counted)
-    found = width_decision.decide_least_width("previous", target, request, 1, 512, [0])
+    found = smallest_width_bounds.decide_least_width("previous", target, request, 1, 512, [0])
     assert len(calls) == 1
     assert found.attempt is not None
     assert found.attempt.fit is not None

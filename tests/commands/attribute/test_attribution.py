@@ -11,7 +11,7 @@ from commands import attn
 from small_checkpoints import saved
 
 from attncli.analysis.paths import decomposed_model
-from attncli.commands.attribute.token_choices import resolve_token_position
+from attncli.commands.attribute.token_position_option import resolve_token_position
 from attncli.errors import UsageError
 from attncli.tolerances import COMPLETENESS
 

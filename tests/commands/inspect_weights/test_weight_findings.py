@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from attncli.commands.inspect_weights.findings import build_findings
+from attncli.commands.inspect_weights.head_weight_findings import build_findings
 from attncli.head_weights.attention_kind_counts import count_attention
 from attncli.records import Row
 

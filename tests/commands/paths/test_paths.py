@@ -10,17 +10,17 @@ import pytest
 
 from attncli.commands.count_paths.report import build_path_count_report
 from attncli.commands.paths.synthetic import output_by_path_length
-from attncli.commands.paths.synthetic.head_shares import measure_head_shares
 from attncli.commands.paths.synthetic.metrics_by_path_length import measure_path_terms
-from attncli.commands.paths.synthetic.network_paths import (
-    build_path_length_finding,
-    measure_network_paths,
-)
 from attncli.commands.paths.synthetic.output_by_path_length import (
     PathLengthDecomposition,
     decompose_output,
     subtract_states,
     sum_terms,
+)
+from attncli.commands.paths.synthetic.output_shares_by_head import measure_head_shares
+from attncli.commands.paths.synthetic.path_length_report import (
+    build_path_length_finding,
+    measure_network_paths,
 )
 from attncli.commands.paths.synthetic.single_paths import (
     describe_decay,

@@ -12,7 +12,7 @@ from commands import attn as command
 from torch import Tensor, nn
 
 import attncli as attn
-from attncli.commands.rank_collapse.network_output_gates import list_gate_metrics
+from attncli.commands.rank_collapse.attention_output_gates import list_gate_metrics
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._gate_statistics import GateObservations

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from attncli.commands.reproduce.circle import recurrence_runs
+from attncli.commands.reproduce.circle import iterated_network_measurements
 from attncli.commands.reproduce.circle.arc_positions import (
     PAIRS,
     RADIUS,
@@ -16,16 +16,16 @@ from attncli.commands.reproduce.circle.arc_positions import (
     compute_arc_positions,
 )
 from attncli.commands.reproduce.circle.circle_network import draw_weights
-from attncli.commands.reproduce.circle.experiment import Experiment
+from attncli.commands.reproduce.circle.experiment_settings import Experiment
+from attncli.commands.reproduce.circle.iterated_network_measurements import (
+    CircleRun,
+    first_index_true_to_end,
+    run_recurrence,
+)
 from attncli.commands.reproduce.circle.network_design import (
     NetworkDesign,
     design_by_name,
     make_published_design,
-)
-from attncli.commands.reproduce.circle.recurrence_runs import (
-    CircleRun,
-    first_index_true_to_end,
-    run_recurrence,
 )
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
@@ -76,7 +76,7 @@ def run_of(states: Sequence[Any], monkeypatch: pytest.MonkeyPatch) -> CircleRun:
     def walk(design: NetworkDesign, weights: object, steps: int) -> Iterator[SplitState]:
         yield from (SplitState.from_states(np.asarray(state)) for state in states)
 
-    monkeypatch.setattr(recurrence_runs, "iterate_predictions", walk)
+    monkeypatch.setattr(iterated_network_measurements, "iterate_predictions", walk)
     return run_recurrence(SAN, {}, 0.0, len(states) - 1, [RESIDUAL], lambda steps: None)
 
 
@@ -150,7 +150,7 @@ def test_points_that_rounding_cannot_tell_apart_are_one(monkeypatch: pytest.Monk
     def walk(design: NetworkDesign, weights: object, steps: int) -> Iterator[SplitState]:
         yield from [*falling, one, one]
 
-    monkeypatch.setattr(recurrence_runs, "iterate_predictions", walk)
+    monkeypatch.setattr(iterated_network_measurements, "iterate_predictions", walk)
     run = run_recurrence(SAN, {}, 0.0, 6, [RESIDUAL], lambda steps: None)
     assert run.collapse_step == 1
     assert run.collapse_order == pytest.approx(3.0, rel=0.05)

@@ -27,7 +27,7 @@ from attncli.commands.reproduce.circle.circle_network import (
     draw_weights,
     skip_dropout,
 )
-from attncli.commands.reproduce.circle.experiment import Experiment
+from attncli.commands.reproduce.circle.experiment_settings import Experiment
 from attncli.commands.reproduce.circle.iterated_predictions import iterate_predictions
 from attncli.commands.reproduce.circle.network_design import (
     DROPOUT,

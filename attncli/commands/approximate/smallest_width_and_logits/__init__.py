@@ -1,6 +1,6 @@
 """The smallest logits and widths that suffice.
 
-width_logit_frontier  the smallest logits at each width
-width_growth          the smallest width at each length
-logit_scale_growth    the smallest logits at each length, at fixed widths
+smallest_logits_by_width        the smallest logits at each width
+width_growth_with_length        the smallest width at each length
+logit_scale_growth_with_length  the smallest logits at each length, at fixed widths
 """

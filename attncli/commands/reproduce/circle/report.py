@@ -7,7 +7,12 @@ from statistics import median
 from attncli.analysis.bootstrap_quantile_errors import bootstrap_quantile_errors
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.commands.reproduce.circle.arc_positions import RADIUS, STEP
-from attncli.commands.reproduce.circle.recurrence_runs import ASTRAY, STILL, TOGETHER, CircleRun
+from attncli.commands.reproduce.circle.iterated_network_measurements import (
+    ASTRAY,
+    STILL,
+    TOGETHER,
+    CircleRun,
+)
 from attncli.errors import format_count
 from attncli.maths.significance_tests import estimate_share_deviation, standard_deviation
 from attncli.metrics import METRICS

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from attncli.analysis import Study
 from attncli.commands.reproduce.circle.options import CircleOptions
-from attncli.commands.reproduce.monitor_callback import build_training_callback
 from attncli.commands.reproduce.options import (
     TrainingOptions,
     open_training_folder,
     validate_number,
 )
+from attncli.commands.reproduce.training_monitor_callback import build_training_callback
 from attncli.errors import require_known_names
 from attncli.options.run_and_output import RunOptions, split_comma_separated_names
 
@@ -46,7 +46,11 @@ def prepare_circle(
     run: RunOptions,
 ) -> Study:
     """Validate everything that can be validated before torch is imported."""
-    from attncli.commands.reproduce.circle.experiment import STEPS, TRAINING_STEPS, Experiment
+    from attncli.commands.reproduce.circle.experiment_settings import (
+        STEPS,
+        TRAINING_STEPS,
+        Experiment,
+    )
 
     experiment = Experiment(
         seeds=run.list_seeds(),
@@ -78,7 +82,7 @@ def prepare_circle(
 
 
 def parse_widths(width: int | None, sweep: str | None) -> list[int]:
-    from attncli.commands.reproduce.circle.experiment import WIDTHS
+    from attncli.commands.reproduce.circle.experiment_settings import WIDTHS
     from attncli.options.sweep_ranges import parse_size_sweep
 
     if sweep is None:

@@ -18,10 +18,16 @@ from attncli.commands.reproduce.circle.circle_network import (
     build_loss,
     compute_training_losses,
 )
-from attncli.commands.reproduce.circle.experiment import LEARNING_RATE, Experiment
-from attncli.commands.reproduce.circle.monitored_network import FirstCircle, build_training_pairs
+from attncli.commands.reproduce.circle.experiment_settings import LEARNING_RATE, Experiment
+from attncli.commands.reproduce.circle.iterated_network_measurements import (
+    CircleRun,
+    run_recurrence,
+)
 from attncli.commands.reproduce.circle.network_design import DROPOUT, HEADS, NetworkDesign
-from attncli.commands.reproduce.circle.recurrence_runs import CircleRun, run_recurrence
+from attncli.commands.reproduce.circle.network_for_training_monitor import (
+    FirstCircle,
+    build_training_pairs,
+)
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
     Runs,

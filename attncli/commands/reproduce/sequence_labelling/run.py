@@ -5,7 +5,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.analysis import Study
-from attncli.commands.reproduce.monitor_callback import build_training_callback
 from attncli.commands.reproduce.options import (
     TrainingOptions,
     open_training_folder,
@@ -13,6 +12,7 @@ from attncli.commands.reproduce.options import (
     validate_number,
 )
 from attncli.commands.reproduce.sequence_labelling.options import LabellingOptions, MemoriseOptions
+from attncli.commands.reproduce.training_monitor_callback import build_training_callback
 from attncli.errors import UsageError, require_known_names
 from attncli.networks.network_spec import NetworkSpec
 from attncli.options.run_and_output import RunOptions, split_comma_separated_names

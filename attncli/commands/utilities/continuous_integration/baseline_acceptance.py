@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.commands.utilities.ci.check_runs import CheckResult
+from attncli.commands.utilities.continuous_integration.check_runs import CheckResult
 from attncli.errors import UsageError, format_count
 from attncli.io.atomic_files import (
     create_folder_if_missing,
@@ -18,7 +18,7 @@ from attncli.render import FORMATS
 from attncli.reports.report_comparison import compare_reports
 
 if TYPE_CHECKING:
-    from attncli.commands.utilities.ci.named_checks import Check
+    from attncli.commands.utilities.continuous_integration.named_checks import Check
 
 TOP = 20
 """Changes that are shown of each check."""

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts, max_keys_per_row
 from attncli.analysis.means_and_confidence_intervals import summarize_values
-from attncli.commands.approximate.smallest_width_and_logits.width_growth import Make
+from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_length import Make
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import try_fit_at_width
 from attncli.maths.curve_fits.width_growth_laws import FEWEST_LENGTHS, least_squares

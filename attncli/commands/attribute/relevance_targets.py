@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from attncli.commands.attribute.token_choices import strip_space_markers
+from attncli.commands.attribute.token_position_option import strip_space_markers
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.tokenizing import Tokenizer, load_tokenizer
 from attncli.models.layer_configs import text_config

@@ -41,7 +41,7 @@ def show(
     Settings that do not apply to a run are ignored: give its command line to see which.
     """
     from attncli.cli.config.settings import load_config_file
-    from attncli.commands.utilities.ci.named_checks import parse_checks
+    from attncli.commands.utilities.continuous_integration.named_checks import parse_checks
     from attncli.io.standard_streams import write_stdout
 
     settings: Settings = context.find_root().obj

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
-from attncli.commands.paths.synthetic.head_shares import (
+from attncli.commands.paths.synthetic.output_shares_by_head import (
     OUTPUT,
     HeadOrSkip,
     build_share_rows,

@@ -13,7 +13,10 @@ from attncli.analysis.fits.fit_rows import (
     fit_row_keys,
     warn_about_dense_rows,
 )
-from attncli.commands.approximate.fixed_attention_module.solutions import Solution, SolvedPattern
+from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_width import (
+    Solution,
+    SolvedPattern,
+)
 from attncli.errors import format_count
 from attncli.maths.number_format import format_approximately, format_number
 from attncli.records import Finding, Report, Row

@@ -13,8 +13,8 @@ from attncli.options.value_completion import complete_names
 from attncli.records import Definition, Report, Row, View
 
 if TYPE_CHECKING:
-    from attncli.commands.utilities.ci.check_runs import CheckResult
-    from attncli.commands.utilities.ci.named_checks import Check
+    from attncli.commands.utilities.continuous_integration.check_runs import CheckResult
+    from attncli.commands.utilities.continuous_integration.named_checks import Check
 
 EXAMPLES = """
 attn ci                                     every check in attn.toml, or pyproject.toml
@@ -33,7 +33,7 @@ def check_names() -> list[str]:
     broken."""
     from attncli.cli.config.settings import load_config_file
     from attncli.cli.shell_completion import find_config_argument
-    from attncli.commands.utilities.ci.named_checks import parse_checks
+    from attncli.commands.utilities.continuous_integration.named_checks import parse_checks
 
     try:
         return [one.name for one in parse_checks(load_config_file(find_config_argument()))]
@@ -79,15 +79,17 @@ def ci(
     from attncli import gates
     from attncli.cli.config.settings import load_config_file
     from attncli.cli.writer import validate_output_options, write_report
-    from attncli.commands.utilities.ci.check_runs import run_check
-    from attncli.commands.utilities.ci.named_checks import parse_checks
+    from attncli.commands.utilities.continuous_integration.check_runs import run_check
+    from attncli.commands.utilities.continuous_integration.named_checks import parse_checks
     from attncli.reports.provenance import add_provenance
 
     conditions = validate_output_options(output)
     every = parse_checks(load_config_file())
     checks = select_checks(every, names or [])
     if accept:
-        from attncli.commands.utilities.ci.baseline_acceptance import require_baselines_to_accept
+        from attncli.commands.utilities.continuous_integration.baseline_acceptance import (
+            require_baselines_to_accept,
+        )
 
         checks = require_baselines_to_accept(checks, names or [])
     if keep is not None and not is_remote_url(keep):
@@ -106,7 +108,9 @@ def ci(
         [write_report(report, output), *(one.code for one in results.values())]
     )
     if accept:
-        from attncli.commands.utilities.ci.baseline_acceptance import write_baselines
+        from attncli.commands.utilities.continuous_integration.baseline_acceptance import (
+            write_baselines,
+        )
 
         write_baselines(checks, results)
     return code
@@ -115,14 +119,16 @@ def ci(
 def build_report(checks: "list[Check]", results: "dict[str, CheckResult]", accept: bool) -> Report:
     if not accept:
         return build_summary(results)
-    from attncli.commands.utilities.ci.baseline_acceptance import build_acceptance_report
+    from attncli.commands.utilities.continuous_integration.baseline_acceptance import (
+        build_acceptance_report,
+    )
 
     return build_acceptance_report(checks, results)
 
 
 def save_check_reports(results: "dict[str, CheckResult]", folder: str, baselines: set[str]) -> None:
     """Write every report, whatever its verdicts; only --accept writes a baseline."""
-    from attncli.commands.utilities.ci.baseline_acceptance import save_report
+    from attncli.commands.utilities.continuous_integration.baseline_acceptance import save_report
 
     for name, one in results.items():
         place = join_path_or_url(folder, f"{name}.json")
@@ -141,7 +147,7 @@ def canonical_path(place: str) -> str:
 
 
 def select_checks(checks: "list[Check]", names: list[str]) -> "list[Check]":
-    from attncli.commands.utilities.ci.named_checks import EXAMPLE
+    from attncli.commands.utilities.continuous_integration.named_checks import EXAMPLE
 
     if not checks:
         raise UsageError(

@@ -19,14 +19,14 @@ from attncli.commands.paths.synthetic.metrics_by_path_length import (
     PathTermMeasurements,
     measure_path_terms,
 )
-from attncli.commands.paths.synthetic.network_paths import (
+from attncli.commands.paths.synthetic.output_by_path_length import PathLengthDecomposition
+from attncli.commands.paths.synthetic.path_length_report import (
     COLUMNS,
     build_completeness_and_cancellation_rows,
     build_length_rows,
     build_path_length_finding,
     build_variant_views,
 )
-from attncli.commands.paths.synthetic.output_by_path_length import PathLengthDecomposition
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.network_path_counts import count_paths_by_choices
 from attncli.models.inputs.model_input import ModelInput

@@ -19,7 +19,7 @@ from attncli.errors import AttnError, NoBaseline, UsageError
 from attncli.records import Report, Verdict
 
 if TYPE_CHECKING:
-    from attncli.commands.utilities.ci.named_checks import Check
+    from attncli.commands.utilities.continuous_integration.named_checks import Check
     from attncli.gates.baseline_changes import AllowedChange
 
 

@@ -10,7 +10,7 @@ from attncli.analysis.means_and_confidence_intervals import (
     select_rows_indistinguishable_from_first,
     summarize_values,
 )
-from attncli.commands.head_capacity.random_patterns import (
+from attncli.commands.head_capacity.reachable_random_patterns import (
     CAPACITY_METRICS,
     most_keys_always_reached,
 )

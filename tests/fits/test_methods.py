@@ -288,7 +288,7 @@ def test_synthetic_work_imports_no_torch() -> None:
         "import sys, numpy as np\n"
         "from attncli.fits import FITS, FitRequest\n"
         "from attncli.patterns import build_pattern\n"
-        "from attncli.commands.approximate.smallest_width_and_logits import logit_scale_growth, width_growth, width_logit_frontier\n"
+        "from attncli.commands.approximate.smallest_width_and_logits import logit_scale_growth, width_growth, smallest_logits_by_width\n"
         "from attncli.commands.approximate.fixed_attention_module.pattern_fit_report import build_approximation_report\n"
         "from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_width import solve_pattern\n"
         "from attncli.commands.verify_fit import report as verify_fit\n"

@@ -163,7 +163,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         gate="exit_code > 1",
     ),
     "config show": CommandEntry(
-        "utilities.show_settings:show",
+        "utilities.show_settings:show_option_settings",
         "Which options are set by the environment or a file, and where.",
     ),
     "generate network": CommandEntry(

@@ -92,7 +92,7 @@ def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> C
         run_model_variants_on_text,
     )
     from attncli.commands.rank_collapse.variants_without_exact_arithmetic import (
-        find_inexact_variants,
+        find_variants_without_exact_arithmetic,
     )
     from attncli.models.inputs.model_input import ModelInput
     from attncli.networks.ablation_variants import VARIANTS
@@ -105,7 +105,10 @@ def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> C
         subject = CollapseModel(model, anatomy, exact=how == "auto")
         if subject.exact:
             subject = replace(
-                subject, why_plain=find_inexact_variants(subject, tokens(12), variants, True)
+                subject,
+                why_plain=find_variants_without_exact_arithmetic(
+                    subject, tokens(12), variants, True
+                ),
             )
             assert not subject.why_plain
         return run_model_variants_on_text(subject, text, variants, ["log10_residual"], lambda: None)

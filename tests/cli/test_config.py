@@ -15,7 +15,7 @@ from attncli.cli.config.settings import load_config_file
 from attncli.commands.utilities.continuous_integration.check_runs import (
     select_gates_for_command_line,
 )
-from attncli.commands.utilities.continuous_integration.named_checks import parse_checks
+from attncli.commands.utilities.continuous_integration.named_checks import parse_configured_checks
 from attncli.errors import LimitError
 
 VERSION_1 = Path(__file__).parent.parent / "reports" / "schema_version_1.json"
@@ -257,7 +257,7 @@ def test_a_gate_that_is_typed_replaces_the_defaults(
         f"""[rank-collapse]\nfail-if = "order > -1"\n[checks.a]\ncommand = "{line}"\nfail-if = "sink > 1"\n"""
     )
     monkeypatch.setenv("ATTN_CONFIG", str(config))
-    check = parse_checks(load_config_file(str(config)))[0]
+    check = parse_configured_checks(load_config_file(str(config)))[0]
     defaults = ["--fail-if=order > -1"] if stands else []
     assert select_gates_for_command_line(check) == [*defaults, "--fail-if=sink > 1"]
 

@@ -111,12 +111,12 @@ HASTY = """
 import os, signal
 from attncli.commands.reproduce import training_loop
 
-def keep(saved, *given, keep=training_loop.SavedTraining.save_state):
+def keep(saved, *given, keep=training_loop.SavedTraining.save_training_state):
     keep(saved, *given)
-    training_loop.SavedTraining.save_state, training_loop.EVERY = keep, 2.0
+    training_loop.SavedTraining.save_training_state, training_loop.EVERY = keep, 2.0
     os.kill(os.getpid(), signal.SIGSTOP)
 
-training_loop.SavedTraining.save_state, training_loop.EVERY = keep, 0.05
+training_loop.SavedTraining.save_training_state, training_loop.EVERY = keep, 0.05
 from attncli.cli.main import main
 main()
 """

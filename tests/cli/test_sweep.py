@@ -18,10 +18,10 @@ import pytest
 from commands import ATTN, PLAIN, attn, files_in
 
 from attncli.commands.utilities.sweep.swept_models import (
-    list_models,
-    parse_steps,
+    list_swept_models,
+    parse_training_steps,
     read_report_if_complete,
-    report_name,
+    report_file_name,
 )
 from attncli.errors import InputError, UsageError
 from attncli.processes.command_in_subprocess import ProcessRun
@@ -157,12 +157,12 @@ def test_items_in_the_order_of_their_numbers(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     for name in ("run-2/checkpoint-900", "run-10/checkpoint-5", "run-2/checkpoint-1000"):
         (tmp_path / name).mkdir(parents=True)
-    found = list_models(["org/name@step7"], ["run-*/*"])
+    found = list_swept_models(["org/name@step7"], ["run-*/*"])
     assert found == ["org/name@step7", "./run-2/checkpoint-900", "./run-2/checkpoint-1000", "./run-10/checkpoint-5"]  # fmt: skip
-    assert parse_steps(found) == [7, 900, 1000, 5]
-    assert parse_steps(["a-1", "b-1"]) == parse_steps(["a", "b1"]) == [0, 1]
+    assert parse_training_steps(found) == [7, 900, 1000, 5]
+    assert parse_training_steps(["a-1", "b-1"]) == parse_training_steps(["a", "b1"]) == [0, 1]
     with pytest.raises(UsageError, match="nothing to sweep"):
-        list_models([], [])
+        list_swept_models([], [])
 
 
 def test_revisions_of_the_hub_by_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,26 +177,26 @@ def test_revisions_of_the_hub_by_a_pattern(monkeypatch: pytest.MonkeyPatch) -> N
         return SimpleNamespace(branches=refs[:2], tags=refs[2:])
 
     monkeypatch.setattr(HfApi, "list_repo_refs", listed)
-    assert list_models(["org/name"], [], "step*") == ["org/name@step200", "org/name@step1000"]
+    assert list_swept_models(["org/name"], [], "step*") == ["org/name@step200", "org/name@step1000"]
     with pytest.raises(InputError, match="it has main, step1000, step200, v1"):
-        list_models(["org/name"], [], "x*")
+        list_swept_models(["org/name"], [], "x*")
     with pytest.raises(
         InputError, match="cannot be asked for the revisions of gone/away: no route"
     ):
-        list_models(["gone/away"], [], "step*")
+        list_swept_models(["gone/away"], [], "step*")
     for other in ("./folder", "random:bert", "org/name@main"):
         with pytest.raises(UsageError, match="Hub models named by their id"):
-            list_models([other], [], "step*")
+            list_swept_models([other], [], "step*")
 
 
 def test_a_text_that_changed_makes_another_report(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("one")
     options = {"text_file": str(text), "metric": None}
-    first = report_name("rank-collapse", options, "org/name")
-    assert first == report_name("rank-collapse", options, "org/name")
+    first = report_file_name("rank-collapse", options, "org/name")
+    assert first == report_file_name("rank-collapse", options, "org/name")
     text.write_text("other")
-    assert first != report_name("rank-collapse", options, "org/name")
+    assert first != report_file_name("rank-collapse", options, "org/name")
 
 
 WAYS = ("environment", "config", "pyproject", "command line")

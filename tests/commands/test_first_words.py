@@ -6,11 +6,11 @@ import pytest
 from attncli.analysis.rank_collapse.headlines import format_model_headline as collapse_headline
 from attncli.analysis.rank_collapse.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_length import (
-    describe_laws,
-    summarize_laws,
+    compare_width_growth_laws,
+    summarize_width_growth,
 )
 from attncli.commands.attribute.report import LIFT, OF_CONSTANTS, SHARE, ChosenToken
-from attncli.commands.attribute.report import format_headline as attribution_headline
+from attncli.commands.attribute.report import format_largest_shares_headline as attribution_headline
 from attncli.commands.rank_collapse.trained_model_rank_collapse import (
     describe_collapse_regime_of_known_layers as regime_of,
 )
@@ -26,23 +26,26 @@ def laws(widths: list[float]) -> list[GrowthLaw]:
 
 def test_a_width_that_grows_is_said_to_grow_as_something() -> None:
     power = [round(2.0 * n**0.7) for n in LENGTHS]
-    assert summarize_laws(laws(power)) == "width grows about as n^0.7"
+    assert summarize_width_growth(laws(power)) == "width grows about as n^0.7"
     log = [round(3.0 * np.log(n)) for n in LENGTHS]
-    assert summarize_laws(laws(log)) == "width grows, but log n and a power of n fit equally well"
+    assert (
+        summarize_width_growth(laws(log))
+        == "width grows, but log n and a power of n fit equally well"
+    )
     many = [round(8.0 * np.log(n)) for n in LENGTHS]
     assert (
-        summarize_laws(rank_width_growth_laws(LENGTHS * 3, many * 3))
+        summarize_width_growth(rank_width_growth_laws(LENGTHS * 3, many * 3))
         == "width grows about as log n"
     )
     slow = [3, 4, 3, 4, 4, 4]
-    assert summarize_laws(laws(slow)).startswith("whether the width grows is open: ")
-    assert summarize_laws(laws([2.0] * 6)).startswith("width stays at 2")
-    assert summarize_laws([]) == ""
+    assert summarize_width_growth(laws(slow)).startswith("whether the width grows is open: ")
+    assert summarize_width_growth(laws([2.0] * 6)).startswith("width stays at 2")
+    assert summarize_width_growth([]) == ""
 
 
 def test_the_laws_numbers_stand_in_the_table() -> None:
     widths = [round(2.0 * n**0.7) for n in LENGTHS]
-    said = describe_laws(
+    said = compare_width_growth_laws(
         laws(widths), {int(n): [d] for n, d in zip(LENGTHS, widths, strict=True)}, 999
     )
     assert said.startswith("width grows about as n^0.7. d = ")

@@ -13,8 +13,8 @@ import pytest
 
 import attncli as attn
 from attncli.analysis.bootstrap_quantile_errors import bootstrap_quantile_errors
-from attncli.commands.paths.synthetic.output_shares_by_head import describe_largest_share
-from attncli.commands.paths.synthetic.single_paths import describe_decay
+from attncli.commands.paths.synthetic.output_shares_by_head import describe_head_with_largest_share
+from attncli.commands.paths.synthetic.single_paths import describe_residual_decay
 from attncli.records import Row
 
 TINY = "random:gpt2?layers=2&width=16&heads=2"
@@ -91,9 +91,9 @@ def test_a_head_is_named_first_only_where_the_errors_allow_it() -> None:
         Row("head_output_share", value, "1", layer=0, head=head, spread=0.01, n=5, keys=keys)
         for head, value in enumerate((0.1, 0.3, 0.2))
     ]
-    assert describe_largest_share(rows) == "The head with the largest share of the output is head 1 of layer 0: 30.00 ± 0.45 %."  # fmt: skip
+    assert describe_head_with_largest_share(rows) == "The head with the largest share of the output is head 1 of layer 0: 30.00 ± 0.45 %."  # fmt: skip
     wide = [replace(row, spread=0.2) for row in rows]
-    assert describe_largest_share(wide).startswith("No head stands out: ")
+    assert describe_head_with_largest_share(wide).startswith("No head stands out: ")
 
 
 def test_lengths_are_ordered_only_where_the_errors_allow_it() -> None:
@@ -103,8 +103,10 @@ def test_lengths_are_ordered_only_where_the_errors_allow_it() -> None:
             for length in range(1, 5)
         ]  # fmt: skip
 
-    assert describe_decay(medians(0.01)).startswith("Longer paths are closer to rank 1: ")
-    assert describe_decay(medians(0.3)).startswith("The distance to rank 1 has no clear trend")
+    assert describe_residual_decay(medians(0.01)).startswith("Longer paths are closer to rank 1: ")
+    assert describe_residual_decay(medians(0.3)).startswith(
+        "The distance to rank 1 has no clear trend"
+    )
 
 
 def test_errors_of_quantiles_are_those_of_repeated_draws() -> None:

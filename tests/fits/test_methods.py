@@ -288,12 +288,12 @@ def test_synthetic_work_imports_no_torch() -> None:
         "import sys, numpy as np\n"
         "from attncli.fits import FITS, FitRequest\n"
         "from attncli.patterns import build_pattern\n"
-        "from attncli.commands.approximate.smallest_width_and_logits import logit_scale_growth, width_growth, smallest_logits_by_width\n"
+        "from attncli.commands.approximate.smallest_width_and_logits import logit_scale_growth_with_length, smallest_logits_by_width, width_growth_with_length\n"
         "from attncli.commands.approximate.fixed_attention_module.pattern_fit_report import build_approximation_report\n"
-        "from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_width import solve_pattern\n"
+        "from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_width import fit_patterns_by_all_methods\n"
         "from attncli.commands.verify_fit import report as verify_fit\n"
         "targets = {'window': build_pattern('window', 16, np.random.default_rng(0))}\n"
-        "build_approximation_report(solve_pattern(targets, ['auto', *FITS.names()], FitRequest(d=1), [0], widest=8))\n"
+        "build_approximation_report(fit_patterns_by_all_methods(targets, ['auto', *FITS.names()], FitRequest(d=1), [0], widest=8))\n"
         "assert not {'torch', 'transformers'} & sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

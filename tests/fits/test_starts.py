@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_width import (
-    solve_pattern,
+    fit_patterns_by_all_methods,
 )
 from attncli.fits import Fit, FitRequest, _width_search, measure_fit
 from attncli.fits._fitting_method_registry import list_fixed_width_methods
@@ -147,7 +147,7 @@ def test_at_one_width_auto_serves_whatever_a_method_of_its_own_serves(
 @pytest.mark.slow
 def test_patterns_of_one_module_get_their_own_method_at_its_width() -> None:
     targets = {text: pattern(text, 32) for text in ("window:3", "permutation")}
-    solution = solve_pattern(targets, ["auto"], FitRequest(d=1, dtype="float32"), [0])
+    solution = fit_patterns_by_all_methods(targets, ["auto"], FitRequest(d=1, dtype="float32"), [0])
     _, permutation = solution.patterns
     assert solution.request.d == 3
     assert permutation.best_attempt.least == 2

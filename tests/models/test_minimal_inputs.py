@@ -15,7 +15,7 @@ from transformers.models.audio_spectrogram_transformer.modeling_audio_spectrogra
 from attncli.ablation import recognise_block_anatomy
 from attncli.capture import verify_capture
 from attncli.capture.causality_and_positions import find_attention_properties
-from attncli.commands.rank_collapse.run import prepare_collapse
+from attncli.commands.rank_collapse.run import prepare_model_collapse_study
 from attncli.errors import InputError
 from attncli.model_and_file_sources import parse_source
 from attncli.models.loading.load import load_model
@@ -74,7 +74,7 @@ def collapse(source: str, how: str = "auto", random_tokens: int | None = None) -
     """The four published variants."""
     inputs = InputOptions(random_tokens=random_tokens)
     asked = (parse_variants(["paper"]), ModelOptions(), inputs, None, 0, how, False, False)
-    report = prepare_collapse(parse_source(source), *asked)(metrics=["log10_residual"])
+    report = prepare_model_collapse_study(parse_source(source), *asked)(metrics=["log10_residual"])
     assert len({row.variant for row in report.rows}) == 4
     return report
 

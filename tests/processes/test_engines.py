@@ -460,18 +460,21 @@ def test_reports_at_an_address(nets: Path) -> None:
 def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from fsspec.implementations.memory import MemoryFileSystem
 
-    from attncli.commands.utilities.sweep.swept_models import list_reports, read_report_if_complete
+    from attncli.commands.utilities.sweep.swept_models import (
+        list_report_files,
+        read_report_if_complete,
+    )
     from attncli.io.remote_files import read_remote_file, remove_remote_file, write_remote_file
 
     place = "memory://sweep/a/net-1.json"
     assert read_remote_file(place) is None
-    assert list_reports("memory://sweep/a") == []
+    assert list_report_files("memory://sweep/a") == []
     write_remote_file(place, b"{}")
     write_remote_file("memory://sweep/a/net-10.json", b"{}")
     write_remote_file("memory://sweep/a/net-9.json", b"{}")
     assert read_remote_file(place) == b"{}"
     assert read_report_if_complete(place) is None, "no whole report"
-    assert [name.rpartition("/")[2] for name in list_reports("memory://sweep/a")] == ["net-1.json", "net-9.json", "net-10.json"]  # fmt: skip
+    assert [name.rpartition("/")[2] for name in list_report_files("memory://sweep/a")] == ["net-1.json", "net-9.json", "net-10.json"]  # fmt: skip
 
     def fails(self: Any, *rest: Any, **more: Any) -> None:
         raise OSError("the line is cut")
@@ -480,7 +483,7 @@ def test_addresses_hold_a_file_or_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(InputError, match="the line is cut"):
         write_remote_file(place, b"[]")
     assert read_remote_file(place) == b"{}"
-    assert len(list_reports("memory://sweep/a")) == 3
+    assert len(list_report_files("memory://sweep/a")) == 3
     monkeypatch.undo()
     remove_remote_file(place)
     assert read_remote_file(place) is None

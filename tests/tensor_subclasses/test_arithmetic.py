@@ -22,9 +22,9 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
 from attncli.analysis.rank_collapse.trajectories import EXACT, Trajectory
 from attncli.capture.reruns.perturbed_rounding import RoundingPerturbation
 from attncli.commands.rank_collapse.variants_without_exact_arithmetic import (
-    are_curves_equal,
-    describe_disagreement,
-    find_inexact_variants,
+    are_residual_curves_equal,
+    describe_curve_disagreement,
+    find_variants_without_exact_arithmetic,
     select_variants_to_try,
 )
 from attncli.errors import InputError
@@ -202,11 +202,11 @@ def test_what_exact_arithmetic_loses_and_plain_numbers_know_is_a_disagreement() 
     plain = Trajectory({METRIC: [-1.0]}, [], "float64", "", {METRIC: [1e-9]}, {METRIC: [""]})
     for lost in (math.nan, -math.inf, -1.001):
         exact = Trajectory({METRIC: [lost]}, [], EXACT)
-        assert describe_disagreement(
+        assert describe_curve_disagreement(
             {StateLocation("encoder"): exact}, {StateLocation("encoder"): plain}
         )
     same = Trajectory({METRIC: [-1.0 + 1e-9]}, [], EXACT)
-    assert not describe_disagreement(
+    assert not describe_curve_disagreement(
         {StateLocation("encoder"): same}, {StateLocation("encoder"): plain}
     )
 
@@ -214,7 +214,10 @@ def test_what_exact_arithmetic_loses_and_plain_numbers_know_is_a_disagreement() 
 def test_a_model_with_rules_for_everything_is_exact() -> None:
     model, inputs = TINY["bert"]()
     assert (
-        find_inexact_variants(subject_of(model, inputs, exact=True), inputs, VARIANTS, True) == {}
+        find_variants_without_exact_arithmetic(
+            subject_of(model, inputs, exact=True), inputs, VARIANTS, True
+        )
+        == {}
     )
 
 
@@ -232,7 +235,9 @@ def test_a_rule_that_is_wrong_is_found_and_its_model_run_in_plain_numbers(
         return exact_rules.apply_affine(x, exact_rules.to_float64_array(weight).T, None)
 
     monkeypatch.setitem(RULES, torch.nn.functional.linear, without_bias)
-    reasons = find_inexact_variants(subject_of(model, inputs, exact=True), inputs, VARIANTS, True)
+    reasons = find_variants_without_exact_arithmetic(
+        subject_of(model, inputs, exact=True), inputs, VARIANTS, True
+    )
     assert set(reasons) == set(VARIANTS)
     assert all("its code is not understood" in why for why in reasons.values())
 
@@ -247,7 +252,7 @@ def without_rules() -> tuple[Any, Any]:
 def test_a_variant_without_rules_is_run_in_plain_numbers_and_says_why() -> None:
     model, inputs = without_rules()
     subject = subject_of(model, inputs, exact=True)
-    reasons = find_inexact_variants(subject, inputs, VARIANTS, True)
+    reasons = find_variants_without_exact_arithmetic(subject, inputs, VARIANTS, True)
     assert set(reasons) == set(VARIANTS)
     text = ModelInput("text", "token ids", inputs, 0)
     auto = CollapseModel(subject.body, subject.anatomy, True, why_plain=reasons)
@@ -291,15 +296,25 @@ def test_rounding_is_measured_only_where_the_two_ways_do_not_agree_without_it() 
     model, inputs = TINY["bert"]()
     subject = subject_of(model, inputs, exact=True)
     two = {name: VARIANTS[name] for name in select_variants_to_try(VARIANTS, cheap=True)}
-    assert passes_of(model, lambda: find_inexact_variants(subject, inputs, two, True)) == 4
-    asked = "attncli.commands.rank_collapse.variants_without_exact_arithmetic.are_curves_equal"
+    assert (
+        passes_of(model, lambda: find_variants_without_exact_arithmetic(subject, inputs, two, True))
+        == 4
+    )
+    asked = (
+        "attncli.commands.rank_collapse.variants_without_exact_arithmetic.are_residual_curves_equal"
+    )
     with mock.patch(asked, return_value=False):
-        assert passes_of(model, lambda: find_inexact_variants(subject, inputs, two, True)) == 6
+        assert (
+            passes_of(
+                model, lambda: find_variants_without_exact_arithmetic(subject, inputs, two, True)
+            )
+            == 6
+        )
 
 
 def test_agreement_without_an_excuse_asks_for_numbers_on_both_sides() -> None:
     place = StateLocation("encoder")
     exact = {place: Trajectory({METRIC: [-1.0]}, [], EXACT)}
-    assert are_curves_equal(exact, {place: {METRIC: [-1.0 + 1e-9]}})
+    assert are_residual_curves_equal(exact, {place: {METRIC: [-1.0 + 1e-9]}})
     for other in (math.nan, -math.inf, -1.00001):
-        assert not are_curves_equal(exact, {place: {METRIC: [other]}})
+        assert not are_residual_curves_equal(exact, {place: {METRIC: [other]}})

@@ -100,13 +100,13 @@ def approximate(
         runs.refuse_fixed_length_patterns(patterns)
     chosen = choose_patterns(patterns, texts, files, run.list_seeds()[0])
     if sweep is not None or frontier is not None:
-        from attncli.commands.approximate.runs_over_sizes import run_sweep
+        from attncli.commands.approximate.runs_over_sizes import sweep_length_and_width
 
-        report = run_sweep(sweep, frontier, chosen, search, request, run, how.progress)
+        report = sweep_length_and_width(sweep, frontier, chosen, search, request, run, how.progress)
     elif decide:
-        report = runs.run_decision(chosen, search, request, run, how)
+        report = runs.bound_width_for_chosen_patterns(chosen, search, request, run, how)
     else:
-        report = runs.run_fits(chosen, search, request, run, timing, how)
+        report = runs.fit_chosen_patterns(chosen, search, request, run, timing, how)
     return chosen.add_pattern_sources(report.with_verdicts(()) if search.allow_unmet else report)
 
 

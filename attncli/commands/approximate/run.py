@@ -2,7 +2,7 @@
 
 from attncli.analysis.fits.target_patterns import ChosenPatterns
 from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_width import (
-    solve_pattern,
+    fit_patterns_by_all_methods,
 )
 from attncli.commands.approximate.fixed_attention_module.pattern_fit_report import (
     build_approximation_report,
@@ -20,7 +20,7 @@ from attncli.python.questions import RunContext
 from attncli.records import Report
 
 
-def run_fits(
+def fit_chosen_patterns(
     chosen: ChosenPatterns,
     search: WidthSearchOptions,
     request: FitRequest,
@@ -32,7 +32,7 @@ def run_fits(
     save, seeds = how.save_module, run.list_seeds()
     targets, methods = chosen.build_targets(seeds[0], request.causal), search.requested_fit_methods
     searching = search.width is None
-    solution = solve_pattern(
+    solution = fit_patterns_by_all_methods(
         targets,
         methods,
         request,
@@ -53,7 +53,7 @@ def run_fits(
     return add_map_pictures_of_fits(report, solution.fits)
 
 
-def run_decision(
+def bound_width_for_chosen_patterns(
     chosen: ChosenPatterns,
     search: WidthSearchOptions,
     request: FitRequest,
@@ -62,12 +62,14 @@ def run_decision(
 ) -> Report:
     """Decide whether the requested width is enough, or find the smallest that is."""
     from attncli.commands.approximate.fixed_attention_module.smallest_width_bounds import (
-        decide_widths,
+        report_smallest_head_widths,
     )
 
     seeds = run.list_seeds()
     targets = chosen.build_targets(seeds[0], request.causal)
-    return decide_widths(targets, request, search.width, search.widest, seeds, how.progress)
+    return report_smallest_head_widths(
+        targets, request, search.width, search.widest, seeds, how.progress
+    )
 
 
 def refuse_fixed_length_patterns(patterns: PatternOptions) -> None:

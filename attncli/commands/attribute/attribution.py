@@ -11,12 +11,12 @@ from attncli.commands.attribute.report import (
     RELEVANCES,
     AttributedText,
     ChosenToken,
+    build_attribution_tables,
     build_relevance_rows,
     build_summary_rows,
-    build_token_rows,
-    build_views,
+    build_token_share_rows,
     describe_relevance,
-    format_headline,
+    format_largest_shares_headline,
     mark_rows_of_largest_shares,
 )
 from attncli.commands.attribute.token_position_option import POSITION, resolve_token_position
@@ -42,16 +42,21 @@ def measure_attribution(
     """Attribute the state of one stack, over texts of one length. `top`: rows of the table;
     `request`: relevance as well."""
     require_same_token_position(token, texts)
-    work = partial(attribute_text, token=token, request=request)
+    work = partial(attribute_state_to_tokens, token=token, request=request)
     found, about = subject.run_on_texts(texts, work, "attribution", (AttributedText,), progress)
-    chosen = choose_token(found[0], texts, is_attributed_to_decoder_tokens(subject))
+    chosen = choose_attributed_token(found[0], texts, is_attributed_to_decoder_tokens(subject))
     source = texts[0].labels if len(texts) == 1 else ()
     rows = (
-        *mark_rows_of_largest_shares(build_token_rows(chosen, found), top),
+        *mark_rows_of_largest_shares(build_token_share_rows(chosen, found), top),
         *build_relevance_rows(chosen, found, source),
         *build_summary_rows(chosen, found),
     )
-    findings = [Finding(chosen.token_name, format_headline(chosen, rows, len(subject.stack.calls)))]
+    findings = [
+        Finding(
+            chosen.token_name,
+            format_largest_shares_headline(chosen, rows, len(subject.stack.calls)),
+        )
+    ]
     if request is not None:
         findings.append(Finding("relevance", describe_relevance(chosen, found, rows)))
     return Report(
@@ -59,7 +64,7 @@ def measure_attribution(
         headline=" ".join(each.text for each in findings),
         rows=rows,
         metrics=METRICS if request is None else {**METRICS, **RELEVANCES},
-        views=tuple(build_views(chosen, rows, len(texts))),
+        views=tuple(build_attribution_tables(chosen, rows, len(texts))),
         findings=tuple(findings),
         **about,
     )
@@ -81,7 +86,7 @@ def is_attributed_to_decoder_tokens(subject: DecomposableModel) -> bool:
     return bool(two) and subject.stack is not subject.stacks[0]
 
 
-def attribute_text(
+def attribute_state_to_tokens(
     subject: DecomposableModel,
     text: ModelInput,
     token: str,
@@ -107,7 +112,7 @@ def attribute_text(
             f"{text.name}: what comes from the tokens and from constants misses the state by {error:.1g}, above "
             f"{subject.completeness_tolerance:.1g}: it cannot be trusted and is not reported{subject.completeness_advice}."
         )
-    numbers = build_attributed_text(origin, position, of_constants, error)
+    numbers = convert_contributions_to_lists(origin, position, of_constants, error)
     if request is None:
         return numbers
     with run_in_model_precision(subject.model_without_head):
@@ -118,7 +123,7 @@ def attribute_text(
     )
 
 
-def build_attributed_text(
+def convert_contributions_to_lists(
     origin: TokenContributions, position: int, of_constants: float, error: float
 ) -> AttributedText:
     return AttributedText(
@@ -131,7 +136,7 @@ def build_attributed_text(
     )
 
 
-def choose_token(
+def choose_attributed_token(
     text: AttributedText, texts: Sequence[ModelInput], decoder: bool = False
 ) -> ChosenToken:
     """Choose the token and the tokens that it sees; they have names where there is one text."""

@@ -16,7 +16,7 @@ from attncli.capture.map_gradients import (
 )
 from attncli.capture.model_structure.blocks import observe_block_states, unique_blocks
 from attncli.capture.strips.attention_sites import find_enclosing_stack
-from attncli.commands.attribute.relevance_targets import STATE, TargetScore, select_score
+from attncli.commands.attribute.relevance_targets import STATE, TargetScore, select_score_to_explain
 from attncli.errors import InputError
 from attncli.models.inputs.model_input import ModelInput
 from attncli.tolerances import FIXED_LENGTH
@@ -59,7 +59,7 @@ def compute_relevance(
     model = subject.model_without_head if headless else subject.checkpoint.model
     last: list[Tensor] = []
 
-    def keep_last(name: str, index: int, state: Tensor) -> None:
+    def record_last_state(name: str, index: int, state: Tensor) -> None:
         if (name, index) == (subject.stack.name, len(subject.stack.calls)):
             last.append(state[0])
 
@@ -68,12 +68,14 @@ def compute_relevance(
         retain_maps_with_gradients(
             subject.model_without_head, unique_blocks(subject.stacks)
         ) as attention_maps,
-        observe_block_states(subject.model_without_head, subject.stacks, keep_last),
+        observe_block_states(subject.model_without_head, subject.stacks, record_last_state),
     ):
         output = model(**text.kwargs)
         refuse_incomplete_maps(attention_maps, request.verified_sites)
         state = last[0][position]
-        explained, score = select_score(subject.checkpoint, request.target, output, state, position)
+        explained, score = select_score_to_explain(
+            subject.checkpoint, request.target, output, state, position
+        )
         gradients = torch.autograd.grad(
             score, [each.weights for each in attention_maps], allow_unused=True
         )
@@ -82,16 +84,16 @@ def compute_relevance(
         for each, gradient in zip(attention_maps, gradients, strict=True)
     ]
     own, source = compute_relevance_rollout(
-        weighed, find_attending_stack(subject, weighed, len(last[0]))
+        weighed, find_stack_of_explained_token(subject, weighed, len(last[0]))
     )
     row = own[position]
     row[position] -= 1.0
     if headless:
-        refuse_fixed_length(row, text)
+        refuse_norm_set_by_layer_norm(row, text)
     return Relevance(explained, row.tolist(), [] if source is None else source[position].tolist())
 
 
-def refuse_fixed_length(row: Tensor, text: ModelInput) -> None:
+def refuse_norm_set_by_layer_norm(row: Tensor, text: ModelInput) -> None:
     """Refuse the norm of a state that a norm layer has just fixed: its gradient along itself is
     zero."""
     if not float(row.abs().max()) > FIXED_LENGTH.tolerance_for_dtype():
@@ -101,7 +103,7 @@ def refuse_fixed_length(row: Tensor, text: ModelInput) -> None:
         )
 
 
-def find_attending_stack(
+def find_stack_of_explained_token(
     subject: DecomposableModel, attentions: Iterable[WeightedMap], tokens: int
 ) -> str:
     """The name that attention sites give to the stack of the explained token."""

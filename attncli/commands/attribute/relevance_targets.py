@@ -23,14 +23,14 @@ class TargetScore(NamedTuple):
     score: float
 
 
-def select_score(
+def select_score_to_explain(
     checkpoint: LoadedModel, target: str, output: object, state: Tensor, position: int
 ) -> tuple[TargetScore, Tensor]:
     """The number itself too, to be differentiated."""
     if target == STATE:
         fixed = state.detach()
         return TargetScore("its own last state", 1.0), (state * fixed).sum() / fixed.square().sum()
-    logits = select_logits(output, position)
+    logits = select_logits_at_position(output, position)
     classes = read_class_names_of_head(checkpoint, len(logits))
     index = resolve_target_logit_index(checkpoint, target, logits, classes)
     score = logits[index]
@@ -39,7 +39,7 @@ def select_score(
     ), score
 
 
-def select_logits(output: object, position: int) -> Tensor:
+def select_logits_at_position(output: object, position: int) -> Tensor:
     """Select the logits of a text [1, class], or those at a position [1, token, class]."""
     logits = getattr(output, "logits", None)
     if not isinstance(logits, Tensor) or logits.dim() not in (2, 3) or len(logits) != 1:

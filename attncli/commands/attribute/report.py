@@ -105,7 +105,7 @@ class ChosenToken(NamedTuple):
         return "itself" if place == self.position else self.format_token(place)
 
 
-def build_token_rows(chosen: ChosenToken, texts: Sequence[AttributedText]) -> Iterator[Row]:
+def build_token_share_rows(chosen: ChosenToken, texts: Sequence[AttributedText]) -> Iterator[Row]:
     """Rows of every visible token; the others are 0 by construction."""
     for place, word in chosen.words.items():
         keys: dict[str, Scalar] = {"position": place, **({"word": word} if word else {})}
@@ -184,7 +184,7 @@ def format_relevant_token(chosen: ChosenToken, row: Row) -> str:
     return chosen.format_token_relative_to_chosen(place)
 
 
-def format_headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
+def format_largest_shares_headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
     """Describe the largest parts of the state, in order."""
     shares = {row.keys.get("position"): row.value or 0.0 for row in rows if row.metric == SHARE}
     (constants,) = [row.value or 0.0 for row in rows if row.metric == OF_CONSTANTS]
@@ -200,7 +200,9 @@ def format_headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> st
     return f"{heading}; rollout is furthest above uniform attention at {where}, {lift.value:.2g} times."
 
 
-def build_views(chosen: ChosenToken, rows: Sequence[Row], texts: int) -> Iterator[View]:
+def build_attribution_tables(
+    chosen: ChosenToken, rows: Sequence[Row], texts: int
+) -> Iterator[View]:
     over = describe_averaging(texts, "texts")
     few = sum(row.keys.get(MARK) == LARGE for row in rows if row.metric == SHARE)
     which = f"the {few} input tokens with the largest shares" if few else "input tokens"

@@ -13,7 +13,7 @@ from attncli.capture import AttentionSite
 from attncli.capture.other_mixers.uncapturable_attention import refuse_uncapturable_attention
 from attncli.commands.attribute.attribution import measure_attribution
 from attncli.commands.attribute.relevance import RelevanceRequest
-from attncli.commands.attribute.relevance_targets import STATE, select_score
+from attncli.commands.attribute.relevance_targets import STATE, select_score_to_explain
 from attncli.commands.attribute.report import METRICS, RELEVANCES
 from attncli.errors import InputError, format_count
 from attncli.gates import refuse_gates_on_unmeasured_metrics
@@ -58,17 +58,17 @@ def prepare_attribution(
     if relevance is None:
         return partial(measure_attribution, subject, texts, token, top)
     if body.config.is_encoder_decoder:
-        subject = select_decoder(subject)
+        subject = select_decoder_stack(subject)
     relevance_request = RelevanceRequest(relevance, verify_attention_sites(subject))
-    require_target(relevance_request, subject)
-    report_memory_estimate(relevance_request, subject, longest, heads, how.say)
+    require_score_to_explain(relevance_request, subject)
+    report_gradient_memory_estimate(relevance_request, subject, longest, heads, how.say)
     return partial(measure_attribution, subject, texts, token, top, request=relevance_request)
 
 
-def select_decoder(subject: DecomposableModel) -> DecomposableModel:
+def select_decoder_stack(subject: DecomposableModel) -> DecomposableModel:
     """Its last stack, from which the score comes; the same in float64."""
     wider = subject.wider
-    turned = None if wider is None else (lambda: select_decoder(wider()))
+    turned = None if wider is None else (lambda: select_decoder_stack(wider()))
     return replace(subject, stack=subject.stacks[-1], wider=turned)
 
 
@@ -88,17 +88,17 @@ def verify_attention_sites(subject: DecomposableModel) -> frozenset[AttentionSit
     return frozenset(shapes)
 
 
-def require_target(request: RelevanceRequest, subject: DecomposableModel) -> None:
+def require_score_to_explain(request: RelevanceRequest, subject: DecomposableModel) -> None:
     """Refuse a model that lacks the number to be explained, before any text is run."""
     if request.target != STATE:
         body = subject.checkpoint.model_without_head
         short = subject.prepared.short.kwargs
         with torch.no_grad(), run_in_model_precision(body):
             output = subject.checkpoint.model(**short)
-        select_score(subject.checkpoint, request.target, output, torch.empty(0), 0)
+        select_score_to_explain(subject.checkpoint, request.target, output, torch.empty(0), 0)
 
 
-def report_memory_estimate(
+def report_gradient_memory_estimate(
     request: RelevanceRequest, subject: DecomposableModel, tokens: int, heads: int, say: Say
 ) -> None:
     """Announce the memory that autograd needs until the backward pass: states, maps, scores and

@@ -44,9 +44,9 @@ def count_paths(
     those of a network file or a model's config: nothing is run and no weights are read.
     """
     from attncli.analysis.source_arguments import resolve_source
-    from attncli.commands.count_paths.run import prepare_count, refuse_gates_on_other_metrics
+    from attncli.commands.count_paths.run import prepare_path_count, refuse_gates_on_other_metrics
 
     refuse_gates_on_other_metrics(how.conditions)
     subject = resolve_source(source, "count_paths", how.output)
-    count = prepare_count(subject, layers, heads, skip, files)
+    count = prepare_path_count(subject, layers, heads, skip, files)
     return how.run_measurement(count)

@@ -15,7 +15,7 @@ from attncli.networks.network_spec import NetworkSpec
 from attncli.options.model_and_input import FetchOptions
 
 
-def prepare_count(
+def prepare_path_count(
     source: Source, layers: int | None, heads: int | None, skip: bool, files: FetchOptions
 ) -> Study:
     """The count of these sizes, or of those that the source has."""
@@ -83,12 +83,14 @@ def read_sizes_of_model_type(
         "layers": [config_value(config, "num_hidden_layers")],
         "heads": sorted(list_head_counts(config)),
     }
-    layers, heads = (choose_size(arch, name, settings, own) for name, own in counted.items())
+    layers, heads = (
+        choose_layer_or_head_count(arch, name, settings, own) for name, own in counted.items()
+    )
     sizes = NetworkSpec(layers=layers, heads=heads, key_width=1)
     return sizes.layers, sizes.heads, {"kind": "random", "name": arch}
 
 
-def choose_size(
+def choose_layer_or_head_count(
     arch: str, name: str, sizes: Mapping[str, str | int | float], own: Sequence[object]
 ) -> int:
     """The provided size, or the config's, if all its layers have the same."""

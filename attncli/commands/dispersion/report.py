@@ -64,15 +64,15 @@ def measure_dispersion(
             for row in found.rows
             if row.head is not None
         ]
-    lines = list(build_slope_rows(rows, list(texts)))
-    findings = tuple(build_findings(lines, plan.metrics.heads))
+    lines = list(build_length_slope_rows(rows, list(texts)))
+    findings = tuple(build_length_slope_findings(lines, plan.metrics.heads))
     every = list(texts.values())[-1]
     return Report(
         study="inspect-model sweep",
         headline=f"{checkpoint.identity.get('name') or checkpoint.identity.get('path') or checkpoint.identity.get('class')}: "
         f"tokens {min(texts)} to {max(texts)}; " + "; ".join(f.text for f in findings) + ".",
         rows=(*rows, *lines),
-        metrics=metric_definitions(plan.metrics),
+        metrics=define_metrics_and_length_slopes(plan.metrics),
         source=dict(checkpoint.identity),
         input={
             "sweep": TOKENS,
@@ -80,18 +80,18 @@ def measure_dispersion(
             "texts": [text.describe() for text in every],
         },
         seeds=(plan.seed,),
-        views=tuple(build_views(lines, plan.metrics.heads, len(every))),
+        views=tuple(build_length_slope_tables(lines, plan.metrics.heads, len(every))),
         findings=findings,
         warnings=(*checkpoint.warnings, *describe_extra_inputs(every)),
     )
 
 
-def metric_definitions(metrics: MetricSelection) -> dict[str, Definition]:
+def define_metrics_and_length_slopes(metrics: MetricSelection) -> dict[str, Definition]:
     found = {name: ATTENTION.definition(name) for name in metrics.heads}
-    return found | {name + SLOPE: slope_definition(name) for name in metrics.heads}
+    return found | {name + SLOPE: define_length_slope(name) for name in metrics.heads}
 
 
-def slope_definition(name: str) -> Definition:
+def define_length_slope(name: str) -> Definition:
     if ATTENTION.declaration_of_entry(name).unit == LOGARITHMIC:
         text = f"Slope of {name} against ln n, least squares over the lengths n: 0 where it does not move."
         return Definition(LOGARITHMIC, text)
@@ -99,7 +99,7 @@ def slope_definition(name: str) -> Definition:
     return Definition("1", text)
 
 
-def build_slope_rows(rows: Sequence[Row], lengths: Sequence[int]) -> Iterator[Row]:
+def build_length_slope_rows(rows: Sequence[Row], lengths: Sequence[int]) -> Iterator[Row]:
     """Of each head and metric: the mean over the texts of their slopes, the lines' standard error, uniform attention's slope."""
     groups: dict[tuple[str | tuple[str, Scalar], ...], list[Row]] = {}
     for row in rows:
@@ -107,19 +107,19 @@ def build_slope_rows(rows: Sequence[Row], lengths: Sequence[int]) -> Iterator[Ro
         groups.setdefault((row.metric, *place.items()), []).append(row)
     places = np.log(np.asarray(lengths, dtype=float))
     for group in groups.values():
-        yield build_slope_row(group, places)
+        yield build_length_slope_row(group, places)
 
 
-def build_slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
+def build_length_slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
     first = group[0]
-    name, unit = first.metric + SLOPE, slope_definition(first.metric).unit
+    name, unit = first.metric + SLOPE, define_length_slope(first.metric).unit
     where = {key: v for key, v in first.keys.items() if key in first.coordinates and key != TOKENS}
     at: RowPlace = {"layer": first.layer, "head": first.head}
     curves = [list(row.each) or ([] if row.value is None else [row.value]) for row in group]
     if len(group) < len(places) or any(not curve for curve in curves):
         note = next((row.note for row in group if row.value is None), None)
         return Row(name, None, unit, note=note or "some lengths have no number", keys=where, **at)
-    every = transform_to_log_axes(first.metric, np.array(curves).T)
+    every = transform_metric_to_log_axes(first.metric, np.array(curves).T)
     if every is None:
         note = f"{NOT_APPLICABLE}an exponent is of positive numbers"
         return Row(name, None, unit, note=note, keys=where, **at)
@@ -130,7 +130,7 @@ def build_slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
     return summarize_values(name, unit, found.slope.tolist(), "", keys=keys, **at)
 
 
-def transform_to_log_axes(metric: str, curves: np.ndarray) -> "np.ndarray | None":
+def transform_metric_to_log_axes(metric: str, curves: np.ndarray) -> "np.ndarray | None":
     """[text, length]: the values as plotted against ln n; None where a logarithm is not defined."""
     if ATTENTION.declaration_of_entry(metric).unit == LOGARITHMIC:
         return curves
@@ -143,18 +143,18 @@ def compute_slope_of_uniform_attention(
     values = [row.keys.get(UNIFORM) for row in group]
     if not all(isinstance(value, float) for value in values):
         return {}
-    scaled = transform_to_log_axes(group[0].metric, np.array([values], dtype=float))
+    scaled = transform_metric_to_log_axes(group[0].metric, np.array([values], dtype=float))
     return {} if scaled is None else {UNIFORM: float(fit_slopes(places, scaled).slope[0])}
 
 
-def build_findings(lines: Sequence[Row], metrics: Sequence[str]) -> Iterator[Finding]:
+def build_length_slope_findings(lines: Sequence[Row], metrics: Sequence[str]) -> Iterator[Finding]:
     for metric in metrics:
         own = [row for row in lines if row.metric == metric + SLOPE and row.value is not None]
         if own:
-            yield Finding(metric, describe_slopes(metric, own))
+            yield Finding(metric, describe_length_slopes(metric, own))
 
 
-def describe_slopes(metric: str, rows: Sequence[Row]) -> str:
+def describe_length_slopes(metric: str, rows: Sequence[Row]) -> str:
     """The middle head, the two ends, and how many do as uniform attention does."""
     ordered = sorted(rows, key=lambda row: float(row.value or 0.0))
     low, middle, high = (ordered[place] for place in (0, len(ordered) // 2, -1))
@@ -163,7 +163,7 @@ def describe_slopes(metric: str, rows: Sequence[Row]) -> str:
         if ATTENTION.declaration_of_entry(metric).unit == LOGARITHMIC
         else "goes as n to the"
     )
-    text = f"{metric} {how} {format_slope(middle)} in the middle head, {format_slope(low)} in {format_location(low)} to {format_slope(high)} in {format_location(high)}"
+    text = f"{metric} {how} {format_length_slope(middle)} in the middle head, {format_length_slope(low)} in {format_layer_and_head(low)} to {format_length_slope(high)} in {format_layer_and_head(high)}"
     even = [row for row in rows if abs(float(row.keys.get(UNIFORM, 0.0))) > STILL]
     if not even:
         return text
@@ -172,17 +172,19 @@ def describe_slopes(metric: str, rows: Sequence[Row]) -> str:
     return f"{text}; uniform attention: {null}, {as_fast} of {format_count(len(even), 'head')} disperse as fast"
 
 
-def format_slope(row: Row) -> str:
+def format_length_slope(row: Row) -> str:
     error = row.keys.get("error")
     value = f"{float(row.value or 0.0):.2f}"
     return f"{value} ± {float(error):.2g}" if error is not None else value
 
 
-def format_location(row: Row) -> str:
+def format_layer_and_head(row: Row) -> str:
     return f"{row.layer}.{row.head}"
 
 
-def build_views(lines: Sequence[Row], metrics: Sequence[str], texts: int) -> Iterator[View]:
+def build_length_slope_tables(
+    lines: Sequence[Row], metrics: Sequence[str], texts: int
+) -> Iterator[View]:
     over = describe_averaging(texts, "texts")
     for metric in metrics:
         what = (

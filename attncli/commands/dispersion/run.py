@@ -13,7 +13,11 @@ from attncli.analysis.heads.softmax_head_preparation import (
     refuse_nonexistent_heads,
 )
 from attncli.capture import STRIP_MEMORY
-from attncli.commands.dispersion.report import DEFAULT, measure_dispersion, metric_definitions
+from attncli.commands.dispersion.report import (
+    DEFAULT,
+    define_metrics_and_length_slopes,
+    measure_dispersion,
+)
 from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import UsageError, format_count
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
@@ -44,9 +48,9 @@ def prepare_dispersion(
     seed: int,
 ) -> Study:
     """Load and verify the model before the first length is measured."""
-    points = parse_lengths(lengths)
+    points = parse_text_lengths(lengths)
     metrics = choose_head_metrics(names)
-    refuse_gates_on_unmeasured_metrics(conditions, metric_definitions(metrics))
+    refuse_gates_on_unmeasured_metrics(conditions, define_metrics_and_length_slopes(metrics))
     options, requested = model.build_load_options(seed), inputs.build_requested_input(None, seed)
     stop_dry_run_before_model_load()
     checkpoint = load_model(source, options)
@@ -55,7 +59,7 @@ def prepare_dispersion(
         raise UsageError(
             f"`lengths={lengths!r}` goes to {points[-1]} tokens, {type(checkpoint.model).__name__} has positions for {most}: end it there."
         )
-    texts = {length: cut_to_length(checkpoint, requested, length) for length in points}
+    texts = {length: cut_texts_to_length(checkpoint, requested, length) for length in points}
     plan = HeadPlan(metrics, heads.choose_layers_to_measure(), heads.make_head_filter(), seed=seed)
     subject = prepare_softmax_heads(checkpoint.model_without_head)
     refuse_nonexistent_heads(available_heads(subject), plan)
@@ -64,7 +68,7 @@ def prepare_dispersion(
     return partial(measure_dispersion, checkpoint, subject, texts, plan)
 
 
-def parse_lengths(text: str) -> list[int]:
+def parse_text_lengths(text: str) -> list[int]:
     """At least two lengths, the shortest first."""
     found = sorted({int(n) for n in parse_size_range(f"`lengths={text!r}`", "tokens", text, int)})
     if len(found) < FEWEST or found[0] < FEWEST:
@@ -84,7 +88,7 @@ def choose_head_metrics(names: Sequence[str]) -> MetricSelection:
     return metrics
 
 
-def cut_to_length(
+def cut_texts_to_length(
     checkpoint: LoadedModel, requested: RequestedInput, length: int
 ) -> list[ModelInput]:
     """Cut the texts to a length, refusing shorter ones; random tokens where no text is provided."""

@@ -72,7 +72,7 @@ def head_capacity(
     require_known_names("inputs", [inputs], (FREE, EMBEDDINGS))
     request = build_fit_request(patterns, search, precision)
     if head is None:
-        return runs.prepare_survey(
+        return runs.prepare_head_survey(
             source, patterns, texts, search, request, run=run, files=files, how=how
         )
     return runs.find_inputs_of_one_head(

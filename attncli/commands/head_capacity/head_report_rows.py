@@ -12,7 +12,7 @@ from attncli.analysis.means_and_confidence_intervals import (
 )
 from attncli.commands.head_capacity.reachable_random_patterns import (
     CAPACITY_METRICS,
-    most_keys_always_reached,
+    most_keys_always_attended,
 )
 from attncli.commands.head_capacity.required_width_and_scale import OWN_MAP_METRICS, MapRequirements
 from attncli.errors import format_count
@@ -62,8 +62,8 @@ class HeadCapacity:
     nulls: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def build_head_rows(self) -> Iterator[Row]:
-        yield from self.build_own_map_rows()
-        yield from self.build_reachable_share_rows()
+        yield from self.build_map_requirement_rows()
+        yield from self.build_reachable_pattern_rows()
         controls = {name: fmean(values) for name, values in self.nulls.items() if values}
         found = list(self.changes)
         keys = {**self.keys, **(controls if found else {})}
@@ -74,7 +74,7 @@ class HeadCapacity:
         unit = SURVEY_METRICS[metric].unit
         return Row(metric, value, unit, layer=self.layer, head=self.head, note=note, keys=self.keys)
 
-    def build_own_map_rows(self) -> Iterator[Row]:
+    def build_map_requirement_rows(self) -> Iterator[Row]:
         """Rows of the requirements of the head's own map."""
         for metric in OWN_MAP_METRICS:
             if isinstance(self.own, str):
@@ -85,7 +85,7 @@ class HeadCapacity:
                 metric, value, self.own.reasons[metric] if value is None else None
             )
 
-    def build_reachable_share_rows(self) -> Iterator[Row]:
+    def build_reachable_pattern_rows(self) -> Iterator[Row]:
         """The head's width, and how many random patterns it shows."""
         if isinstance(self.reachable_shares, str):
             yield self.build_metric_row("d", None, self.reachable_shares)
@@ -107,7 +107,7 @@ class HeadCapacity:
                 keys=keys,
             )
         yield self.build_metric_row(
-            "capacity_k", most_keys_always_reached(self.reachable_shares.shares)
+            "capacity_k", most_keys_always_attended(self.reachable_shares.shares)
         )
 
 
@@ -125,21 +125,21 @@ class ReachableShares:
 def collect_metric_values_by_head(rows: Sequence[Row], metric: str) -> dict[str, float]:
     """A metric's known values by `layer.head`; of several attentions of one layer with their other keys."""
     return {
-        format_head(row): row.value
+        format_layer_and_head_index(row): row.value
         for row in rows
         if row.metric == metric and row.value is not None
     }
 
 
-def format_head(row: Row) -> str:
-    return " ".join([str(row.axis("layer.head")), *format_ambiguous_head(row)])
+def format_layer_and_head_index(row: Row) -> str:
+    return " ".join([str(row.axis("layer.head")), *list_keys_of_ambiguous_head(row)])
 
 
-def format_ambiguous_head(row: Row) -> list[str]:
+def list_keys_of_ambiguous_head(row: Row) -> list[str]:
     return [str(row.keys[key]) for key in ("stack", "kind", "span") if key in row.keys]
 
 
-def format_headline(name: str, tokens: int, rows: Sequence[Row]) -> str:
+def format_head_capacity_headline(name: str, tokens: int, rows: Sequence[Row]) -> str:
     """Headline: widths found and proved against the heads' own and the theorem's, and input
     dependence."""
     wide = collect_metric_values_by_head(rows, "own_map_d")
@@ -177,10 +177,10 @@ def describe_input_dependence(moved: Sequence[Row]) -> str:
             mean, (standard_deviation(by_pair, mean) or 0.0) / sqrt(pairs)
         )
     over = f", {format_count(pairs, 'pair')} of texts"
-    return f"Input dependence {shown}{over}{format_controls(moved)}"
+    return f"Input dependence {shown}{over}{format_means_of_random_controls(moved)}"
 
 
-def format_controls(moved: Sequence[Row]) -> str:
+def format_means_of_random_controls(moved: Sequence[Row]) -> str:
     sentence = [
         f"{words} {format_number(fmean(float(row.keys[name]) for row in moved))}"
         for name, words in BESIDE.items()
@@ -189,7 +189,7 @@ def format_controls(moved: Sequence[Row]) -> str:
     return f" ({', '.join(sentence)})" if sentence else ""
 
 
-def build_findings(rows: Sequence[Row]) -> Iterator[Finding]:
+def build_head_capacity_findings(rows: Sequence[Row]) -> Iterator[Finding]:
     """Yield the findings that a reader would look for first in the table."""
     wide, shown = (
         collect_metric_values_by_head(rows, name) for name in ("own_map_d", "capacity_k")
@@ -230,10 +230,13 @@ def describe_most_input_dependent(moved: Sequence[Row]) -> str:
 
 def format_top_heads(rows: Sequence[Row], most: int = 3) -> str:
     """`3.1 (0.74), 4.11 (0.72)`: each head with its number and, where it is known, its standard error."""
-    return ", ".join(f"{format_head(row)} ({format_value(row)})" for row in rows[:most])
+    return ", ".join(
+        f"{format_layer_and_head_index(row)} ({format_value_with_standard_error(row)})"
+        for row in rows[:most]
+    )
 
 
-def format_value(row: Row) -> str:
+def format_value_with_standard_error(row: Row) -> str:
     value = row.value or 0.0
     return (
         format_whole_or_two_digits(value)

@@ -17,8 +17,8 @@ from attncli.commands.head_capacity.head_report_rows import (
     VIEWS,
     HeadCapacity,
     ReachableShares,
-    build_findings,
-    format_headline,
+    build_head_capacity_findings,
+    format_head_capacity_headline,
 )
 from attncli.commands.head_capacity.reachable_random_patterns import RandomPatterns, head_dtype
 from attncli.commands.head_capacity.required_width_and_scale import (
@@ -60,10 +60,10 @@ class MapMeasurements:
     changes: dict[tuple[str, str], list[NDArray[np.float64]]] = field(default_factory=dict)
     """By null and the attention's name: for each text and the next the heads' total variations."""
 
-    def changes_of_head(self, what: str, site: AttentionSite, head: int) -> list[float]:
+    def map_changes_of_head(self, what: str, site: AttentionSite, head: int) -> list[float]:
         return [float(each[head]) for each in self.changes.get((what, site.name), [])]
 
-    def map_of_head(self, site: AttentionSite, head: int) -> MapRequirements | str:
+    def map_requirements_of_head(self, site: AttentionSite, head: int) -> MapRequirements | str:
         if site in self.windows:
             return f"n/a: attends within {self.windows[site]} windows, so it has no one map"
         return self.own[site][head]
@@ -91,25 +91,30 @@ def measure_head_capacities(
     done = total // 2
     for site, keys in row_keys_of_attention_sites(sites, subject.stacks).items():
         for head in range(subject.shapes[site].heads):
-            shown = measure_reachable_shares(read, site.layer, head, patterns)
+            shown = measure_reachable_pattern_shares(read, site.layer, head, patterns)
             if isinstance(shown, str):
                 reasons[shown] = None
-            nulls = {name: seen.changes_of_head(name, site, head) for name in (SHUFFLED, RANDOM)}
-            own, moved = seen.map_of_head(site, head), seen.changes_of_head(OWN, site, head)
+            nulls = {
+                name: seen.map_changes_of_head(name, site, head) for name in (SHUFFLED, RANDOM)
+            }
+            own, moved = (
+                seen.map_requirements_of_head(site, head),
+                seen.map_changes_of_head(OWN, site, head),
+            )
             rows += HeadCapacity(site.layer, head, keys, own, shown, moved, nulls).build_head_rows()
             progress(done := done + 1, total, "heads")
     identity = checkpoint.identity
     name = str(identity.get("name") or identity.get("path") or identity.get("class"))
     return Report(
         study="approximate heads",
-        headline=format_headline(name, texts[0].tokens, rows),
+        headline=format_head_capacity_headline(name, texts[0].tokens, rows),
         rows=tuple(rows),
         metrics=SURVEY_METRICS,
         source={**identity, "request": plan.request.describe()},
         input={"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
         seeds=tuple(plan.seeds),
         views=VIEWS,
-        findings=tuple(build_findings(rows)),
+        findings=tuple(build_head_capacity_findings(rows)),
         warnings=(
             *checkpoint.warnings,
             *describe_extra_inputs(texts),
@@ -136,7 +141,7 @@ def measure_maps_on_texts(
             iterate_maps_and_record_changes(seen, OWN, subject, group, texts)
         ):
             if place == 0:
-                measure_maps(seen, maps, plan, advance)
+                measure_requirements_of_maps(seen, maps, plan, advance)
         for _ in iterate_maps_and_record_changes(seen, SHUFFLED, subject, group, mixed):
             pass
         for _ in iterate_maps_and_record_changes(seen, RANDOM, random_init, twins, texts):
@@ -161,7 +166,7 @@ def iterate_maps_and_record_changes(
             if before[name].shape != now[name].shape:  # a decoder that says itself how long it is
                 continue
             moved = seen.changes.setdefault((what, name), [])
-            moved.append(total_variation_of_maps(before[name], now[name]))
+            moved.append(total_variation_between_maps(before[name], now[name]))
         yield {
             site: (maps, found.collected_maps.visible.get(site))
             for site, maps in found.maps_by_layer.items()
@@ -169,7 +174,7 @@ def iterate_maps_and_record_changes(
         before = now
 
 
-def total_variation_of_maps(
+def total_variation_between_maps(
     first: NDArray[np.generic], second: NDArray[np.generic]
 ) -> NDArray[np.float64]:
     """Of each head the mean over its queries of ½ Σ_j |A_ij - A'_ij|, a head at a time."""
@@ -178,7 +183,7 @@ def total_variation_of_maps(
     )
 
 
-def measure_maps(
+def measure_requirements_of_maps(
     seen: MapMeasurements, maps: Maps, plan: HeadCapacityPlan, advance: Callable[[int], None]
 ) -> None:
     for site, (weights, visible) in maps.items():
@@ -193,7 +198,7 @@ def measure_maps(
             advance(sum(map(len, seen.own.values())))
 
 
-def measure_reachable_shares(
+def measure_reachable_pattern_shares(
     read: Reader, layer: int, head: int, patterns: RandomPatterns
 ) -> ReachableShares | str:
     """The random patterns that the head shows, from its weights in the files; or the reason why

@@ -6,8 +6,10 @@ from typing import Protocol
 
 from attncli.analysis.heads.softmax_head_preparation import prepare_softmax_heads
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInputs
-from attncli.commands.head_capacity.one_head.real_token_inputs import add_token_inputs
-from attncli.commands.head_capacity.one_head.token_queries_and_keys import require_first_layer
+from attncli.commands.head_capacity.one_head.real_token_inputs import add_real_token_results
+from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
+    require_head_of_first_layer,
+)
 from attncli.fits import FitRequest
 from attncli.head_weights.trained_head import Head
 from attncli.models.loading.load import load_model
@@ -32,9 +34,9 @@ class AddTokenInputs(Protocol):
 
 def load_model_for_token_inputs(model: str, head: Head, files: CheckpointOptions) -> AddTokenInputs:
     """Load it in float64, so that its own map can be compared with the one from its weights."""
-    require_first_layer(head)
+    require_head_of_first_layer(head)
 
-    def add_real_tokens(
+    def add_results_of_real_tokens(
         report: Report,
         head: Head,
         inputs: Sequence[PatternInputs],
@@ -44,7 +46,7 @@ def load_model_for_token_inputs(model: str, head: Head, files: CheckpointOptions
     ) -> Report:
         checkpoint = load_model(model, replace(files.build_load_options(seeds[0]), dtype="float64"))
         subject = prepare_softmax_heads(checkpoint.model_without_head)
-        return add_token_inputs(
+        return add_real_token_results(
             report,
             checkpoint,
             subject,
@@ -55,4 +57,4 @@ def load_model_for_token_inputs(model: str, head: Head, files: CheckpointOptions
             progress=progress,
         )
 
-    return add_real_tokens
+    return add_results_of_real_tokens

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
-    fit_queries_and_keys,
-    solve_and_measure_pattern,
+    fit_queries_and_keys_to_pattern,
+    solve_inputs_and_measure_pattern,
 )
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import FitAttempt
@@ -39,7 +39,7 @@ class RandomPatterns:
         default_factory=dict
     )
 
-    def iterate_keys_per_row(self) -> Iterator[int]:
+    def iterate_key_counts_per_query(self) -> Iterator[int]:
         """1, 2, 4 … keys in a row, up to a quarter of the length."""
         k = 1
         while k <= max(1, self.length // 4):
@@ -55,7 +55,10 @@ class RandomPatterns:
             rng = np.random.default_rng([seed, k])
             target = build_pattern(f"random:k={k}", self.length, rng, causal)
             request = replace(self.request, d=d, causal=causal)
-            self.fits[place] = target, fit_queries_and_keys(target, self.methods, request, [seed])
+            self.fits[place] = (
+                target,
+                fit_queries_and_keys_to_pattern(target, self.methods, request, [seed]),
+            )
         return self.fits[place]
 
     def share_of_reachable_patterns(self, head: Head) -> dict[int, float]:
@@ -63,7 +66,7 @@ class RandomPatterns:
         shares: dict[int, float] = {}
         dtype = head_dtype(head)
         pseudo = invert_projections(head, dtype)
-        for k in self.iterate_keys_per_row():
+        for k in self.iterate_key_counts_per_query():
             shown = 0
             for seed in self.seeds:
                 target, attempt = self.fit_random_pattern(head.d, head.causal, k, seed)
@@ -71,7 +74,7 @@ class RandomPatterns:
                     continue
                 queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
                 projections = solve_projections_for_scores(head, queries, keys)
-                evidence = solve_and_measure_pattern(
+                evidence = solve_inputs_and_measure_pattern(
                     head, projections, target, dtype, pseudo
                 ).evidence
                 shown += evidence.meets_request(replace(self.request, dtype=dtype))
@@ -85,7 +88,7 @@ def head_dtype(head: Head) -> str:
     return STORED.get(str(head.description["dtype"]), "float32")
 
 
-def most_keys_always_reached(shares: Mapping[int, float]) -> int:
+def most_keys_always_attended(shares: Mapping[int, float]) -> int:
     """The largest number of keys up to which every pattern is shown; 0 where not even one key is."""
     best = 0
     for k, share in shares.items():

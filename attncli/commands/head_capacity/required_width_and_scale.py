@@ -60,7 +60,7 @@ def measure_map_requirements(
         if least <= widest
         else None
     )
-    scale = smallest_logit_scale(weights, visible)
+    scale = smallest_logit_scale_of_map(weights, visible)
     values: dict[str, float | None] = {
         "k": k,
         "k_median": float(np.median(counts)),
@@ -81,7 +81,7 @@ def measure_map_requirements(
     return MapRequirements(values, reasons)
 
 
-def smallest_logit_scale(weights: Array, visible: Array | None) -> float | None:
+def smallest_logit_scale_of_map(weights: Array, visible: Array | None) -> float | None:
     """Half the widest range of a row's logits: a constant may be added to each row; a row that sees
     no key has no range."""
     seen = np.ones(weights.shape, dtype=bool) if visible is None else visible.astype(bool)

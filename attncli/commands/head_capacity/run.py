@@ -24,12 +24,12 @@ from attncli.commands.head_capacity.model_for_real_tokens import (
 from attncli.commands.head_capacity.one_head.head_report import (
     HEAD_METRICS,
     REAL_METRICS,
-    build_report,
+    build_pattern_inputs_report,
 )
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
+    convert_inputs_to_saved_fits,
     find_inputs_for_patterns,
     refuse_rotary_head,
-    to_saved_fits,
 )
 from attncli.errors import (
     AttnError,
@@ -62,7 +62,7 @@ LONGEST = 128
 """Default number of tokens: the searches cost its square."""
 
 
-def prepare_survey(
+def prepare_head_survey(
     model: str,
     patterns: PatternOptions,
     inputs: InputOptions,
@@ -84,7 +84,7 @@ def prepare_survey(
         FLOAT64_IF_IT_FITS,
         make_config_and_tokenizer_check(requested),
     )
-    texts = cut_to_shortest(checkpoint, requested)
+    texts = cut_texts_to_shortest(checkpoint, requested)
     require_memory_to_run(
         checkpoint.model_without_head, texts[0].tokens, 0, advice="cut it with `length`"
     )
@@ -93,19 +93,19 @@ def prepare_survey(
     fetching = files.build_fetch_settings()
 
     @cache
-    def open_reader() -> Reader | AttnError:
+    def open_weight_reader() -> Reader | AttnError:
         """Once for all heads, whether it can be or not."""
         try:
             return make_head_reader(*require_scaled_product_logits(model, fetching), fetching)
         except AttnError as error:
             return error
 
-    def read_layer_head(layer: int, head: int) -> Head:
+    def read_weights_of_head(layer: int, head: int) -> Head:
         if checkpoint.folder is None:
             raise InputError(
                 "single heads are read from a saved model's files, and this one has none"
             )
-        found = open_reader()
+        found = open_weight_reader()
         if isinstance(found, AttnError):
             raise found
         return found(layer, head)
@@ -115,7 +115,7 @@ def prepare_survey(
         remove_model_head(make_random_init_model(checkpoint.model, seeds[0]))
     )
     return measure_head_capacities(
-        checkpoint, subject, random_init, texts, read_layer_head, plan, how.progress
+        checkpoint, subject, random_init, texts, read_weights_of_head, plan, how.progress
     )
 
 
@@ -134,16 +134,16 @@ def find_inputs_of_one_head(
     """Find inputs that make one head show the patterns; `real`: also search the tokens of its
     model."""
     source = resolve_source(model, "head_capacity(head=...)")
-    trained = load_head(str(source), head, files, how)
+    trained = load_trained_head(str(source), head, files, how)
     add_real_tokens = load_model_for_token_inputs(str(source), trained, files) if real else None
     chosen = choose_patterns(patterns, texts, files, run.list_seeds()[0])
     if not chosen.models:
-        refuse_options_of_runs(texts, files, real)
+        refuse_model_run_options(texts, files, real)
     report = build_head_inputs_report(trained, chosen, search, request, run, how, add_real_tokens)
     return chosen.add_pattern_sources(report.with_verdicts(()) if search.allow_unmet else report)
 
 
-def refuse_options_of_runs(texts: InputOptions, files: CheckpointOptions, real: bool) -> None:
+def refuse_model_run_options(texts: InputOptions, files: CheckpointOptions, real: bool) -> None:
     """Refuse options for heads of models that are patterns where no pattern is one; `real`: the
     head's own model is run."""
     if idle := texts.list_set_options():
@@ -159,7 +159,7 @@ def refuse_options_of_runs(texts: InputOptions, files: CheckpointOptions, real: 
         )
 
 
-def load_head(model: str, place: str, files: CheckpointOptions, how: RunContext) -> Head:
+def load_trained_head(model: str, place: str, files: CheckpointOptions, how: RunContext) -> Head:
     """Load the trained head; refuse before the work one that the requested file or plot cannot
     represent."""
     head = read_head(model, place, files.build_fetch_settings())
@@ -190,10 +190,14 @@ def build_head_inputs_report(
         head, targets, search.requested_fit_methods, request, seeds, how.progress
     )
     plain = how.maps and head.rotary is None  # a page can do without, a file and a plot cannot
-    fits = to_saved_fits(head, found) if how.pictures or plain or save is not None else []
+    fits = (
+        convert_inputs_to_saved_fits(head, found)
+        if how.pictures or plain or save is not None
+        else []
+    )
     if save is not None:
         write_fits(save, fits, replace(request, dtype="float64"), how.say)
-    report = build_report(head, found, request, seeds)
+    report = build_pattern_inputs_report(head, found, request, seeds)
     if real is not None:
         report = real(report, head, found, request, seeds, how.progress)
     return add_map_pictures_of_fits(report, fits) if how.pictures or plain else report
@@ -215,7 +219,7 @@ def take_two_texts_by_default(requested: RequestedInput) -> RequestedInput:
     )
 
 
-def cut_to_shortest(checkpoint: LoadedModel, requested: RequestedInput) -> list[ModelInput]:
+def cut_texts_to_shortest(checkpoint: LoadedModel, requested: RequestedInput) -> list[ModelInput]:
     """Cut all texts to the shortest; special tokens are preserved."""
     texts = make_inputs(checkpoint, requested)
     shortest = min(text.tokens for text in texts)

@@ -56,9 +56,9 @@ def inspect_maps(
     Keys count as hidden where no head of a layer looks ahead. Maps that `attn inspect-model --save-maps` has written
     also keep what the run measured besides the maps.
     """
-    from attncli.commands.inspect_maps.run import build_head_plan, prepare_maps
+    from attncli.commands.inspect_maps.run import plan_head_measurements, prepare_map_inspection
 
     names = split_comma_separated_names(metric or [])
-    plan = build_head_plan(maps, names, pairs, heads, how.conditions)
-    study = prepare_maps(maps, plan, labels, batch, how, draws=bool(heads.heads))
+    plan = plan_head_measurements(maps, names, pairs, heads, how.conditions)
+    study = prepare_map_inspection(maps, plan, labels, batch, how, draws=bool(heads.heads))
     return how.run_measurement(study)

@@ -12,7 +12,9 @@ HERE, MAPS = "these maps", "`maps`"
 """Names of the maps in a report and in error messages."""
 
 
-def wrap_arrays(maps: object, batch: int | None, labels: Sequence[str] | None) -> "MapFile":
+def wrap_arrays_as_map_file(
+    maps: object, batch: int | None, labels: Sequence[str] | None
+) -> "MapFile":
     """Wrap arrays as a map file."""
     from attncli.capture.saved_maps.map_files import MapFile
     from attncli.capture.saved_maps.third_party_maps import ExternalMaps

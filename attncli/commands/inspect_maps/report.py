@@ -53,16 +53,18 @@ def inspect_maps(
     on_strip: Look | None = None,
 ) -> Report:
     """Measure the maps of a file; `small` and `on_strip` receive their strips too."""
-    metadata = read_metadata(file)
+    metadata = read_map_metadata(file)
     maps = [saved for saved in file.maps if plan.layers is None or saved.site.layer in plan.layers]
     saved_metrics = {row.metric for row in metadata.rows}
     shown = tuple(name for name in plan.metrics.heads if name not in saved_metrics)
     full_row = (FULL_ROW if file.own is None else SAVED_ROW_SUM).tolerance_for_dtype()
     request = PassRequest(shown, pairs=plan.metrics.pairs, full_row=full_row)
     looks = [*([small.add_strip] if small else []), *([on_strip] if on_strip else [])]
-    seen = observe_maps(file, maps, request, progress, looks)
-    own = HeadObservations([seen], numbers={saved.site: saved.heads for saved in maps})
-    rows = list(build_map_rows(own, plan, metadata, {saved.site: saved.name for saved in maps}))
+    seen = observe_saved_maps(file, maps, request, progress, looks)
+    numbers = {saved.site: saved.heads for saved in maps}
+    own = HeadObservations([seen], numbers=numbers)
+    names = {saved.site: saved.name for saved in maps}
+    rows = list(build_report_rows_of_maps(own, plan, metadata, names))
     drawn = plan.metrics.repeated_token_metrics if metadata.roles_on == ON_RANDOM else ()
     heads = classify_heads(rows, drawn) if plan.metrics.roles else []
     unseen = "" if metadata.layers is None else metadata.layers.describe_unmeasured()
@@ -71,13 +73,11 @@ def inspect_maps(
         if plan.metrics.roles
         else ()
     )
-    keys = collect_site_keys(own, metadata, {saved.site: saved.name for saved in maps})
+    keys = collect_report_keys_by_attention(own, metadata, names)
     pairs = token_pair_rows(own, [read_token_names(file)], keys, plan.selects, plan.metrics.pairs)
     rows = [*build_role_rows(heads), *rows, *pairs]
     identity: JsonObject = {"kind": "maps", "path": str(file.path), "model": file.model}
     identity |= {} if file.own is None else {"read": file.own.describe()}
-    about = [finding.about for finding in headline]
-    numbers = {saved.site: saved.heads for saved in maps}
     named, ranked_rows = read_token_names(file), sort_rows_by_head_ranking(rows, plan.ranking)
     return Report(
         study="inspect-model",
@@ -85,8 +85,8 @@ def inspect_maps(
             identity,
             own,
             heads,
-            about,
-            select_heads(file, plan, metadata),
+            [finding.about for finding in headline],
+            select_measured_heads(file, plan, metadata),
             metadata.layers,
             [describe_pair_or_ranges(rows, heads, plan)],
         ),
@@ -98,7 +98,7 @@ def inspect_maps(
         views=tuple(build_inspection_views(rows, plan.metrics, plan.ranking, 1)),
         findings=headline,
         warnings=(
-            *build_warnings(plan, metadata),
+            *warn_about_saved_roles(plan, metadata),
             *warn_about_unusual_maps(file),
             *warn_unconverged_spectra([seen]),
             *warn_about_heads_with_zero_maps([seen]),
@@ -112,17 +112,19 @@ def build_thumbnails(file: MapFile, plan: HeadPlan) -> Thumbnails | None:
     shapes = {saved.site: MapShape(*saved.shape) for saved in file.maps}
     numbers = {saved.site: saved.heads for saved in file.maps}
 
-    def choose_heads(site: AttentionSite) -> list[int]:
+    def choose_measured_heads(site: AttentionSite) -> list[int]:
         if plan.layers is not None and site.layer not in plan.layers:
             return []
         own = enumerate(numbers[site])
         return [place for place, number in own if plan.selects(site.layer, number)]
 
-    side = thumbnail_size(shapes, choose_heads, True, plan.ranking.top if plan.ranking else None)
-    return None if side is None else Thumbnails(side, choose_heads)
+    side = thumbnail_size(
+        shapes, choose_measured_heads, True, plan.ranking.top if plan.ranking else None
+    )
+    return None if side is None else Thumbnails(side, choose_measured_heads)
 
 
-def select_heads(file: MapFile, plan: HeadPlan, metadata: MapMetadata) -> HeadSelection:
+def select_measured_heads(file: MapFile, plan: HeadPlan, metadata: MapMetadata) -> HeadSelection:
     """The measured heads out of all heads of the model, where the file states how many there are."""
     found = HeadSelection.count_selected_heads(
         {saved.site: saved.heads for saved in file.maps}, plan.layers, plan.selects
@@ -134,29 +136,29 @@ def select_heads(file: MapFile, plan: HeadPlan, metadata: MapMetadata) -> HeadSe
 
 def refuse_metrics_not_in_file(file: MapFile, plan: HeadPlan) -> None:
     """Refuse a request for metrics that neither the maps nor the saved metadata have."""
-    saved_metrics = {row.metric for row in read_metadata(file).rows}
+    saved_metrics = {row.metric for row in read_map_metadata(file).rows}
     selection = plan.metrics
     if selection.states and not (
         selection.heads or selection.pairs or saved_metrics & set(selection.states)
     ):
-        raise make_missing_states_error(str(file.path), selection)
+        raise make_error_for_state_metrics(str(file.path), selection)
 
 
-def make_missing_states_error(place: str, selection: MetricSelection) -> UsageError:
+def make_error_for_state_metrics(place: str, selection: MetricSelection) -> UsageError:
     """The error for metrics that need more than maps."""
     return UsageError(
         f"there are only maps in {place}, and `metric` names what is measured on states, {list_first_names(selection.states)}: ask the model itself."
     )
 
 
-def read_metadata(file: MapFile) -> MapMetadata:
+def read_map_metadata(file: MapFile) -> MapMetadata:
     try:
         return MapMetadata.parse_map_metadata(file.metadata)
     except InputError as error:
         raise InputError(f"{file.path}: {error}") from None
 
 
-def build_warnings(plan: HeadPlan, metadata: MapMetadata) -> Iterator[str]:
+def warn_about_saved_roles(plan: HeadPlan, metadata: MapMetadata) -> Iterator[str]:
     if plan.metrics.roles and not metadata.roles_on:
         yield (
             "these roles come from the saved maps; a model's come from random tokens repeated twice, and may differ."
@@ -187,7 +189,7 @@ def read_token_names(file: MapFile) -> TokenNames:
     return TokenNames(file.labels, file.decoder_labels)
 
 
-def observe_maps(
+def observe_saved_maps(
     file: MapFile,
     maps: list[SavedMap],
     request: PassRequest,
@@ -204,23 +206,23 @@ def observe_maps(
             look(site, strip)
         return observer.observe_strip(site, strip)
 
-    def observe_map(saved: SavedMap) -> None:
+    def pass_saved_map_to_observers(saved: SavedMap) -> None:
         observe_in_rounds(lambda _: file.iter_strips(saved), partial(observe_strip, saved.site))
 
     with force_float64() if file.double else nullcontext():
         for done, saved in enumerate(maps):
-            observe_map(saved)
+            pass_saved_map_to_observers(saved)
             progress(done + 1, len(maps), "maps")
         observer.finish_attention_statistics()
     return observer.result
 
 
-def build_map_rows(
+def build_report_rows_of_maps(
     own: HeadObservations, plan: HeadPlan, metadata: MapMetadata, names: Mapping[AttentionSite, str]
 ) -> Iterator[Row]:
     """Rows in the order of the metrics; saved rows of the run come first, else the maps are
     measured."""
-    keys = collect_site_keys(own, metadata, names)
+    keys = collect_report_keys_by_attention(own, metadata, names)
     saved_metrics = {row.metric for row in metadata.rows}
     for metric in plan.metrics.heads:
         if metric in saved_metrics:
@@ -231,7 +233,7 @@ def build_map_rows(
         yield from metadata.select_saved_rows(metric, plan.layers, plan.selects)
 
 
-def collect_site_keys(
+def collect_report_keys_by_attention(
     own: HeadObservations, metadata: MapMetadata, names: Mapping[AttentionSite, str]
 ) -> dict[AttentionSite, dict[str, Scalar]]:
     """Keys that distinguish the heads of each attention: those that the run saved, else from the

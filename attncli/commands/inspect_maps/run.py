@@ -16,12 +16,12 @@ from attncli.analysis.heads.softmax_head_preparation import refuse_nonexistent_h
 from attncli.analysis.source_arguments import resolve_source
 from attncli.capture import MapShape
 from attncli.capture.saved_maps.map_files import MapFile
-from attncli.commands.inspect_maps.in_memory_maps import HERE, wrap_arrays
+from attncli.commands.inspect_maps.in_memory_maps import HERE, wrap_arrays_as_map_file
 from attncli.commands.inspect_maps.map_file_formats import open_map_file
 from attncli.commands.inspect_maps.report import (
     build_thumbnails,
     inspect_maps,
-    make_missing_states_error,
+    make_error_for_state_metrics,
     read_token_names,
     refuse_metrics_not_in_file,
 )
@@ -38,7 +38,7 @@ MOST_DRAWN = 6
 """Maps that a report takes along for figures where no heads are chosen."""
 
 
-def build_head_plan(
+def plan_head_measurements(
     maps: object,
     names: Sequence[str],
     pairs: int,
@@ -60,7 +60,7 @@ def build_head_plan(
     )
 
 
-def prepare_maps(
+def prepare_map_inspection(
     maps: object,
     plan: HeadPlan,
     labels: Sequence[str] | None,
@@ -70,7 +70,7 @@ def prepare_maps(
 ) -> Study:
     """Maps of a file, or arrays; `draws`: figures show the heads that were chosen, and not the first few."""
     isolate_in_process()
-    file = open_maps(maps, batch, labels, how)
+    file = open_map_file_or_arrays(maps, batch, labels, how)
     numbers = {saved.site: saved.heads for saved in file.maps}
     refuse_nonexistent_heads(numbers, plan)
     refuse_metrics_not_in_file(file, plan)
@@ -82,24 +82,24 @@ def prepare_maps(
         shapes = {saved.site: MapShape(*saved.shape) for saved in file.maps}
         check_map_size(collected, shapes, None, how.say, 8 if file.double else 4)
 
-    def with_maps(progress: Progress) -> Report:
+    def inspect_maps_and_add_plots(progress: Progress) -> Report:
         report = inspect_maps(file, plan, progress, small, collected.add_strip)
         return replace(report, pictures=tuple(collected.build_plots(read_token_names(file))))
 
-    return with_maps
+    return inspect_maps_and_add_plots
 
 
 def is_file_name_or_path(maps: object) -> bool:
     return isinstance(maps, str | os.PathLike)
 
 
-def open_maps(
+def open_map_file_or_arrays(
     maps: Any, batch: int | None, labels: Sequence[str] | None, how: RunContext
 ) -> MapFile:
     """The maps of a file, or arrays in memory."""
     tokens = resolve_token_labels(labels)
     if not is_file_name_or_path(maps):
-        return wrap_arrays(maps, batch, tokens)
+        return wrap_arrays_as_map_file(maps, batch, tokens)
     return open_map_file(resolve_source(os.fspath(maps), "inspect_maps", how.output), batch, tokens)
 
 
@@ -130,7 +130,7 @@ def refuse_state_metrics(names: Sequence[str]) -> None:
     for name in names:
         metrics = choose_metrics([name])
         if metrics.states and not metrics.heads:
-            raise make_missing_states_error(HERE, metrics)
+            raise make_error_for_state_metrics(HERE, metrics)
 
 
 def refuse_weight_and_state_metrics(names: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from attncli.records import Report, Scalar
 
 
-def prepare_collection(
+def prepare_map_collection(
     subject: PreparedModel, plan: HeadPlan, text: ModelInput, save: Path | None, say: Say
 ) -> CollectedMaps:
     """Where the maps of the chosen heads are collected; refused if there are none, or too many."""
@@ -44,7 +44,7 @@ def prepare_collection(
     return collected
 
 
-def add_maps(
+def save_or_plot_collected_maps(
     study: Inspection,
     collected: CollectedMaps,
     text: ModelInput,
@@ -56,14 +56,14 @@ def add_maps(
     metadata: dict[str, str] = {}
     names = TokenNames.of_text(text)
 
-    def add_metadata(
+    def collect_metadata_of_maps(
         found: MapMetadata, keys: Mapping[AttentionSite, Mapping[str, "Scalar"]]
     ) -> None:
         named = {name: keys[site] for site, name in collected.tensor_names_by_layer().items()}
         metadata.update(replace(found, keys=named).file_metadata)
 
-    def with_maps(progress: Progress) -> "Report":
-        metadata_of = add_metadata if save is not None else None
+    def run_study_and_save_maps(progress: Progress) -> "Report":
+        metadata_of = collect_metadata_of_maps if save is not None else None
         report = study(on_strip=collected.add_strip, progress=progress, take_metadata=metadata_of)
         if save is not None:
             metadata.update(collected.build_file_metadata(identity, names))
@@ -74,10 +74,10 @@ def add_maps(
         pictures = collected.build_plots(names) if draws else ()
         return replace(report, pictures=tuple(pictures))
 
-    return with_maps
+    return run_study_and_save_maps
 
 
-def add_thumbnails(
+def add_map_thumbnails(
     study: Inspection, subject: PreparedModel, plan: HeadPlan, text: ModelInput, requested: bool
 ) -> Inspection:
     """Return the same study, with thumbnails of its heads in the report where they fit."""
@@ -88,7 +88,7 @@ def add_thumbnails(
         return study
     small, names = Thumbnails(side, chosen), TokenNames.of_text(text)
 
-    def with_small_maps(
+    def run_study_and_add_thumbnails(
         *,
         progress: Progress,
         on_strip: Look | None = None,
@@ -103,4 +103,4 @@ def add_thumbnails(
         keys = row_keys_of_attention_sites(small.sites, subject.stacks)
         return replace(report, tiles=tuple(small.build_tiles(names, keys, {}, report.rows)))
 
-    return with_small_maps
+    return run_study_and_add_thumbnails

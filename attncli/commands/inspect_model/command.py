@@ -52,13 +52,15 @@ def inspect_model(
 
     subject = resolve_source(source, "inspect_model", how.output, options.save_maps)
     check_options_before_loading(subject, model, inputs, options.tokens, options.seed)
-    validate_names_and_numbers(how.conditions, options.metric_names, options.pairs or 0, heads)
+    validate_metrics_heads_and_gates(
+        how.conditions, options.metric_names, options.pairs or 0, heads
+    )
     from attncli.commands.inspect_model.run import prepare_inspection
 
     return how.run_measurement(prepare_inspection(subject, options, heads, model, inputs, how))
 
 
-def validate_names_and_numbers(
+def validate_metrics_heads_and_gates(
     conditions: Sequence[Condition], metric: Sequence[str], pairs: int, heads: HeadOptions
 ) -> None:
     """Refuse impossible layers, heads, metrics, orders and gates before torch is imported."""

@@ -62,7 +62,7 @@ class InspectionOptions:
     def metric_names(self) -> list[str]:
         return split_comma_separated_names(self.metric or [])
 
-    def build_head_plan(self, heads: HeadOptions) -> "HeadPlan":
+    def plan_head_measurements(self, heads: HeadOptions) -> "HeadPlan":
         from attncli.analysis.heads.head_selection import select_head_ranking
         from attncli.analysis.heads.metric_selection import choose_metrics
         from attncli.analysis.heads.model_inspection import HeadPlan
@@ -76,11 +76,11 @@ class InspectionOptions:
             order,
             self.with_shuffled_text,
             self.seed,
-            self.strip_memory_in_bytes,
+            self.row_block_memory_in_bytes,
         )
 
     @property
-    def strip_memory_in_bytes(self) -> int:
+    def row_block_memory_in_bytes(self) -> int:
         from attncli.capture import STRIP_MEMORY
 
         if self.strip_memory is None:

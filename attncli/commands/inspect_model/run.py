@@ -59,13 +59,13 @@ def prepare_inspection(
     how: RunContext,
 ) -> Study:
     """Choose, load and verify everything before the first text is read."""
-    plan = options.build_head_plan(heads)
+    plan = options.plan_head_measurements(heads)
     loading = model.build_load_options(options.seed)
     requested = inputs.build_requested_input(options.tokens, options.seed)
     stop_dry_run_before_model_load()
     checkpoint = load_model(source, loading, make_layer_and_text_check(plan, requested))
     texts = make_inputs(checkpoint, requested)
-    subject = prepare_heads(checkpoint.model_without_head, texts[0])
+    subject = prepare_model_heads(checkpoint.model_without_head, texts[0])
     refuse_nonexistent_heads(available_heads(subject), plan)
     if subject.linear.layers and not options.metric_names:
         plan = replace(plan, metrics=plan.metrics.with_linear_metrics())
@@ -75,26 +75,31 @@ def prepare_inspection(
     advice = "cut it with `tokens`, or lower `strip_memory`"
     require_memory_to_run(subject.body, longest, plan.strip_memory, advice=advice)
     random_init = (
-        prepare_random_init(checkpoint, texts[0], options.seed)
+        prepare_random_init_control(checkpoint, texts[0], options.seed)
         if options.with_random_init
         else None
     )
     study: Inspection = partial(inspect_model, checkpoint, subject, random_init, texts, plan)
     save, draws = options.save_maps, how.pictures and bool(heads.heads)
     if how.maps:
-        from attncli.commands.inspect_model.attention_map_export import add_thumbnails
+        from attncli.commands.inspect_model.attention_map_export import add_map_thumbnails
 
         named = bool(heads.list_set_options() or save)
-        study = add_thumbnails(study, subject, plan, texts[0], named)
+        study = add_map_thumbnails(study, subject, plan, texts[0], named)
     if save is not None or draws:
-        from attncli.commands.inspect_model.attention_map_export import add_maps, prepare_collection
+        from attncli.commands.inspect_model.attention_map_export import (
+            prepare_map_collection,
+            save_or_plot_collected_maps,
+        )
 
-        collected = prepare_collection(subject, plan, texts[0], save, how.say)
-        return add_maps(study, collected, texts[0], checkpoint.identity, save, draws)
+        collected = prepare_map_collection(subject, plan, texts[0], save, how.say)
+        return save_or_plot_collected_maps(
+            study, collected, texts[0], checkpoint.identity, save, draws
+        )
     return study
 
 
-def prepare_heads(body: PreTrainedModel, text: ModelInput | None = None) -> PreparedModel:
+def prepare_model_heads(body: PreTrainedModel, text: ModelInput | None = None) -> PreparedModel:
     """The model's attention and its linear layers; a module of another origin may have no blocks."""
     return prepare_model(
         body,
@@ -105,12 +110,16 @@ def prepare_heads(body: PreTrainedModel, text: ModelInput | None = None) -> Prep
     )
 
 
-def prepare_random_init(checkpoint: LoadedModel, text: ModelInput, seed: int) -> PreparedModel:
+def prepare_random_init_control(
+    checkpoint: LoadedModel, text: ModelInput, seed: int
+) -> PreparedModel:
     """The same architecture with random weights, as a control."""
     from attncli.models.loading.random_init import make_random_init_model
 
     refuse_no_config(checkpoint.model_without_head)
-    return prepare_heads(remove_model_head(make_random_init_model(checkpoint.model, seed)), text)
+    return prepare_model_heads(
+        remove_model_head(make_random_init_model(checkpoint.model, seed)), text
+    )
 
 
 def make_layer_and_text_check(plan: HeadPlan, requested: RequestedInput) -> Ahead:
@@ -118,11 +127,11 @@ def make_layer_and_text_check(plan: HeadPlan, requested: RequestedInput) -> Ahea
     long."""
     read_texts = make_config_and_tokenizer_check(requested)
 
-    def check_and_read_texts(checkpoint: LoadedModel) -> Any:
+    def check_layers_and_read_texts(checkpoint: LoadedModel) -> Any:
         refuse_nonexistent_layers(checkpoint, plan)
         return read_texts(checkpoint)
 
-    return check_and_read_texts
+    return check_layers_and_read_texts
 
 
 def report_estimated_duration(
@@ -137,7 +146,7 @@ def report_estimated_duration(
     seconds = 0.0
     for layers in kinds.values():
         one = frozenset({layers[0].site.layer})
-        spent = estimate_seconds(
+        spent = estimate_seconds_of_forward(
             subject, replace(plan, layers=one, metrics=choose_metrics(["entropy"]))
         )
         # each row goes back over all tokens
@@ -150,7 +159,7 @@ def report_estimated_duration(
         )
 
 
-def estimate_seconds(subject: PreparedModel, plan: HeadPlan) -> float:
+def estimate_seconds_of_forward(subject: PreparedModel, plan: HeadPlan) -> float:
     """Seconds for one forward pass on a short text."""
     example_inputs = make_example_inputs(subject.body, REHEARSED)
     requested, linear = (

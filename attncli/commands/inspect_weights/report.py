@@ -11,7 +11,10 @@ import numpy as np
 from attncli.analysis.heads.head_selection import format_count_of_total
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.analysis.weight_sources import OpenedWeights, open_weights
-from attncli.commands.inspect_weights.head_weight_findings import build_findings, format_headline
+from attncli.commands.inspect_weights.head_weight_findings import (
+    build_head_weight_findings,
+    format_head_weights_headline,
+)
 from attncli.errors import BelowResolution, UsageError, require_known_names
 from attncli.head_weights.attention_kind_counts import AttentionLayerCounts, count_attention
 from attncli.head_weights.qk_ov_products import NORMALISED, HeadProducts, iter_head_products
@@ -50,7 +53,7 @@ def build_weights_report(
     seed: int = 0,
 ) -> Report:
     """The report; without metrics all of them, without layers and heads all that there are."""
-    names = validate_metrics(metrics)
+    names = validate_weight_metrics(metrics)
     opened = open_weights(source, how, seed)
     config, tensors = opened.config, opened.tensors
     counts = count_attention(config.settings, tensors.places)
@@ -64,10 +67,10 @@ def build_weights_report(
         progress(done, total, "heads")
         rows += build_head_rows(products, names, rotary=bool(config.family.rotary))
     progress(total, total, "heads")
-    nulls = list(build_control_rows(names, config.hidden_size, config.key_width))
+    nulls = list(build_random_weight_rows(names, config.hidden_size, config.key_width))
     return Report(
         study="inspect-model weights",
-        headline=format_headline(
+        headline=format_head_weights_headline(
             config.model_type,
             format_count_of_total(total, config.layers * config.heads),
             rows,
@@ -75,15 +78,15 @@ def build_weights_report(
         ),
         rows=(*rows, *nulls, *build_layer_count_rows(counts)),
         metrics={name: WEIGHTS.definition(name) for name in names} | CENSUS,
-        source=describe_source(opened, counts),
+        source=describe_model_and_tensor_hash(opened, counts),
         input={"layers": chosen_layers, "heads": chosen_heads},
-        views=tuple(build_views(names)),
-        findings=tuple(build_findings(rows, nulls, counts)),
-        warnings=tuple(build_warnings(opened)),
+        views=tuple(build_head_weight_tables(names)),
+        findings=tuple(build_head_weight_findings(rows, nulls, counts)),
+        warnings=tuple(build_head_weight_warnings(opened)),
     )
 
 
-def validate_metrics(metrics: Sequence[str]) -> list[str]:
+def validate_weight_metrics(metrics: Sequence[str]) -> list[str]:
     """Known names, once each."""
     require_known_names(WEIGHTS.kind, metrics, WEIGHTS.names())
     return list(dict.fromkeys(metrics)) or WEIGHTS.names()
@@ -124,9 +127,9 @@ def measure_weight_metric_or_reason(
         return None, NOT_APPLICABLE + str(error)
 
 
-def build_control_rows(names: Sequence[str], hidden: int, width: int) -> Iterator[Row]:
+def build_random_weight_rows(names: Sequence[str], hidden: int, width: int) -> Iterator[Row]:
     """Control rows: independent Gaussian weights of the same sizes, for scale-free metrics."""
-    draws = [draw_gaussian_product(seed, hidden, width) for seed in range(NULL_DRAWS)]
+    draws = [sample_random_head_product(seed, hidden, width) for seed in range(NULL_DRAWS)]
     for name in names:
         found = WEIGHTS.definition(name)
         if found.unit in SCALE_FREE:
@@ -134,7 +137,7 @@ def build_control_rows(names: Sequence[str], hidden: int, width: int) -> Iterato
             yield summarize_values(name, found.unit, values, "", variant=NULL)
 
 
-def draw_gaussian_product(seed: int, hidden: int, width: int) -> LowRankProduct:
+def sample_random_head_product(seed: int, hidden: int, width: int) -> LowRankProduct:
     left, right = np.random.default_rng(seed).normal(size=(2, hidden, width))
     return LowRankProduct(left, right)
 
@@ -153,7 +156,9 @@ def build_layer_count_rows(counts: AttentionLayerCounts) -> Iterator[Row]:
         yield Row(name, value, CENSUS[name].unit, note=note, keys={"of": "model"})
 
 
-def describe_source(opened: OpenedWeights, counts: AttentionLayerCounts) -> JsonObject:
+def describe_model_and_tensor_hash(
+    opened: OpenedWeights, counts: AttentionLayerCounts
+) -> JsonObject:
     """Which model, and the hash of the tensors that were read."""
     config, tensors = opened.config, opened.tensors
     return {
@@ -167,7 +172,7 @@ def describe_source(opened: OpenedWeights, counts: AttentionLayerCounts) -> Json
     }
 
 
-def build_views(names: Sequence[str]) -> Iterator[View]:
+def build_head_weight_tables(names: Sequence[str]) -> Iterator[View]:
     for name in names:
         yield View(f"{name} of every head", down="layer", across="head", metrics=(name,))
     scale_free = tuple(name for name in names if WEIGHTS.definition(name).unit in SCALE_FREE)
@@ -176,7 +181,7 @@ def build_views(names: Sequence[str]) -> Iterator[View]:
     yield View("Findings", "about", (), findings="what the weights say")
 
 
-def build_warnings(opened: OpenedWeights) -> Iterator[str]:
+def build_head_weight_warnings(opened: OpenedWeights) -> Iterator[str]:
     config = opened.config
     yield from opened.warnings
     if config.family.rotary and not config.family.qk_norm:

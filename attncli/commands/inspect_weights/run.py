@@ -23,7 +23,7 @@ def prepare_weights(
     """Prepare the metrics of these heads' weights; refuse metrics that need a forward pass."""
     from attncli.commands.inspect_weights.report import build_weights_report
 
-    refuse_metrics_that_need_a_run(metric)
+    refuse_metrics_of_forward_pass(metric)
     return partial(
         build_weights_report,
         source,
@@ -35,7 +35,7 @@ def prepare_weights(
     )
 
 
-def refuse_metrics_that_need_a_run(metric: Sequence[str]) -> None:
+def refuse_metrics_of_forward_pass(metric: Sequence[str]) -> None:
     """Refuse metrics of maps and states, which need a forward pass."""
     from attncli.analysis.heads.metric_selection import list_metrics_by_group
     from attncli.options.head_selection import GROUPS

@@ -49,7 +49,7 @@ def paths(
     """
 
     conditions = how.conditions
-    options.refuse_invalid_values()
+    options.refuse_invalid_path_options()
     from attncli.analysis.source_arguments import resolve_source
 
     subject = resolve_source(source, "paths", how.output)
@@ -72,7 +72,7 @@ def prepare_network_paths(
 
     if options.selects_single_paths:
         return path_runs.prepare_single_paths(source, options, network, run)
-    return path_runs.prepare_path_lengths(source, options, network, run, conditions)
+    return path_runs.prepare_study_by_path_length(source, options, network, run, conditions)
 
 
 def prepare_model_paths(
@@ -86,24 +86,29 @@ def prepare_model_paths(
 ) -> Study:
     """Prepare a study of a trained model; options are validated before torch is imported."""
     from attncli.analysis.model_argument_checks import check_options_before_loading
-    from attncli.commands.paths.run_synthetic_network import DEFAULT_METRICS, collect_metrics
+    from attncli.commands.paths.run_synthetic_network import (
+        DEFAULT_METRICS,
+        collect_requested_and_gated_metrics,
+    )
     from attncli.gates import refuse_gates_on_unmeasured_metrics
 
     where = (model, inputs, network.tokens, run.seed or 0)
     check_options_before_loading(source, *where)
     model.refuse_half_precision()
-    options.parse_step_kinds()
+    options.parse_path_step_kinds()
     if options.selects_single_paths:
         from attncli.commands.paths import run_trained_model as path_models
 
-        refuse_gates_on_unmeasured_metrics(conditions, path_models.list_measured_metrics(options))
+        refuse_gates_on_unmeasured_metrics(conditions, path_models.list_path_metrics(options))
         single = (
             path_models.prepare_single_paths
             if options.by is None
             else path_models.prepare_paths_by_head_or_step
         )
         return single(source, options, *where)
-    metrics = collect_metrics(options.metric or DEFAULT_METRICS, conditions, of_model=True)
+    metrics = collect_requested_and_gated_metrics(
+        options.metric or DEFAULT_METRICS, conditions, of_model=True
+    )
     from attncli.commands.paths import run_trained_model as path_models
 
     return path_models.prepare_model_paths(source, options, metrics, *where)

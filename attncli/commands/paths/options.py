@@ -86,12 +86,12 @@ class PathOptions:
         """Rather than of all paths of a length."""
         return bool(self.path) or self.sample is not None or self.by is not None
 
-    def parse_step_kinds(self) -> tuple[str, ...]:
+    def parse_path_step_kinds(self) -> tuple[str, ...]:
         names = tuple(dict.fromkeys(split_comma_separated_names(self.steps or [KINDS_OF_STEP[0]])))
         require_known_names("kind of step", names, KINDS_OF_STEP)
         return names
 
-    def refuse_invalid_values(self) -> None:
+    def refuse_invalid_path_options(self) -> None:
         """Values that there are not."""
         if self.by is not None and self.by not in WAYS:
             raise make_unknown_name_error("way to take the output apart, `by`", self.by, WAYS)

@@ -8,7 +8,9 @@ from attncli.analysis.paths.path_metrics import OWN_METRICS
 from attncli.analysis.paths.path_selection import parse_path
 from attncli.analysis.source_arguments import describe_network_source
 from attncli.commands.paths.options import PathOptions
-from attncli.commands.paths.synthetic.output_shares_by_head import measure_head_shares
+from attncli.commands.paths.synthetic.output_shares_by_head import (
+    measure_network_output_shares_by_head,
+)
 from attncli.commands.paths.synthetic.path_length_report import measure_network_paths
 from attncli.commands.paths.synthetic.single_paths import measure_named_paths, measure_sampled_paths
 from attncli.errors import require_known_names
@@ -25,7 +27,7 @@ MODEL_METRICS = ("loss", "full_loss")
 DEFAULT_METRICS = ("log10_residual", "stable_rank")
 
 
-def prepare_path_lengths(
+def prepare_study_by_path_length(
     source: Source,
     options: PathOptions,
     network: NetworkOptions,
@@ -33,12 +35,12 @@ def prepare_path_lengths(
     conditions: Sequence[Condition],
 ) -> Study:
     """The terms of synthetic networks by path length."""
-    networks, identity = open_networks(source, network, run)
-    metrics = collect_metrics(options.metric or DEFAULT_METRICS, conditions)
+    networks, identity = open_or_generate_networks(source, network, run)
+    metrics = collect_requested_and_gated_metrics(options.metric or DEFAULT_METRICS, conditions)
     return partial(measure_network_paths, networks, options.skip, metrics, identity)
 
 
-def open_networks(
+def open_or_generate_networks(
     source: Source, network: NetworkOptions, run: RunOptions
 ) -> tuple[Sequence[Network], Mapping[str, object]]:
     networks: Sequence[Network]
@@ -52,7 +54,7 @@ def open_networks(
     return networks, describe_network_source(source)
 
 
-def collect_metrics(
+def collect_requested_and_gated_metrics(
     names_provided: Sequence[str], conditions: Sequence[Condition], of_model: bool = False
 ) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
@@ -69,9 +71,9 @@ def prepare_single_paths(
     source: Source, options: PathOptions, network: NetworkOptions, run: RunOptions
 ) -> Study:
     """Paths one by one, or by the head that they go through."""
-    networks, identity = open_networks(source, network, run)
+    networks, identity = open_or_generate_networks(source, network, run)
     if options.by is not None:
-        return partial(measure_head_shares, networks, options.skip, identity)
+        return partial(measure_network_output_shares_by_head, networks, options.skip, identity)
     if options.sample is not None:
         return partial(measure_sampled_paths, networks, options.skip, options.sample, identity)
     spec = networks[0].spec

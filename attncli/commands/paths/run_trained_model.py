@@ -19,9 +19,13 @@ from attncli.commands.paths.trained_models.attention_map_products import Attenti
 from attncli.commands.paths.trained_models.output_by_attentions_and_mlps import (
     METRICS as STEPS_METRICS,
 )
-from attncli.commands.paths.trained_models.output_by_attentions_and_mlps import measure_step_shares
+from attncli.commands.paths.trained_models.output_by_attentions_and_mlps import (
+    measure_output_shares_by_steps,
+)
 from attncli.commands.paths.trained_models.output_shares_by_head import OWN_METRICS as HEADS_METRICS
-from attncli.commands.paths.trained_models.output_shares_by_head import measure_head_shares
+from attncli.commands.paths.trained_models.output_shares_by_head import (
+    measure_model_output_shares_by_head,
+)
 from attncli.commands.paths.trained_models.path_length_report import PathPlan, measure_model_paths
 from attncli.commands.paths.trained_models.single_paths import METRICS as SINGLE_METRICS
 from attncli.commands.paths.trained_models.single_paths import (
@@ -47,7 +51,7 @@ def prepare_model_paths(
     seed: int,
 ) -> Study:
     """Load and verify everything before the first text is read."""
-    kinds = options.parse_step_kinds()
+    kinds = options.parse_path_step_kinds()
     subject, texts = prepare_model_for_paths(source, model, inputs, tokens, seed, options.stack)
     if options.loss:
         require_next_token_model(subject.checkpoint, texts)
@@ -97,10 +101,14 @@ def prepare_paths_by_head_or_step(
     subject, texts = prepare_model_for_paths(source, model, inputs, tokens, seed, options.stack)
     blocks, together = len(subject.stack.calls), options.by == STEPS_TOGETHER
     require_enough_memory(subject, texts, streams=(1 + blocks) ** 2 if together else blocks)
-    return partial(measure_step_shares if together else measure_head_shares, subject, texts)
+    return partial(
+        measure_output_shares_by_steps if together else measure_model_output_shares_by_head,
+        subject,
+        texts,
+    )
 
 
-def list_measured_metrics(options: PathOptions) -> Iterable[str]:
+def list_path_metrics(options: PathOptions) -> Iterable[str]:
     """The metrics of single paths, or of the decomposed output."""
     if options.by is None:
         return SINGLE_METRICS

@@ -25,13 +25,13 @@ Measured = dict[tuple[str, int, int], list[float]]
 """By metric, layer and head, one number of each seed."""
 
 
-def list_gate_metrics() -> list[str]:
+def list_output_gate_metrics() -> list[str]:
     return [
         name for name in ATTENTION.names() if ATTENTION.declaration_of_entry(name).of == OF_GATES
     ]
 
 
-def add_gate_rows(
+def add_output_gate_rows(
     report: Report, networks: Sequence[Network], variants: Mapping[str, AblationSwitches]
 ) -> Report:
     """The report with the gates of all heads, in plain float64."""
@@ -39,23 +39,23 @@ def add_gate_rows(
     for variant, switches in variants.items():
         found: Measured = {}
         for network in networks:
-            measure_gates_of_layers(found, network, switches, variant)
+            measure_output_gates_of_network(found, network, switches, variant)
         own = list(build_output_gate_rows(found, variant))
         rows += own
-        findings.append(Finding(variant, describe_gates(own)))
+        findings.append(Finding(variant, describe_output_gates(own)))
     return replace(
         report,
         rows=(*report.rows, *rows),
         metrics={
             **report.metrics,
-            **{name: ATTENTION.definition(name) for name in list_gate_metrics()},
+            **{name: ATTENTION.definition(name) for name in list_output_gate_metrics()},
         },
-        views=(*report.views, *(build_output_gate_view(variant) for variant in variants)),
+        views=(*report.views, *(build_output_gate_table(variant) for variant in variants)),
         findings=(*report.findings, *findings),
     )
 
 
-def measure_gates_of_layers(
+def measure_output_gates_of_network(
     measured: Measured, network: Network, switches: AblationSwitches, variant: str
 ) -> None:
     """Adds one network's numbers; nan from the layer on where there is no state."""
@@ -67,7 +67,7 @@ def measure_gates_of_layers(
         if state is not None:
             seen = compute_gated_heads(state, layer, spec)
             gates = GateObservations(seen.gate, seen.context, layer.w_o, seen.sink)
-        for name in list_gate_metrics():
+        for name in list_output_gate_metrics():
             values = np.full(spec.heads, np.nan) if gates is None else ATTENTION[name](gates)
             for head, value in enumerate(values):
                 measured.setdefault((name, index, head), []).append(float(value))
@@ -90,7 +90,7 @@ def build_output_gate_rows(measured: Measured, variant: str) -> Iterator[Row]:
         yield row if row.value is not None else replace(row, note=NO_NUMBER)
 
 
-def describe_gates(rows: Sequence[Row]) -> str:
+def describe_output_gates(rows: Sequence[Row]) -> str:
     """The span of three of the numbers over all heads."""
     parts = []
     for name in ("gate_mean", "gate_closed", "gate_effect"):
@@ -100,7 +100,10 @@ def describe_gates(rows: Sequence[Row]) -> str:
     return "gates: " + (", ".join(parts) or NO_NUMBER)
 
 
-def build_output_gate_view(variant: str) -> View:
+def build_output_gate_table(variant: str) -> View:
     return View(
-        f"Gates of {variant}", "layer.head", tuple(list_gate_metrics()), where={"variant": variant}
+        f"Gates of {variant}",
+        "layer.head",
+        tuple(list_output_gate_metrics()),
+        where={"variant": variant},
     )

@@ -70,7 +70,7 @@ def rank_collapse(
 
     conditions = how.conditions
     default = DEFAULT_METRICS if options.sweep is None else DEFAULT_SWEEP_METRICS
-    metrics = collect_metrics(options.metric or default, conditions)
+    metrics = collect_requested_and_gated_metrics(options.metric or default, conditions)
     over = options.resolve_block_span(metrics)
     choose = partial(variants.choose_variants, switches)
     from attncli.analysis.source_arguments import resolve_source
@@ -80,9 +80,9 @@ def rank_collapse(
         applied = model_switches.switch_norms_in_variants(choose())
         if conditions:
             refuse_gates_on_absent_variants(conditions, applied, options.with_random_init)
-        from attncli.commands.rank_collapse.run import prepare_collapse
+        from attncli.commands.rank_collapse.run import prepare_model_collapse_study
 
-        study = prepare_collapse(
+        study = prepare_model_collapse_study(
             subject,
             applied,
             model,
@@ -96,7 +96,7 @@ def rank_collapse(
             theorem=options.theorem,
         )
     elif options.sweep is None:
-        study = prepare_network_curves(
+        study = prepare_network_collapse_study(
             subject,
             choose,
             network,
@@ -107,7 +107,7 @@ def rank_collapse(
             gates=options.gates,
         )
     else:
-        study = prepare_sweep(
+        study = prepare_size_sweep(
             subject, options.sweep, choose, network, run, conditions, options.gradients
         )
     return how.run_measurement(partial(study, metrics=metrics))
@@ -123,7 +123,9 @@ def refuse_gates_on_absent_variants(
     refuse_gates_that_match_no_row(conditions, {"variant": [*variants, *twins]})
 
 
-def collect_metrics(requested_names: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
+def collect_requested_and_gated_metrics(
+    requested_names: Sequence[str], conditions: Sequence[Condition]
+) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
     from attncli.analysis.rank_collapse.trajectories import GROUPS
     from attncli.metrics import METRICS
@@ -136,10 +138,12 @@ def collect_metrics(requested_names: Sequence[str], conditions: Sequence[Conditi
         for each in GROUPS.get(name, (name,))
     ]
     require_known_names("metric", names, known)
-    return list(dict.fromkeys([*names, *collect_gated_metrics(conditions, known)]))
+    return list(dict.fromkeys([*names, *collect_metrics_that_gates_need(conditions, known)]))
 
 
-def collect_gated_metrics(conditions: Sequence[Condition], known: Sequence[str]) -> list[str]:
+def collect_metrics_that_gates_need(
+    conditions: Sequence[Condition], known: Sequence[str]
+) -> list[str]:
     """The metrics of gates that are measured only on request."""
     if not conditions:
         return []
@@ -152,7 +156,7 @@ def collect_gated_metrics(conditions: Sequence[Condition], known: Sequence[str])
     return [name for name in gated if name not in own]
 
 
-def prepare_network_curves(
+def prepare_network_collapse_study(
     source: "Named",
     choose: Choose,
     network: NetworkOptions,
@@ -193,15 +197,15 @@ def prepare_network_curves(
         return study
     if spec.attention != "gated":
         raise UsageError(NOT_GATED.format(spec.attention), about=["gates", "attention"])
-    from attncli.commands.rank_collapse.attention_output_gates import add_gate_rows
+    from attncli.commands.rank_collapse.attention_output_gates import add_output_gate_rows
 
-    def with_gates(*, metrics: Sequence[str], progress: Progress) -> Report:
-        return add_gate_rows(study(metrics=metrics, progress=progress), networks, chosen)
+    def run_study_with_output_gates(*, metrics: Sequence[str], progress: Progress) -> Report:
+        return add_output_gate_rows(study(metrics=metrics, progress=progress), networks, chosen)
 
-    return with_gates
+    return run_study_with_output_gates
 
 
-def prepare_sweep(
+def prepare_size_sweep(
     source: "Named",
     text: str,
     choose: Choose,

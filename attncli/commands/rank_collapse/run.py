@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from attncli.records import Report
 
 
-def prepare_collapse(
+def prepare_model_collapse_study(
     source: Source,
     variants: Mapping[str, AblationSwitches],
     model: ModelOptions,
@@ -59,8 +59,8 @@ def prepare_collapse(
     first = model_preparation.prepare_model(
         checkpoint.model_without_head, texts[0], model_preparation.Requirement.ANATOMY
     )
-    size = count_input_numbers(first.short.kwargs)  # some images and sounds have one size
-    cheap = all(size < count_input_numbers(text.kwargs) for text in texts)
+    size = count_input_elements(first.short.kwargs)  # some images and sounds have one size
+    cheap = all(size < count_input_elements(text.kwargs) for text in texts)
     subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
     require_enough_memory(first, texts, subjects[""].runs_in_plain_numbers(variants))
     if with_random_init:
@@ -91,13 +91,17 @@ def add_collapse_bound_to_study(
     study: "MetricStudy", checkpoint: "LoadedModel", texts: "Sequence[ModelInput]"
 ) -> "MetricStudy":
     """The same study, with the theorem layer by layer in its report."""
-    from attncli.commands.rank_collapse.trained_model_collapse_bound import add_theorem_rows
+    from attncli.commands.rank_collapse.trained_model_collapse_bound import (
+        add_collapse_theorem_rows,
+    )
 
-    def study_with_theorem(*, metrics: Sequence[str], progress: "Progress") -> "Report":
+    def run_study_with_collapse_theorem(
+        *, metrics: Sequence[str], progress: "Progress"
+    ) -> "Report":
         report = study(metrics=metrics, progress=progress)
-        return add_theorem_rows(report, checkpoint, texts, progress)
+        return add_collapse_theorem_rows(report, checkpoint, texts, progress)
 
-    return study_with_theorem
+    return run_study_with_collapse_theorem
 
 
 def explain_why_no_variant_is_exact(
@@ -118,7 +122,7 @@ def explain_why_no_variant_is_exact(
     return None
 
 
-def count_input_numbers(inputs: "Inputs") -> int:
+def count_input_elements(inputs: "Inputs") -> int:
     return sum(value.numel() for value in inputs.values() if hasattr(value, "numel"))
 
 
@@ -132,7 +136,7 @@ def build_collapse_model(
     """The subject as its variants are to be run; `cheap`: its short input is."""
     from attncli.analysis.rank_collapse.model_variant_runs import CollapseModel
     from attncli.commands.rank_collapse.variants_without_exact_arithmetic import (
-        find_inexact_variants,
+        find_variants_without_exact_arithmetic,
     )
     from attncli.models.loading.precision import run_in_model_precision
 
@@ -147,7 +151,7 @@ def build_collapse_model(
         return replace(
             subject,
             exact=True,
-            why_plain=find_inexact_variants(
+            why_plain=find_variants_without_exact_arithmetic(
                 subject,
                 short.kwargs,
                 variants,

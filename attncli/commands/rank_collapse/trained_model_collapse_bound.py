@@ -52,11 +52,11 @@ class AttentionResiduals:
     logit_range: float
 
 
-def add_theorem_rows(
+def add_collapse_theorem_rows(
     report: Report, checkpoint: LoadedModel, texts: Sequence[ModelInput], progress: Progress
 ) -> Report:
     """Add the theorem's numbers for the model to the report; or the reason why there are none."""
-    rows, finding = evaluate_theorem(checkpoint, texts, progress)
+    rows, finding = evaluate_collapse_theorem(checkpoint, texts, progress)
     return replace(
         report,
         rows=(*report.rows, *rows),
@@ -68,7 +68,7 @@ def add_theorem_rows(
     )
 
 
-def evaluate_theorem(
+def evaluate_collapse_theorem(
     checkpoint: LoadedModel, texts: Sequence[ModelInput], progress: Progress
 ) -> tuple[list[Row], Finding]:
     model = checkpoint.model_without_head
@@ -91,13 +91,15 @@ def evaluate_theorem(
         ], Finding("theorem", why)
     uncovered = explain_theorem_gap(config, tensors)
     residuals = (
-        [] if uncovered else [capture_residuals(model, config, tensors, text) for text in texts]
+        []
+        if uncovered
+        else [capture_rank_one_residuals(model, config, tensors, text) for text in texts]
     )
-    rows = list(build_layer_rows(constants, residuals, uncovered))
-    return rows, Finding("theorem", describe_theorem(rows, config, uncovered))
+    rows = list(build_layer_theorem_rows(constants, residuals, uncovered))
+    return rows, Finding("theorem", describe_collapse_theorem(rows, config, uncovered))
 
 
-def build_layer_rows(
+def build_layer_theorem_rows(
     constants: Sequence[LayerTheoremConstant],
     residuals: Sequence[Sequence[AttentionResiduals]],
     uncovered: str,
@@ -120,24 +122,30 @@ def build_layer_rows(
         yield summarize_values("bound_slack", "log10", slacks, why, **keys)
 
 
-def capture_residuals(
+def capture_rank_one_residuals(
     model: nn.Module, config: HeadConfig, tensors: InMemoryTensors, text: ModelInput
 ) -> list[AttentionResiduals]:
     """Residuals of the input and output of every attention layer, in execution order."""
     read, written = [], []
     places = list(dict.fromkeys(map(config.tensor_layer_index, range(config.layers))))
 
-    def find_modules(template: str) -> list[nn.Module]:
+    def find_module_of_each_layer(template: str) -> list[nn.Module]:
         return [find_module_by_name(model, template.format(l=place)) for place in places]
 
-    def record_input(_: nn.Module, args: tuple[Tensor, ...]) -> None:
-        read.append(first_item_to_float64_array(args[0]))
+    def record_attention_input(_: nn.Module, args: tuple[Tensor, ...]) -> None:
+        read.append(first_text_to_float64_array(args[0]))
 
-    def record_output(_: nn.Module, __: object, output: Tensor) -> None:
-        written.append(first_item_to_float64_array(output))
+    def record_attention_output(_: nn.Module, __: object, output: Tensor) -> None:
+        written.append(first_text_to_float64_array(output))
 
-    reading = [(module, record_input) for module in find_modules(config.family.query)]
-    writing = [(module, record_output) for module in find_modules(config.family.output)]
+    reading = [
+        (module, record_attention_input)
+        for module in find_module_of_each_layer(config.family.query)
+    ]
+    writing = [
+        (module, record_attention_output)
+        for module in find_module_of_each_layer(config.family.output)
+    ]
     with hook_forwards(reading, writing), torch.no_grad(), run_in_model_precision(model):
         model(**text.kwargs)
     if len(read) != config.layers or len(written) != config.layers:
@@ -154,7 +162,7 @@ def capture_residuals(
     ]
 
 
-def first_item_to_float64_array(tensor: Tensor) -> Array:
+def first_text_to_float64_array(tensor: Tensor) -> Array:
     found: Array = tensor.detach()[0].cpu().double().numpy()
     return found
 
@@ -164,7 +172,7 @@ def subtract_mean_over_tokens(states: Array) -> Array:
     return found
 
 
-def describe_theorem(rows: Sequence[Row], config: HeadConfig, uncovered: str) -> str:
+def describe_collapse_theorem(rows: Sequence[Row], config: HeadConfig, uncovered: str) -> str:
     """Describe the constant and the one-layer bound, or why there is none."""
     if uncovered:
         return uncovered

@@ -88,16 +88,16 @@ def measure_model_collapse(
     ensembles = {place.stack: found for place, found in everywhere.items() if not place.after}
     arithmetics = arithmetic_by_variant(ensembles)
     both = {name + suffix: variants[name] for suffix in subjects for name in variants}
-    findings = tuple(describe_regimes(ensembles, both, prepared.anatomy.properties))
+    findings = tuple(describe_collapse_regimes(ensembles, both, prepared.anatomy.properties))
     return Report(
         study="rank-collapse",
         headline=format_model_headline(ensembles, findings),
         rows=tuple(build_model_collapse_rows(everywhere, len(ensembles) > 1, over)),
         metrics={name: find_state_or_step_metric_definition(name) for name in measured}
         | {"order": ORDER},
-        source=describe_source(checkpoint, subjects, variants, arithmetics),
+        source=describe_model_and_variants(checkpoint, subjects, variants, arithmetics),
         input={"texts": [text.describe() for text in texts]},
-        views=tuple(build_views(everywhere, metrics, len(texts), arithmetics)),
+        views=tuple(build_collapse_tables(everywhere, metrics, len(texts), arithmetics)),
         findings=(
             *findings,
             *(
@@ -135,7 +135,7 @@ def run_variants_on_texts(
     found: dict[StateLocation, dict[str, list[Trajectory]]] = {}
     for suffix, subject in subjects.items():
 
-        def run_text(
+        def run_variants_on_text(
             place: int, text: ModelInput, subject: CollapseModel = subject
         ) -> dict[str, Curves]:
             return run_model_variants_on_text(
@@ -144,7 +144,7 @@ def run_variants_on_texts(
 
         made_of = (StateLocation, Trajectory)
         for ran in apply_to_each_text(
-            subject.body, texts, run_text, identity, f"collapse {suffix}", made_of
+            subject.body, texts, run_variants_on_text, identity, f"collapse {suffix}", made_of
         ):
             for variant, curves in ran.items():
                 for place, trajectory in curves.items():
@@ -153,7 +153,7 @@ def run_variants_on_texts(
     return dict(found)
 
 
-def describe_regimes(
+def describe_collapse_regimes(
     ensembles: Mapping[str, Ensemble],
     variants: Mapping[str, AblationSwitches],
     properties: Mapping[str, AttentionProperties],
@@ -241,7 +241,7 @@ def collect_reasons_for_inexactness(ensembles: Mapping[str, Ensemble]) -> Iterat
         yield f"in {arithmetic}, not exactly: {', '.join(names)}: {why}"
 
 
-def describe_source(
+def describe_model_and_variants(
     checkpoint: LoadedModel,
     subjects: Mapping[str, CollapseModel],
     variants: Mapping[str, AblationSwitches],
@@ -274,7 +274,7 @@ def format_arithmetic_by_variant(arithmetics: Mapping[str, str]) -> str:
     return text if len(names) == len(arithmetics) else f"exact, but {', '.join(names)} {text}"
 
 
-def build_views(
+def build_collapse_tables(
     everywhere: Mapping[StateLocation, Ensemble],
     metrics: Sequence[str],
     texts: int,

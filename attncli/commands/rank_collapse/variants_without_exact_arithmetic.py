@@ -26,7 +26,7 @@ from attncli.networks.ablation_variants import AblationSwitches
 from attncli.tolerances import EXACT_CURVE
 
 
-def find_inexact_variants(
+def find_variants_without_exact_arithmetic(
     subject: CollapseModel,
     inputs: Inputs,
     variants: Mapping[str, AblationSwitches],
@@ -40,7 +40,7 @@ def find_inexact_variants(
     """
     text = ModelInput("a short input", "random", dict(inputs), 0)
     tried = {
-        name: explain_inexact_variant(subject, text, variants[name], plain)
+        name: explain_why_variant_is_inexact(subject, text, variants[name], plain)
         for name in select_variants_to_try(variants, cheap)
     }
     of_others = next(filter(None, tried.values()), "")
@@ -54,7 +54,7 @@ def select_variants_to_try(variants: Mapping[str, AblationSwitches], cheap: bool
     return list(dict.fromkeys([by_parts[-1], by_parts[0]] if cheap else by_parts[-1:]))
 
 
-def explain_inexact_variant(
+def explain_why_variant_is_inexact(
     subject: CollapseModel,
     text: ModelInput,
     switches: AblationSwitches,
@@ -70,12 +70,12 @@ def explain_inexact_variant(
     alone = replace(run, subject=replace(subject, exact=False))
     unchanged = switches == AblationSwitches() and not subject.eager_alone
     first = alone.run_first_plain_pass(plain if unchanged else None)
-    if are_curves_equal(exact, first.values):
+    if are_residual_curves_equal(exact, first.values):
         return ""
-    return describe_disagreement(exact, alone.run_in_plain_numbers("", first))
+    return describe_curve_disagreement(exact, alone.run_in_plain_numbers("", first))
 
 
-def are_curves_equal(exact: Curves, plain: Lines) -> bool:
+def are_residual_curves_equal(exact: Curves, plain: Lines) -> bool:
     """Whether exact and plain curves agree without an allowance for rounding, which then need not
     be measured."""
     return all(
@@ -85,7 +85,7 @@ def are_curves_equal(exact: Curves, plain: Lines) -> bool:
     )
 
 
-def describe_disagreement(exact: Curves, plain: Curves) -> str:
+def describe_curve_disagreement(exact: Curves, plain: Curves) -> str:
     """Describe where exact and plain curves differ by more than rounding; empty where they agree."""
     for place, trajectory in plain.items():
         ours = exact[place].values[RESIDUAL]

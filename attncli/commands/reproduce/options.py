@@ -2,7 +2,7 @@
 them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,9 +33,6 @@ class SavedTrainingOptions:
         help="Save trainings in DIR; the same command resumes from there.",
     )
 
-    def list_set_options(self) -> list[str]:
-        return [name for name, value in asdict(self).items() if value is not None]
-
 
 @dataclass(frozen=True)
 class TrainingOptions(SavedTrainingOptions):
@@ -54,7 +51,9 @@ class TrainingOptions(SavedTrainingOptions):
     )
 
 
-def validate_number(name: str, number: int | None, default: int, least: int, most: int) -> int:
+def validate_training_number(
+    name: str, number: int | None, default: int, least: int, most: int
+) -> int:
     """The user's number, validated, or else the default."""
     if number is None:
         return default

@@ -30,11 +30,11 @@ class SubnetworkLayers(Protocol):
     def skip_attention(self, layer: int, states: Tensor) -> Tensor:
         """The states where the path skips the layer's attention."""
 
-    def states_after_heads(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
+    def make_head_output_function(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
         """The states after each head."""
 
 
-def run_single_path(
+def run_layers_along_paths(
     first: Tensor, steps: SubnetworkLayers, layers: int, paths: Sequence[Path]
 ) -> list[Tensor]:
     """The last states of every path; where paths begin alike, that is run once."""
@@ -45,7 +45,7 @@ def run_single_path(
         for path in dict.fromkeys(path[: layer + 1] for path in paths):
             before, head = path[:-1], path[-1]
             if head and before not in heads:
-                heads[before] = steps.states_after_heads(layer, states[before])
+                heads[before] = steps.make_head_output_function(layer, states[before])
             following[path] = (
                 heads[before](head) if head else steps.skip_attention(layer, states[before])
             )
@@ -53,11 +53,11 @@ def run_single_path(
     return [states[path] for path in paths]
 
 
-def run_subnetworks(
+def run_path_subnetworks(
     network: TokenClassifier, inputs: Tensor, paths: Sequence[Path]
 ) -> list[Tensor]:
     """The output [sequence, token, feature] of every path's sub-network."""
-    return run_single_path(
+    return run_layers_along_paths(
         network.embedding(inputs), RecomputedLayers(network), len(network.blocks), paths
     )
 
@@ -67,7 +67,7 @@ def compute_frozen_path_terms(
 ) -> list[Tensor]:
     """Every path's term [sequence, token, feature] of the network's output."""
     first = network.embedding(inputs)
-    return run_single_path(
+    return run_layers_along_paths(
         first, LayersWithFrozenAttention(network, first), len(network.blocks), paths
     )
 
@@ -81,7 +81,7 @@ class RecomputedLayers:
     def skip_attention(self, layer: int, states: Tensor) -> Tensor:
         return states
 
-    def states_after_heads(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
+    def make_head_output_function(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
         block = self.blocks[layer]
         contexts = block.self(states)[0]
         dense = block.output.dense
@@ -117,7 +117,7 @@ class LayersWithFrozenAttention:
     def skip_attention(self, layer: int, states: Tensor) -> Tensor:
         return (states - states.mean(dim=-1, keepdim=True)) * self.scales[layer]
 
-    def states_after_heads(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
+    def make_head_output_function(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
         block = self.blocks[layer]
 
         def output_of_head(head: int) -> Tensor:

@@ -19,7 +19,7 @@ def read_token_stream(path: Path, needed: int) -> TokenStream:
     """Read token ids, as `--token-ids @FILE` takes them, or else lower-case words and marks of a
     text; renumber them."""
     texts = read_text_file(str(path))
-    numbers = read_ids("\n".join(texts), str(path))
+    numbers = read_token_id_lists("\n".join(texts), str(path))
     found = numbers or [word for text in texts for word in WORD.findall(text.lower())]
     if len(found) < needed:
         raise InputError(
@@ -30,7 +30,7 @@ def read_token_stream(path: Path, needed: int) -> TokenStream:
     return TokenStream(tokens, digest)
 
 
-def read_ids(content: str, path: str) -> list[int]:
+def read_token_id_lists(content: str, path: str) -> list[int]:
     """Read all lists of ids, concatenated; empty where the file is a text."""
     try:
         lists = parse_json_ids(content) or list(parse_id_lines(content, path))

@@ -52,9 +52,9 @@ def train_labeller(
     """The same task, sizes, plan and seed give the same network."""
     network = build_token_classifier(task, sizes, seed)
     test_examples = task.draw(np.random.default_rng([seed, QUESTIONS]), task.test_count)
-    batch = build_batches(task, seed, test_examples)
+    batch = make_batch_sampler(task, seed, test_examples)
 
-    def loss_of_step(step: int) -> Tensor:
+    def compute_batch_loss(step: int) -> Tensor:
         inputs, labels = map(torch.from_numpy, batch(step))
         with seed_dropout(step, seed, task.dropout):
             answers = network(inputs)
@@ -62,7 +62,12 @@ def train_labeller(
 
     first = {"inputs": torch.from_numpy(test_examples.inputs[:1])}
     train(
-        network, loss_of_step, plan, saved, advance, partial(watched, f"seed{seed}", network, first)
+        network,
+        compute_batch_loss,
+        plan,
+        saved,
+        advance,
+        partial(watched, f"seed{seed}", network, first),
     )
     seen = (
         test_examples
@@ -84,10 +89,10 @@ def seed_dropout(step: int, seed: int, rate: float) -> Iterator[None]:
         yield
 
 
-def build_batches(task: Task, seed: int, examples: Examples) -> Callable[[int], Examples]:
+def make_batch_sampler(task: Task, seed: int, examples: Examples) -> Callable[[int], Examples]:
     """Return the function that draws the batch of each step."""
 
-    def draw_batch(step: int) -> Examples:
+    def sample_batch(step: int) -> Examples:
         stream = np.random.default_rng([seed, TRAINING, step])
         if not task.by_heart:
             return task.draw(stream, task.batch)
@@ -96,7 +101,7 @@ def build_batches(task: Task, seed: int, examples: Examples) -> Callable[[int], 
         )
         return Examples(examples.inputs[chosen], examples.labels[chosen])
 
-    return draw_batch
+    return sample_batch
 
 
 def build_training_plan(name: str, task: Task, sizes: Sizes, steps: int, seed: int) -> TrainingPlan:

@@ -49,7 +49,7 @@ class TrainingState:
     losses: list[float]
 
     @property
-    def step(self) -> int:
+    def completed_steps(self) -> int:
         return len(self.losses)
 
 
@@ -60,7 +60,7 @@ class SavedTraining:
     path: Path
     write_whole: WriteWhole
 
-    def save_state(self, state: TrainingState, plan: TrainingPlan) -> None:
+    def save_training_state(self, state: TrainingState, plan: TrainingPlan) -> None:
         tensors = {"losses": torch.tensor(state.losses, dtype=torch.float64)}
         for name, parameter in state.network.named_parameters():
             tensors[f"weights.{name}"] = parameter.detach().contiguous()
@@ -70,17 +70,21 @@ class SavedTraining:
                 for ours, theirs in OF_ADAM.items()
                 if theirs in moments
             }
-        metadata = {"format": FORMAT, "version": "1", "training": json.dumps(describe_plan(plan))}
+        metadata = {
+            "format": FORMAT,
+            "version": "1",
+            "training": json.dumps(describe_training_plan(plan)),
+        }
         content = save(tensors, metadata)
         self.write_whole(self.path, lambda path: path.write_bytes(content))
 
-    def restore_state(self, state: TrainingState, plan: TrainingPlan) -> None:
+    def restore_training_state(self, state: TrainingState, plan: TrainingPlan) -> None:
         """Restore the state from the file; do nothing where there is no file."""
         if not self.path.exists():
             return
         try:
             self.refuse_different_training(read_header(self.path).metadata, plan)
-            load_state(state, load(self.path.read_bytes()))
+            load_weights_and_moments(state, load(self.path.read_bytes()))
         except (InputError, SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
             reason = str(error).rstrip(".")
             raise InputError(
@@ -94,7 +98,7 @@ class SavedTraining:
                 f"{self.path} is no saved training: it is left alone; give another folder."
             )
         theirs: JsonObject = json.loads(metadata["training"])
-        ours = describe_plan(plan)
+        ours = describe_training_plan(plan)
         different = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
         if different:
             name = different[0]
@@ -104,14 +108,14 @@ class SavedTraining:
             )
 
 
-def describe_plan(plan: TrainingPlan) -> JsonObject:
+def describe_training_plan(plan: TrainingPlan) -> JsonObject:
     """All that a training's result depends on, flat, as JSON gives it back."""
     plain = asdict(plan)
     settings: JsonObject = json.loads(json.dumps(plain.pop("identity") | plain))
     return settings
 
 
-def load_state(state: TrainingState, tensors: dict[str, Tensor]) -> None:
+def load_weights_and_moments(state: TrainingState, tensors: dict[str, Tensor]) -> None:
     """Weights and moments, as they were."""
     losses: list[float] = tensors["losses"].tolist()
     with torch.no_grad():

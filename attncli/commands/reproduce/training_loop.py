@@ -73,21 +73,23 @@ def train(
     optimiser = torch.optim.Adam(network.parameters(), lr=plan.learning_rate)
     state = TrainingState(network, optimiser, [])
     if saved is not None:
-        saved.restore_state(state, plan)
-    advance(state.step)
-    with limit_threads():
-        after = watch(state.step)
+        saved.restore_training_state(state, plan)
+    advance(state.completed_steps)
+    with limit_torch_threads():
+        after = watch(state.completed_steps)
 
-        def report_progress(steps: int) -> None:
+        def run_hook_and_report_progress(steps: int) -> None:
             after()
             advance(steps)
 
         if saved is None:
             for _ in iter_training_steps(state, loss_of_step, plan):
-                report_progress(1)
+                run_hook_and_report_progress(1)
         else:
             with catch_interrupts() as interrupted:
-                resume_training(state, loss_of_step, plan, saved, report_progress, interrupted)
+                resume_training(
+                    state, loss_of_step, plan, saved, run_hook_and_report_progress, interrupted
+                )
     return state.losses
 
 
@@ -105,7 +107,7 @@ def resume_training(
         advance(1)
         last, stop = step == plan.steps, interrupted()
         if last or stop or time.monotonic() - last_saved > EVERY:
-            saved.save_state(state, plan)
+            saved.save_training_state(state, plan)
             last_saved = time.monotonic()
         if stop:
             raise TrainingInterrupted(saved.path, step, plan.steps)
@@ -115,21 +117,21 @@ def iter_training_steps(
     state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPlan
 ) -> Iterator[int]:
     """Run a step and yield how many are done."""
-    while state.step < plan.steps:
+    while state.completed_steps < plan.steps:
         state.losses.append(train_step(state, loss_of_step, plan))
-        yield state.step
+        yield state.completed_steps
 
 
 def train_step(state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPlan) -> float:
     """The loss before the step."""
     for group in state.optimiser.param_groups:
-        group["lr"] = plan.learning_rate_at_step(state.step)
+        group["lr"] = plan.learning_rate_at_step(state.completed_steps)
     state.network.zero_grad()
-    loss = loss_of_step(state.step)
+    loss = loss_of_step(state.completed_steps)
     number = float(loss.detach())
     if not math.isfinite(number):
         raise InputError(
-            f"the training diverged: its loss is {number} at step {state.step} of {plan.steps}."
+            f"the training diverged: its loss is {number} at step {state.completed_steps} of {plan.steps}."
         )
     loss.backward()  # type: ignore[no-untyped-call]
     if plan.largest_gradient is not None:
@@ -155,7 +157,7 @@ def catch_interrupts() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def limit_threads() -> Iterator[None]:
+def limit_torch_threads() -> Iterator[None]:
     """Networks this small are faster so, and their last bits do not depend on the number of cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)

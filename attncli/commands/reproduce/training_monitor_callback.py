@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from attncli.commands.reproduce.options import TrainingOptions, validate_number
+from attncli.commands.reproduce.options import TrainingOptions, validate_training_number
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -20,9 +20,9 @@ def build_training_callback(training: TrainingOptions, prefix: str) -> "Watched 
         return None
     folder = training.save_training
     assert folder is not None  # by what is declared of the two options
-    every = validate_number("watch_training", training.watch_training, 1, 1, MOST_STEPS)
+    every = validate_training_number("watch_training", training.watch_training, 1, 1, MOST_STEPS)
 
-    def build_monitor(
+    def build_training_monitor(
         name: str, network: "nn.Module", inputs: "Mapping[str, Tensor]", step: int
     ) -> "AfterStep":
         from attncli.training.metric_growth import HEALTH
@@ -33,4 +33,4 @@ def build_training_callback(training: TrainingOptions, prefix: str) -> "Watched 
             network, every=every, probe=inputs, metrics=HEALTH, folder=own, step=step
         ).step
 
-    return build_monitor
+    return build_training_monitor

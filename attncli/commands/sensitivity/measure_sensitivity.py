@@ -29,10 +29,10 @@ from attncli.commands.sensitivity.report import (
     METRICS,
     RepeatedToken,
     TextSensitivity,
-    build_position_rows,
-    build_repeat_rows,
-    build_views,
-    format_headline,
+    build_sensitivity_tables,
+    build_token_repetition_rows,
+    build_token_sensitivity_rows,
+    format_sensitivity_headline,
 )
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.model_input import WORDS, ModelInput
@@ -65,7 +65,7 @@ class SensitivityPlan:
     weights: int
     """Of all blocks, for each time that they are run."""
 
-    def choose_direction_count(self, tokens: int) -> int:
+    def choose_output_direction_count(self, tokens: int) -> int:
         cost = 2.0 * self.weights * max(tokens, LEAST_TOKENS) * self.width
         by_cost = self.width if cost <= AFFORDED else FEW
         return min(self.directions or by_cost, self.width)
@@ -94,42 +94,44 @@ def measure_sensitivity(
             "`sensitivity` compares places in texts of one length: give one text, or cut all with `tokens`."
         )
 
-    def measure_input(place: int, text: ModelInput) -> TextSensitivity:
+    def measure_text_in_model_precision(place: int, text: ModelInput) -> TextSensitivity:
         with run_in_model_precision(subject.model_without_head):
-            return measure_text(subject, text, place, plan)
+            return measure_token_sensitivity(subject, text, place, plan)
 
     made_of = (TextSensitivity, TokenEstimatesWithErrors, EstimateWithError, RepeatedToken)
     identity = subject.checkpoint.identity
     found = apply_to_each_text(
         subject.model_without_head,
         texts,
-        wrap_with_progress(measure_input, texts, progress),
+        wrap_with_progress(measure_text_in_model_precision, texts, progress),
         identity,
         "sensitivity",
         made_of,
     )
     words = texts[0].labels if len(texts) == 1 else ()
-    rows = (*build_position_rows(found, words), *build_repeat_rows(found))
+    rows = (*build_token_sensitivity_rows(found, words), *build_token_repetition_rows(found))
     about = f"token {texts[0].tokens - 1}"
-    finding = Finding(about, format_headline(found, words, rows, len(subject.stack.calls)))
+    finding = Finding(
+        about, format_sensitivity_headline(found, words, rows, len(subject.stack.calls))
+    )
     return Report(
         study="paths",
         headline=finding.text,
         rows=rows,
         metrics=METRICS,
         seeds=(plan.seed,),
-        views=tuple(build_views(rows, len(texts))),
+        views=tuple(build_sensitivity_tables(rows, len(texts))),
         findings=(finding,),
         **subject.describe_decomposition(texts, [False] * len(texts)),
     )
 
 
-def measure_text(
+def measure_token_sensitivity(
     subject: DecomposableModel, text: ModelInput, place: int, plan: SensitivityPlan
 ) -> TextSensitivity:
     """Measure one text: gradients, the sum over paths of the same pass, and texts with the last
     token repeated."""
-    number = plan.choose_direction_count(text.tokens)
+    number = plan.choose_output_direction_count(text.tokens)
     seed = plan.seed + SEEDS_APART * place  # errors of several texts are independent
     pulled = backpropagate_directions(
         subject.model_without_head, subject.stack, text.kwargs, number, seed
@@ -172,7 +174,7 @@ def multiply_rollout_maps(subject: DecomposableModel, text: ModelInput) -> Rollo
         return RolloutTokenShares([], [])
     means: dict[AttentionSite, tuple[Tensor, Tensor]] = {}
 
-    def add_strip(site: AttentionSite, strip: Strip) -> None:
+    def add_rows_to_mean_maps(site: AttentionSite, strip: Strip) -> None:
         if site.kind != "self" or find_enclosing_stack(site, subject.stacks) != subject.stack.name:
             return
         if site not in means:
@@ -185,12 +187,12 @@ def multiply_rollout_maps(subject: DecomposableModel, text: ModelInput) -> Rollo
         seen = strip.visible
         even[rows, keys] = 1.0 if seen is None else seen[0, 0].to(even)
 
-    with torch.no_grad(), capture_attention(subject.model_without_head, add_strip):
+    with torch.no_grad(), capture_attention(subject.model_without_head, add_rows_to_mean_maps):
         subject.model_without_head(**text.kwargs)
-    return multiply_maps(list(means.values()), text.tokens)
+    return multiply_layer_maps(list(means.values()), text.tokens)
 
 
-def multiply_maps(means: Sequence[tuple[Tensor, Tensor]], tokens: int) -> RolloutTokenShares:
+def multiply_layer_maps(means: Sequence[tuple[Tensor, Tensor]], tokens: int) -> RolloutTokenShares:
     """Multiply the maps from the last layer to the first."""
     if not means or any(mean.shape != (tokens, tokens) for mean, _ in means):
         return RolloutTokenShares([], [])

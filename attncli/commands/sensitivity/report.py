@@ -70,11 +70,13 @@ class TextSensitivity(NamedTuple):
     floor: float
 
     @property
-    def is_exact(self) -> bool:
+    def follows_all_directions(self) -> bool:
         return self.directions >= self.width
 
 
-def build_position_rows(texts: Sequence[TextSensitivity], words: Sequence[str]) -> Iterator[Row]:
+def build_token_sensitivity_rows(
+    texts: Sequence[TextSensitivity], words: Sequence[str]
+) -> Iterator[Row]:
     listed = select_shown_positions(texts)
     for place in range(len(texts[0].norms.values)):
         keys: dict[str, Scalar] = {"position": place}
@@ -105,14 +107,16 @@ def build_row_from_sampled_directions(
     """The mean over texts, with its error by the directions and the interval."""
     values = [each.values[place] for each in numbers]
     error = math.sqrt(math.fsum(each.errors[place] ** 2 for each in numbers)) / len(numbers)
-    around = interval_over_directions(values, error, texts[0].directions)
-    sampling: dict[str, Scalar] = {} if texts[0].is_exact else {"directions": texts[0].directions}
+    around = confidence_interval_over_directions(values, error, texts[0].directions)
+    sampling: dict[str, Scalar] = (
+        {} if texts[0].follows_all_directions else {"directions": texts[0].directions}
+    )
     sampling |= {} if math.isnan(error) else {"error": error}
     sampling |= {LOW: around.low, HIGH: around.high} if math.isfinite(around.high) else {}
     return summarize_values(metric, "1", values, "", keys={**keys, **sampling})
 
 
-def interval_over_directions(
+def confidence_interval_over_directions(
     values: Sequence[float], error: float, directions: int
 ) -> ConfidenceInterval:
     """Interval of one text over its directions; of several texts over the texts, each with its own
@@ -133,18 +137,20 @@ def select_shown_positions(texts: Sequence[TextSensitivity]) -> set[int]:
     return {*range(ENDS), *range(tokens - ENDS, tokens), *map(int, np.argsort(-mean)[:ENDS])}
 
 
-def build_repeat_rows(texts: Sequence[TextSensitivity]) -> Iterator[Row]:
+def build_token_repetition_rows(texts: Sequence[TextSensitivity]) -> Iterator[Row]:
     for index, each in enumerate(texts[0].repeated_tokens):
         distances = [one.repeated_tokens[index].distance for one in texts]
         keys: dict[str, Scalar] = {"length": each.length, "floor": texts[0].floor}
         yield summarize_values(DISTANCE, "1", distances, "", keys=keys)
-    lines = [line for one in texts if (line := fit_line(one.repeated_tokens)) is not None]
+    lines = [
+        line for one in texts if (line := fit_repetition_exponent(one.repeated_tokens)) is not None
+    ]
     if lines and len(lines) == len(texts):
         error = math.sqrt(math.fsum(line[1] ** 2 for line in lines)) / len(lines)
         yield summarize_values(SLOPE, "1", [line[0] for line in lines], "", keys={"error": error})
 
 
-def fit_line(repeated: Sequence[RepeatedToken]) -> tuple[float, float] | None:
+def fit_repetition_exponent(repeated: Sequence[RepeatedToken]) -> tuple[float, float] | None:
     """The exponent and its standard error; None for too few lengths, or if nothing moves."""
     if len(repeated) < 3 or any(each.distance <= 0.0 for each in repeated):
         return None
@@ -153,16 +159,16 @@ def fit_line(repeated: Sequence[RepeatedToken]) -> tuple[float, float] | None:
     return float(found.slope[0]), float(found.error[0])
 
 
-def format_headline(
+def format_sensitivity_headline(
     texts: Sequence[TextSensitivity], words: Sequence[str], rows: Sequence[Row], blocks: int
 ) -> str:
     """Which tokens the last one is most sensitive to, as far as the intervals separate them; the paths; and repeats."""
     shares = [row for row in rows if row.metric == SHARE]
-    sentence = f"After {format_count(blocks, 'block')} token {len(shares) - 1} {describe_most_sensitive(shares, words)}{describe_sampling(texts)}"
-    return f"{sentence}{describe_correlations(texts)}{describe_repeats(texts)}."
+    sentence = f"After {format_count(blocks, 'block')} token {len(shares) - 1} {describe_most_sensitive_tokens(shares, words)}{describe_sampled_directions(texts)}"
+    return f"{sentence}{describe_correlations_with_paths(texts)}{describe_repetition_distances(texts)}."
 
 
-def describe_most_sensitive(shares: Sequence[Row], words: Sequence[str]) -> str:
+def describe_most_sensitive_tokens(shares: Sequence[Row], words: Sequence[str]) -> str:
     """Describe the most sensitive tokens, without ordering those whose intervals overlap."""
     if not all(HIGH in row.keys for row in shares):
         return "is sensitive to all tokens in an order that one direction cannot tell, for it has no known error"
@@ -182,7 +188,7 @@ def describe_most_sensitive(shares: Sequence[Row], words: Sequence[str]) -> str:
 def describe_token_group(rows: Sequence[Row], words: Sequence[str]) -> str:
     """One token; or how many, and the first two of them."""
     few = [
-        f"{format_token_with_position(int(row.keys['position']), words)} ({format_share(row)})"
+        f"{format_token_with_position(int(row.keys['position']), words)} ({format_share_with_interval(row)})"
         for row in rows[:2]
     ]
     if len(rows) == 1:
@@ -193,7 +199,7 @@ def describe_token_group(rows: Sequence[Row], words: Sequence[str]) -> str:
     )
 
 
-def format_share(row: Row) -> str:
+def format_share_with_interval(row: Row) -> str:
     low, high = float(row.keys[LOW]), float(row.keys[HIGH])
     value = format_percent(row.value or 0.0)
     return (
@@ -203,28 +209,30 @@ def format_share(row: Row) -> str:
     )
 
 
-def describe_sampling(texts: Sequence[TextSensitivity]) -> str:
+def describe_sampled_directions(texts: Sequence[TextSensitivity]) -> str:
     """Describe what the intervals are over; empty where there are none."""
     if len(texts) > 1:
         return f" (95 % intervals over {format_count(len(texts), 'text')})"
     one = texts[0]
     return (
         ""
-        if one.is_exact or one.directions < 2
+        if one.follows_all_directions or one.directions < 2
         else f" (95 % intervals: {one.directions} of {one.width} directions)"
     )
 
 
-def describe_correlations(texts: Sequence[TextSensitivity]) -> str:
+def describe_correlations_with_paths(texts: Sequence[TextSensitivity]) -> str:
     if not all(one.correlations for one in texts):
         return ""
-    own, even = (format_estimate([one.correlations[which] for one in texts]) for which in (0, 1))
+    own, even = (
+        format_mean_with_error([one.correlations[which] for one in texts]) for which in (0, 1)
+    )
     return (
         f"; rank correlation with the sum over paths {own}, with that of uniform attention {even}"
     )
 
 
-def format_estimate(estimates: Sequence[EstimateWithError]) -> str:
+def format_mean_with_error(estimates: Sequence[EstimateWithError]) -> str:
     """`0.61 ± 0.05`: the mean and its standard error, over texts where there are several."""
     values = [each.value for each in estimates]
     mean = float(np.mean(values))
@@ -237,7 +245,7 @@ def format_token_with_position(place: int, words: Sequence[str]) -> str:
     return f"token {place} {words[place]}".rstrip() if place < len(words) else f"token {place}"
 
 
-def describe_repeats(texts: Sequence[TextSensitivity]) -> str:
+def describe_repetition_distances(texts: Sequence[TextSensitivity]) -> str:
     if not texts[0].repeated_tokens:
         return ""
     first, last = texts[0].repeated_tokens[0], texts[0].repeated_tokens[-1]
@@ -257,7 +265,7 @@ def describe_repeats(texts: Sequence[TextSensitivity]) -> str:
     )
 
 
-def build_views(rows: Sequence[Row], texts: int) -> Iterator[View]:
+def build_sensitivity_tables(rows: Sequence[Row], texts: int) -> Iterator[View]:
     over = describe_averaging(texts, "texts")
     few: dict[str, Scalar] = {MARK: LARGE} if any(MARK in row.keys for row in rows) else {}
     which = "the ends of the text, and the tokens it is moved most by" if few else "input tokens"

@@ -38,7 +38,7 @@ def prepare_sensitivity(
     needed = blocks * (estimate_run_memory(body, longest, 0, heads) + 4 * MEANS * longest**2)
     what = f"gradients of {longest} tokens through {blocks} blocks"
     require_memory(needed, what, "cut the text with `tokens`")
-    back = plan.choose_direction_count(longest)
+    back = plan.choose_output_direction_count(longest)
     exact = " (exact)" if back == plan.width else f" (of {plan.width}: estimates)"
     say(
         f"{what}: about {format_gibibytes(needed)} at most, 1 forward and {back} backward passes a text{exact}"

@@ -57,12 +57,12 @@ def compare(
     require_probability(family_wise)
     if top < 0:
         raise UsageError(f"`top` must be 0 or more, not {top}.")
-    names = (report_display_name(old, "old"), report_display_name(new, "new"))
-    reader = read_saved_report if by is None else make_model_reader(by, (old, new), how)
+    names = (display_name_of_report(old, "old"), display_name_of_report(new, "new"))
+    reader = read_saved_report if by is None else make_model_report_reader(by, (old, new), how)
     return study(resolve_report(old, reader), resolve_report(new, reader), names, top, family_wise)
 
 
-def report_display_name(one: str | Report, otherwise: str) -> str:
+def display_name_of_report(one: str | Report, otherwise: str) -> str:
     """A file or model by its name, a report at hand by the parameter that it is."""
     return otherwise if isinstance(one, Report) else one
 
@@ -77,7 +77,9 @@ def read_saved_report(path: str) -> Report:
     return read_report_source(path, "compare")
 
 
-def make_model_reader(by: str, pair: tuple[str | Report, str | Report], how: RunContext) -> Reader:
+def make_model_report_reader(
+    by: str, pair: tuple[str | Report, str | Report], how: RunContext
+) -> Reader:
     """Return a function that runs the command on a model; both sources are validated before the
     first run."""
     from attncli.analysis.source_arguments import resolve_source

@@ -29,15 +29,15 @@ def guide(
 
     at_a_terminal = is_terminal()
     if topic is None:
-        write_stdout(format_all_guides(at_a_terminal))
+        write_stdout(format_list_of_guides(at_a_terminal))
     elif at_a_terminal:
-        show_guide(read_guide_text(topic))
+        print_guide_for_terminal(read_guide_text(topic))
     else:
         write_stdout(read_guide_text(topic))
     return 0
 
 
-def format_all_guides(at_a_terminal: bool) -> str:
+def format_list_of_guides(at_a_terminal: bool) -> str:
     """Topics and titles."""
     from attncli.cli.help import compute_help_text_width
 
@@ -47,7 +47,7 @@ def format_all_guides(at_a_terminal: bool) -> str:
     return "\n".join(["Guides: attn guide TOPIC", *lines]) + "\n"
 
 
-def show_guide(markdown: str) -> None:
+def print_guide_for_terminal(markdown: str) -> None:
     """Laid out for the terminal."""
     from rich.console import Console
 

@@ -24,7 +24,7 @@ PASSES_OPTIONS_ON = True
 
 
 @flatten_option_groups
-def show(
+def show_option_settings(
     context: typer.Context,
     words: list[str] | None = declare_argument(
         default=None,
@@ -41,21 +41,28 @@ def show(
     Settings that do not apply to a run are ignored: give its command line to see which.
     """
     from attncli.cli.config.settings import load_config_file
-    from attncli.commands.utilities.continuous_integration.named_checks import parse_checks
+    from attncli.commands.utilities.continuous_integration.named_checks import (
+        parse_configured_checks,
+    )
     from attncli.io.standard_streams import write_stdout
 
     settings: Settings = context.find_root().obj
     if words:
-        lines = list(describe_run_settings(context.find_root().command, words, settings))
+        lines = list(describe_settings_for_command(context.find_root().command, words, settings))
     else:
-        checks = parse_checks(load_config_file())
+        checks = parse_configured_checks(load_config_file())
         lines = list(dict.fromkeys(map(str, settings.values())))
-        lines += [f"check {check.name}: {check.summary}  ({check.where})" for check in checks]
+        lines += [
+            f"check {check.name}: {check.command_or_report_path}  ({check.where})"
+            for check in checks
+        ]
     write_stdout("".join(f"{line}\n" for line in lines or ["nothing is set"]))
     return 0
 
 
-def describe_run_settings(root: Any, words: list[str], settings: "Settings") -> Iterable[str]:
+def describe_settings_for_command(
+    root: Any, words: list[str], settings: "Settings"
+) -> Iterable[str]:
     """Describe the settings for the command of `words`, each with whether it applies to this run."""
     from attncli.cli.config.settings import build_default_map, resolve_settings
     from attncli.cli.parameter_names_as_options import replace_parameters_by_options
@@ -63,14 +70,14 @@ def describe_run_settings(root: Any, words: list[str], settings: "Settings") -> 
     context = make_command_context(root, words, build_default_map(settings), obj=settings)
     path, left_out = command_path(context), resolve_settings(context).left_out
 
-    def describe_fate(one: "OptionSetting") -> str:
+    def describe_effect_of_setting(one: "OptionSetting") -> str:
         if is_typed_on_command_line(context, one.option.name):
             return "the command line says otherwise"
         why = left_out.get(one.option.name)
         return f"left out: {replace_parameters_by_options(why)}" if why else "applies"
 
     own = {
-        one.option.name: f"{one}: {describe_fate(one)}"
+        one.option.name: f"{one}: {describe_effect_of_setting(one)}"
         for one in settings.values()
         if one.command == path
     }

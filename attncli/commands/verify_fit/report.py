@@ -42,7 +42,7 @@ def verify_fit_file(path: Path, progress: Progress = ignore_progress) -> Report:
     total = len(fits) + len(absent)
     return Report(
         study="approximate verify",
-        headline=describe_verification(total, len(short), path.name),
+        headline=describe_patterns_still_shown(total, len(short), path.name),
         rows=tuple(rows),
         metrics=FIT_METRICS,
         source=describe_fits(fits, request) | {"file": path.name},
@@ -52,7 +52,7 @@ def verify_fit_file(path: Path, progress: Progress = ignore_progress) -> Report:
     )
 
 
-def describe_verification(total: int, short: int, name: str) -> str:
+def describe_patterns_still_shown(total: int, short: int, name: str) -> str:
     """How many patterns of the file still meet their request."""
     if total == 1:
         return (

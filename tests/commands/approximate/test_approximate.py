@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_width import (
     Solution,
-    solve_pattern,
+    fit_patterns_by_all_methods,
 )
 from attncli.commands.approximate.fixed_attention_module.pattern_fit_report import (
     build_approximation_report,
@@ -18,7 +18,7 @@ from attncli.commands.approximate.smallest_width_and_logits.smallest_logits_by_w
     measure_logit_scale_by_width,
 )
 from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_length import (
-    measure_width_growth,
+    measure_width_growth_with_length,
 )
 from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import AttnError, InputError
@@ -39,7 +39,7 @@ def targets(length: int = 48, patterns: tuple[str, ...] = PATTERNS):
 @cache
 def solved(methods: tuple[str, ...] = ("auto",), **request) -> Solution:
     """Made once; no test changes it."""
-    return solve_pattern(targets(), methods, FitRequest(**({"d": 1} | request)), [0])
+    return fit_patterns_by_all_methods(targets(), methods, FitRequest(**({"d": 1} | request)), [0])
 
 
 def values(report: Report, metric: str) -> dict[str, float | None]:
@@ -48,7 +48,9 @@ def values(report: Report, metric: str) -> dict[str, float | None]:
 
 @pytest.mark.slow
 def test_headline_answers_with_the_width_and_the_papers_bound() -> None:
-    one = solve_pattern(targets(patterns=("permutation",)), ["auto"], FitRequest(d=1), [0])
+    one = fit_patterns_by_all_methods(
+        targets(patterns=("permutation",)), ["auto"], FitRequest(d=1), [0]
+    )
     bound = format_approximately(compute_theorem_width(48, 1, 0.2, 0.2, 1.0))
     scale = format_number(one.fits[0].module.x[:, :2].max())  # keys at n = 48 include the axes
     assert build_approximation_report(one).headline == (
@@ -102,11 +104,15 @@ def test_same_seed_same_report_and_time_only_on_demand() -> None:
 @pytest.mark.slow
 def test_a_given_width_is_kept_and_a_failed_search_is_not_called_impossible() -> None:
     narrow = build_approximation_report(
-        solve_pattern(targets(), ["learned"], FitRequest(d=2, effort=1), [0], search=False)
+        fit_patterns_by_all_methods(
+            targets(), ["learned"], FitRequest(d=2, effort=1), [0], search=False
+        )
     )
     assert set(values(narrow, "d").values()) == {2.0}
     assert "not met" in narrow.headline
-    short = solve_pattern(targets(), ["learned"], FitRequest(d=1, effort=1), [0], widest=2)
+    short = fit_patterns_by_all_methods(
+        targets(), ["learned"], FitRequest(d=1, effort=1), [0], widest=2
+    )
     report = build_approximation_report(short)
     text = report.headline + " ".join(finding.text for finding in report.findings)
     assert "not found up to d = 2" in text
@@ -114,7 +120,7 @@ def test_a_given_width_is_kept_and_a_failed_search_is_not_called_impossible() ->
 
 
 def test_auto_beside_its_choice_is_listed_once() -> None:
-    solution = solve_pattern(
+    solution = fit_patterns_by_all_methods(
         targets(patterns=("permutation",)), ["cyclic", "auto"], FitRequest(d=1), [0]
     )
     assert [attempt.method for attempt in solution.patterns[0].attempts] == ["cyclic"]
@@ -179,7 +185,7 @@ BROKEN = {
 
 @cache
 def two_patterns() -> Solution:
-    return solve_pattern(
+    return fit_patterns_by_all_methods(
         targets(patterns=("window:3", "previous")), ["learned"], FitRequest(d=1), [0]
     )
 
@@ -211,7 +217,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_sweep_finds_a_width_at_every_length_and_names_the_law() -> None:
     request = FitRequest(d=1, ratio_error=0.5, off_support=0.5, total_variation=0.9999)
-    report = measure_width_growth(
+    report = measure_width_growth_with_length(
         ["random:k=1"], ["jl", "cyclic"], [16, 32, 64, 128], request, [0, 1, 2], 256, build_pattern
     )
     rows = {
@@ -232,7 +238,7 @@ def test_sweep_finds_a_width_at_every_length_and_names_the_law() -> None:
 
 def test_sweep_says_where_nothing_was_found() -> None:
     request = FitRequest(d=1, dtype="float32")
-    report = measure_width_growth(
+    report = measure_width_growth_with_length(
         ["window:5"], ["cyclic"], [64, 128, 256], request, [0], 16, build_pattern
     )
     widths = [row for row in report.rows if row.metric == "d_min"]
@@ -273,7 +279,7 @@ def test_the_first_line_of_a_frontier_says_what_is_impossible() -> None:
 @pytest.mark.slow
 def test_the_first_line_of_a_sweep_has_both_ends() -> None:
     request = FitRequest(d=1, dtype="float64")
-    report = measure_width_growth(
+    report = measure_width_growth_with_length(
         ["random:k=2"], ["auto"], [8, 16], request, [0], 16, build_pattern
     )
     widths = [row.value for row in report.rows if row.metric == "d_min"]

@@ -54,7 +54,9 @@ def test_width_one_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (smallest_width_bounds, line):
         monkeypatch.setattr(module, "fit_width_one", counted)
-    found = smallest_width_bounds.decide_least_width("previous", target, request, 1, 512, [0])
+    found = smallest_width_bounds.bound_smallest_head_width(
+        "previous", target, request, 1, 512, [0]
+    )
     assert len(calls) == 1
     assert found.attempt is not None
     assert found.attempt.fit is not None

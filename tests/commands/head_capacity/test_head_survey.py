@@ -13,7 +13,7 @@ from commands import attn
 from safetensors.torch import load_file
 from small_checkpoints import saved
 
-from attncli.commands.head_capacity.required_width_and_scale import smallest_logit_scale
+from attncli.commands.head_capacity.required_width_and_scale import smallest_logit_scale_of_map
 from attncli.fits._dense_attention_map_fit import sparsify_rows
 
 IDS = ("3,5,4,3,2,1,4,5", "7,1,9,9,2,6,4,8")
@@ -128,14 +128,14 @@ def test_texts_are_cut_to_the_shortest(bert: Path) -> None:
 def test_the_least_logits_show_the_map() -> None:
     """Rows moved to the middle of their range show it, and no smaller logits have its ratios."""
     weights = np.random.default_rng(0).dirichlet(np.ones(7), size=7)
-    scale = smallest_logit_scale(weights, None)
+    scale = smallest_logit_scale_of_map(weights, None)
     assert scale is not None
     logits = np.log(weights)
     logits -= (logits.max(axis=1, keepdims=True) + logits.min(axis=1, keepdims=True)) / 2
     assert np.abs(logits).max() == pytest.approx(scale)
     seen = np.tril(np.ones((7, 7), dtype=bool))
-    assert smallest_logit_scale(np.where(seen, weights, 0.0), seen) is not None
-    assert smallest_logit_scale(np.where(seen, weights, 0.0), None) is None
+    assert smallest_logit_scale_of_map(np.where(seen, weights, 0.0), seen) is not None
+    assert smallest_logit_scale_of_map(np.where(seen, weights, 0.0), None) is None
 
 
 def test_the_sparsest_map_is_within_what_it_leaves_out() -> None:

@@ -14,11 +14,11 @@ from small_checkpoints import saved
 
 from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
     TokenTable,
-    build_token_table,
+    build_token_query_key_table,
 )
 from attncli.commands.head_capacity.one_head.token_search import (
     attention_logits_of_tokens,
-    candidate_losses,
+    losses_of_candidate_tokens,
     search_best_tokens,
 )
 from attncli.head_weights.trained_head import read_head
@@ -40,7 +40,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def table_of(folder: Path) -> tuple[TokenTable, bool]:
     head = read_head(str(folder), "0.1")
     checkpoint = load_model(str(folder), LoadOptions(dtype="float64"))
-    return build_token_table(checkpoint, head, LENGTH, 0, ignore_progress), head.causal
+    return build_token_query_key_table(checkpoint, head, LENGTH, 0, ignore_progress), head.causal
 
 
 def eager_map(folder: Path, ids: list[int]) -> np.ndarray:
@@ -81,7 +81,7 @@ def test_an_exchange_changes_what_it_says(folder: Path, position: int) -> None:
     """Differences between candidates are those of the whole divergence."""
     table, causal = table_of(folder)
     target, chosen = random_target(causal), np.array([4, 2, 7])
-    said = candidate_losses(table, target, causal, chosen, position)
+    said = losses_of_candidate_tokens(table, target, causal, chosen, position)
     slow = []
     for candidate in range(len(table.ids)):
         chosen[position] = candidate

@@ -14,7 +14,7 @@ from attncli.analysis.verification_inputs import ShortInput
 from attncli.capture.linear_attention import layers_with_linear_maps
 from attncli.capture.linear_attention.measured_linear_heads import LinearAttentionLayers
 from attncli.capture.model_structure.probe_forward import probe_forward
-from attncli.commands.inspect_model.command import validate_names_and_numbers
+from attncli.commands.inspect_model.command import validate_metrics_heads_and_gates
 from attncli.errors import InputError, NoAttention, UsageError
 from attncli.options.head_selection import HeadOptions
 from attncli.records import Report, Row
@@ -266,10 +266,10 @@ def test_gates_may_hold_what_only_linear_layers_have() -> None:
         gates.parse_condition("max(completeness_error) > 1e-5"),
         gates.parse_condition("memory_length > 9"),
     ]
-    validate_names_and_numbers(wanted, [], 0, HeadOptions())
-    validate_names_and_numbers(wanted[:1], ["sink"], 0, HeadOptions())
+    validate_metrics_heads_and_gates(wanted, [], 0, HeadOptions())
+    validate_metrics_heads_and_gates(wanted[:1], ["sink"], 0, HeadOptions())
     with pytest.raises(UsageError, match="add `metric='memory_length'`"):
-        validate_names_and_numbers(wanted, ["sink"], 0, HeadOptions())
+        validate_metrics_heads_and_gates(wanted, ["sink"], 0, HeadOptions())
 
 
 def test_what_has_no_map_is_named() -> None:

@@ -10,20 +10,22 @@ import pytest
 
 from attncli.commands.count_paths.report import build_path_count_report
 from attncli.commands.paths.synthetic import output_by_path_length
-from attncli.commands.paths.synthetic.metrics_by_path_length import measure_path_terms
+from attncli.commands.paths.synthetic.metrics_by_path_length import measure_terms_by_path_length
 from attncli.commands.paths.synthetic.output_by_path_length import (
     PathLengthDecomposition,
     decompose_output,
-    subtract_states,
-    sum_terms,
+    subtract_split_states,
+    sum_path_length_terms,
 )
-from attncli.commands.paths.synthetic.output_shares_by_head import measure_head_shares
+from attncli.commands.paths.synthetic.output_shares_by_head import (
+    measure_network_output_shares_by_head,
+)
 from attncli.commands.paths.synthetic.path_length_report import (
     build_path_length_finding,
     measure_network_paths,
 )
 from attncli.commands.paths.synthetic.single_paths import (
-    describe_decay,
+    describe_residual_decay,
     freeze_attention_and_norms,
     measure_sampled_paths,
     propagate_along_path,
@@ -58,7 +60,7 @@ def test_terms_add_up_to_the_output_and_to_its_residual(
     kinds: dict[str, Any], variant: str
 ) -> None:
     found = decomposition(variant, layers=5, tokens=24, width=16, heads=2, **kinds)
-    numbers = measure_path_terms(found, [], variant, tolerance=1e-12)
+    numbers = measure_terms_by_path_length(found, [], variant, tolerance=1e-12)
     assert numbers.completeness < 1e-13
     assert numbers.completeness_of_residual < 1e-9
     assert math.fsum(numbers.by_length["path_output_share"].values()) == pytest.approx(
@@ -136,7 +138,7 @@ def test_residuals_of_long_paths_are_true_far_below_the_float_floor() -> None:
     network = GeneratedNetwork(
         NetworkSpec(layers=10, heads=2, tokens=5, width=4, init_scale=0.15), 2
     )
-    found = measure_path_terms(
+    found = measure_terms_by_path_length(
         decompose_output(network, VARIANTS["SAN+skip"], "", lambda: None),
         ["log10_residual_frobenius"],
         "",
@@ -174,8 +176,12 @@ def test_sums_and_differences_of_split_states() -> None:
         SplitState.from_states(np.random.default_rng(seed).standard_normal((5, 3)))
         for seed in (0, 1)
     )
-    assert np.allclose(subtract_states(a, b).states.value(), a.states.value() - b.states.value())
-    assert np.allclose(sum_terms({0: a, 1: b}).states.value(), a.states.value() + b.states.value())
+    assert np.allclose(
+        subtract_split_states(a, b).states.value(), a.states.value() - b.states.value()
+    )
+    assert np.allclose(
+        sum_path_length_terms({0: a, 1: b}).states.value(), a.states.value() + b.states.value()
+    )
 
 
 def networks(**sizes: Any) -> list[GeneratedNetwork]:
@@ -240,7 +246,9 @@ def test_counts_beyond_float_range_stay_exact_in_the_note() -> None:
 )
 @pytest.mark.parametrize("skip", [True, False])
 def test_doors_of_every_layer_add_up(skip: bool, kinds: dict[str, Any]) -> None:
-    found = measure_head_shares(networks(layers=3, tokens=8, width=8, **kinds), skip, {})
+    found = measure_network_output_shares_by_head(
+        networks(layers=3, tokens=8, width=8, **kinds), skip, {}
+    )
     for layer in range(3):
         shares = [
             row.value or 0.0
@@ -266,9 +274,14 @@ def test_terms_that_cancel_are_warned_of() -> None:
     large = SplitState.from_states(1000.0 * np.random.default_rng(1).standard_normal((5, 3)))
     found = PathLengthDecomposition(
         one,
-        {0: sum_terms({0: one, 1: large}), 1: subtract_states(one, sum_terms({0: one, 1: large}))},
+        {
+            0: sum_path_length_terms({0: one, 1: large}),
+            1: subtract_split_states(one, sum_path_length_terms({0: one, 1: large})),
+        },
     )
-    numbers = measure_path_terms(found, [], "", COMPLETENESS.tolerance_for_dtype("float64"))
+    numbers = measure_terms_by_path_length(
+        found, [], "", COMPLETENESS.tolerance_for_dtype("float64")
+    )
     assert numbers.cancellation > 1000.0
     assert "terms cancel each other" in build_path_length_finding("", [numbers], {0: 1, 1: 1}).text
 
@@ -293,6 +306,6 @@ def medians(values: list[float]) -> list[Row]:
 def test_how_paths_decay_is_told_from_all_lengths(
     values: list[float], begins: str, factor: str
 ) -> None:
-    text = describe_decay(medians(values))
+    text = describe_residual_decay(medians(values))
     assert text.startswith(begins)
     assert text.endswith(factor)

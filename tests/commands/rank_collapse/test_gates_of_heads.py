@@ -12,7 +12,7 @@ from commands import attn as command
 from torch import Tensor, nn
 
 import attncli as attn
-from attncli.commands.rank_collapse.attention_output_gates import list_gate_metrics
+from attncli.commands.rank_collapse.attention_output_gates import list_output_gate_metrics
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._gate_statistics import GateObservations
@@ -29,7 +29,7 @@ def by_hand(gate: np.ndarray, context: np.ndarray, into: np.ndarray, sink: np.nd
     """[head, query, value] each, as the definitions say, number by number."""
     heads, queries, width = context.shape
     gate = np.broadcast_to(gate, context.shape)
-    found: dict[str, list[float]] = {name: [] for name in list_gate_metrics()}
+    found: dict[str, list[float]] = {name: [] for name in list_output_gate_metrics()}
     sizes = np.zeros((2, heads, queries))
     for h in range(heads):
         every = [gate[h, i, v] for i in range(queries) for v in range(width)]
@@ -60,7 +60,7 @@ def test_metrics_are_what_their_definitions_say(width: int) -> None:
     context, into = stream.standard_normal((3, 9, 4)), stream.standard_normal((3, 4, 7))
     sink = np.where(np.arange(9) == 0, np.nan, stream.uniform(size=(3, 9)))
     expected = by_hand(gate, context, into, sink)
-    for name in list_gate_metrics():
+    for name in list_output_gate_metrics():
         found = ATTENTION[name](GateObservations(gate, context, into, sink))
         assert found.tolist() == pytest.approx(expected[name], rel=1e-9), name
 
@@ -126,7 +126,7 @@ def test_a_gated_models_gates_are_those_of_its_own_projection() -> None:
     report = attn.inspect_model(model, metric=["gates"], token_ids=[",".join(map(str, IDS[0].tolist()))])  # fmt: skip
     for row in report.rows:
         assert row.value == pytest.approx(expected[row.layer or 0][row.metric][row.head or 0], rel=1e-4), row  # fmt: skip
-    assert len(report.rows) == 2 * 4 * len(list_gate_metrics())
+    assert len(report.rows) == 2 * 4 * len(list_output_gate_metrics())
 
 
 def test_what_is_not_gated_says_so() -> None:
@@ -180,8 +180,10 @@ def test_synthetic_gates_are_those_that_the_network_applies(kind: dict[str, Any]
 def test_networks_are_measured_as_models_are() -> None:
     done = command("rank-collapse", "--attention", "gated", "--gates", "--layers", "2", "--tokens", "8", "--width", "8", "--heads", "2", "--seeds", "1", "--variants", "transformer", "--mask", "causal", "--format", "json", "-q")  # fmt: skip
     assert done.code == 0, done.err
-    rows = [row for row in json.loads(done.out)["rows"] if row["metric"] in list_gate_metrics()]
-    assert len(rows) == 2 * 2 * len(list_gate_metrics())
+    rows = [
+        row for row in json.loads(done.out)["rows"] if row["metric"] in list_output_gate_metrics()
+    ]
+    assert len(rows) == 2 * 2 * len(list_output_gate_metrics())
     spec = NetworkSpec(layers=2, tokens=8, width=8, heads=2, attention="gated", mask="causal")
     network = GeneratedNetwork(spec, 0)
     layer = network.layer(0)

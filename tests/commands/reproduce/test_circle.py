@@ -15,24 +15,24 @@ from attncli.commands.reproduce.circle.arc_positions import (
     STEP,
     compute_arc_positions,
 )
-from attncli.commands.reproduce.circle.circle_network import draw_weights
+from attncli.commands.reproduce.circle.circle_network import sample_initial_weights
 from attncli.commands.reproduce.circle.experiment_settings import Experiment
 from attncli.commands.reproduce.circle.iterated_network_measurements import (
     CircleRun,
     first_index_true_to_end,
-    run_recurrence,
+    iterate_and_measure_network,
 )
 from attncli.commands.reproduce.circle.network_design import (
     NetworkDesign,
-    design_by_name,
+    make_design_of_variant,
     make_published_design,
 )
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
     build_circle_rows,
-    build_findings,
+    build_recurrence_findings,
     describe_collapse_rate,
-    format_headline,
+    format_collapse_headline,
     select_shown_steps,
 )
 from attncli.commands.reproduce.circle.train_and_measure import train_and_measure_circle_networks
@@ -44,7 +44,7 @@ from attncli.render import FORMATS
 torch.set_num_threads(1)
 
 RESIDUAL = "log10_residual"
-SAN, WITH_SKIP = design_by_name(8, "SAN"), design_by_name(8, "SAN+skip")
+SAN, WITH_SKIP = make_design_of_variant(8, "SAN"), make_design_of_variant(8, "SAN+skip")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,9 @@ def run_of(states: Sequence[Any], monkeypatch: pytest.MonkeyPatch) -> CircleRun:
         yield from (SplitState.from_states(np.asarray(state)) for state in states)
 
     monkeypatch.setattr(iterated_network_measurements, "iterate_predictions", walk)
-    return run_recurrence(SAN, {}, 0.0, len(states) - 1, [RESIDUAL], lambda steps: None)
+    return iterate_and_measure_network(
+        SAN, {}, 0.0, len(states) - 1, [RESIDUAL], lambda steps: None
+    )
 
 
 def test_a_pair_that_follows_its_arcs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +153,7 @@ def test_points_that_rounding_cannot_tell_apart_are_one(monkeypatch: pytest.Monk
         yield from [*falling, one, one]
 
     monkeypatch.setattr(iterated_network_measurements, "iterate_predictions", walk)
-    run = run_recurrence(SAN, {}, 0.0, 6, [RESIDUAL], lambda steps: None)
+    run = iterate_and_measure_network(SAN, {}, 0.0, 6, [RESIDUAL], lambda steps: None)
     assert run.collapse_step == 1
     assert run.collapse_order == pytest.approx(3.0, rel=0.05)
     rows = list(build_circle_rows({(8, "SAN"): [run]}))
@@ -209,13 +211,13 @@ def test_curves_are_the_lowest_the_median_and_the_highest_of_the_seeds() -> None
 
 
 def test_words() -> None:
-    assert format_headline(MADE, published=False) == (
+    assert format_collapse_headline(MADE, published=False) == (
         "Runs in which the two points become one, at width 32: SAN 2 of 3 (step 5 ± 1); at width 64: SAN 0 of 3."
     )
-    assert format_headline(MADE, published=True).startswith(
+    assert format_collapse_headline(MADE, published=True).startswith(
         "Runs as published in which the two points become one, at width 32: "
     )
-    (finding,) = build_findings(MADE)
+    (finding,) = build_recurrence_findings(MADE)
     assert finding.text == (
         "the points become one in 2 of 6 runs, at step 5 ± 1 (4 to 6), by a constant factor a step (order 1.00); "
         "they stop in 2 of 6 runs, at step 10 ± 0 (10 to 10); median of the steps on their arcs: 1"
@@ -269,10 +271,10 @@ def test_progress_ends_at_its_total() -> None:
 def test_attention_without_a_skip_cubes_the_distance_and_with_one_does_not() -> None:
     """Untrained, so that it depends on no training: order 3 in every run that has no skip."""
     for name, cubes in (("SAN", True), ("SAN+MLP-noskip", True), ("SAN+skip", False)):
-        design = design_by_name(16, name)
+        design = make_design_of_variant(16, name)
         for seed in range(3):
-            run = run_recurrence(
-                design, draw_weights(design, seed), 0.0, 14, [RESIDUAL], lambda n: None
+            run = iterate_and_measure_network(
+                design, sample_initial_weights(design, seed), 0.0, 14, [RESIDUAL], lambda n: None
             )
             order = run.collapse_order or 0.0
             assert (abs(order - 3.0) < 0.01) is cubes, (name, seed, order)

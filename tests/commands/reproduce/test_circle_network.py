@@ -22,9 +22,9 @@ from attncli.commands.reproduce.circle.circle_network import (
     BATCHES,
     BatchedCircleNetworks,
     Dropout,
-    build_loss,
+    build_training_loss,
     compute_training_losses,
-    draw_weights,
+    sample_initial_weights,
     skip_dropout,
 )
 from attncli.commands.reproduce.circle.experiment_settings import Experiment
@@ -32,7 +32,7 @@ from attncli.commands.reproduce.circle.iterated_predictions import iterate_predi
 from attncli.commands.reproduce.circle.network_design import (
     DROPOUT,
     NetworkDesign,
-    design_by_name,
+    make_design_of_variant,
     make_published_design,
 )
 from attncli.commands.reproduce.training_loop import train
@@ -44,7 +44,7 @@ from attncli.networks.ablation_variants import VARIANTS, AblationSwitches
 
 torch.set_num_threads(1)
 
-NAMED = [pytest.param(design_by_name(8, name), id=name) for name in VARIANTS]
+NAMED = [pytest.param(make_design_of_variant(8, name), id=name) for name in VARIANTS]
 PUBLISHED = [
     pytest.param(make_published_design(8, name), id=f"published {name}")
     for name in ("SAN", "SAN+MLP", "SAN+skip", "transformer")
@@ -55,7 +55,7 @@ each_design = pytest.mark.parametrize("design", NAMED + PUBLISHED)
 def lively(design: NetworkDesign, seed: int = 0) -> dict[str, Array]:
     """Weights of which none is what it was at the beginning."""
     stream = np.random.default_rng([seed, 7])
-    drawn = draw_weights(design, seed)
+    drawn = sample_initial_weights(design, seed)
     return {
         name: value + 0.3 * stream.standard_normal(value.shape) for name, value in drawn.items()
     }
@@ -81,7 +81,7 @@ def test_the_points_walk_two_arcs_of_one_circle() -> None:
 
 @pytest.mark.parametrize("name", ["SAN", "SAN+MLP", "SAN+skip", "transformer"])
 def test_designs_have_what_their_name_says_and_published_ones_keep_the_skip(name: str) -> None:
-    named, published = design_by_name(32, name), make_published_design(32, name)
+    named, published = make_design_of_variant(32, name), make_published_design(32, name)
     assert (named.switches, named.running_sum, named.dropout) == (VARIANTS[name], False, 0.0)
     assert published.switches.skip
     assert published.switches.mlp == VARIANTS[name].mlp
@@ -91,7 +91,7 @@ def test_designs_have_what_their_name_says_and_published_ones_keep_the_skip(name
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(UsageError, match="`width=7` must be a positive multiple of the 2 heads"):
-        design_by_name(7, "SAN")
+        make_design_of_variant(7, "SAN")
     with pytest.raises(UsageError, match="no SAN\\+MLP-noskip"):
         make_published_design(8, "SAN+MLP-noskip")
 
@@ -131,8 +131,8 @@ def test_the_recurrence_is_the_network_applied_to_its_own_output(design: Network
 @pytest.mark.parametrize("name", ["SAN", "SAN+MLP", "SAN+MLP-noskip", "SAN+skip", "transformer"])
 def test_residuals_are_true_far_below_the_smallest_float(name: str) -> None:
     """Against 2500 digits; without the skip the residual is cubed in every step, and 10^-900 after seven or eight."""
-    design, n = design_by_name(4, name), oracle.Arithmetic(digits=2500)
-    weights = draw_weights(design, 3)
+    design, n = make_design_of_variant(4, name), oracle.Arithmetic(digits=2500)
+    weights = sample_initial_weights(design, 3)
     exact = {key: n.array(value) for key, value in weights.items()}
     points = n.array(compute_arc_positions(1)[0])
     for state in iterate_predictions(design, weights, 9):
@@ -149,7 +149,7 @@ def test_points_that_rounding_cannot_tell_apart_go_on_as_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """From where attention says so on: both points are where the network takes their mean."""
-    design = design_by_name(8, "SAN")
+    design = make_design_of_variant(8, "SAN")
     weights = lively(design)
     first = list(iterate_predictions(design, weights, 1))[1]
     honest = module.apply_attention
@@ -173,7 +173,7 @@ def test_a_step_trains_on_its_batch(running_sum: bool) -> None:
     """In their order, the last one shorter; as published a batch stands on the one before it, the first on nothing."""
     design = NetworkDesign(4, AblationSwitches(mlp=False, mlp_skip=False), running_sum)
     network = BatchedCircleNetworks(design, [0, 1])
-    loss = build_loss(network, [0, 1])
+    loss = build_training_loss(network, [0, 1])
     walked = torch.from_numpy(compute_arc_positions(PAIRS + 1)).float()
     for step in (0, 1, BATCHES - 1, BATCHES, 3 * BATCHES + 2):
         begin = step % BATCHES * BATCH
@@ -193,7 +193,9 @@ def test_seeds_do_not_feel_each_other(design: NetworkDesign) -> None:
     together, alone = BatchedCircleNetworks(design, [3, 5, 8]), BatchedCircleNetworks(design, [5])
     for network, seeds in ((together, [3, 5, 8]), (alone, [5])):
         train(
-            network, build_loss(network, seeds), Experiment(seeds, 20).build_training_plan(design)
+            network,
+            build_training_loss(network, seeds),
+            Experiment(seeds, 20).build_training_plan(design),
         )
     for name, value in alone.weights_of_seed(0).items():
         assert together.weights_of_seed(1)[name] == pytest.approx(value, abs=1e-7), name
@@ -204,10 +206,12 @@ def test_seeds_do_not_feel_each_other(design: NetworkDesign) -> None:
 
 @pytest.mark.slow
 def test_training_lowers_the_loss() -> None:
-    design = design_by_name(16, "SAN+skip")
+    design = make_design_of_variant(16, "SAN+skip")
     network = BatchedCircleNetworks(design, [0])
     before = compute_training_losses(network, [0])[0]
-    train(network, build_loss(network, [0]), Experiment([0], 300).build_training_plan(design))
+    train(
+        network, build_training_loss(network, [0]), Experiment([0], 300).build_training_plan(design)
+    )
     assert compute_training_losses(network, [0])[0] < 0.7 * before
 
 
@@ -222,11 +226,11 @@ def test_dropout_depends_on_seed_and_step_alone() -> None:
 
 
 def test_weights_begin_as_released() -> None:
-    weights: dict[str, Any] = draw_weights(make_published_design(128, "transformer"), 0)
+    weights: dict[str, Any] = sample_initial_weights(make_published_design(128, "transformer"), 0)
     assert weights["w_q"].std() == pytest.approx(0.02, rel=0.02)
     assert weights["w_in"].std() == pytest.approx(0.02, rel=0.02)
     assert np.abs(weights["w_v"]).max() == pytest.approx(128**-0.5, rel=0.01)
     assert np.abs(weights["w_o"]).max() == pytest.approx(128**-0.5, rel=0.01)
     assert not weights["b_q"].any()
     assert (weights["mlp_gain"] == 1.0).all()
-    assert "w_in" not in draw_weights(make_published_design(128, "SAN"), 0)
+    assert "w_in" not in sample_initial_weights(make_published_design(128, "SAN"), 0)

@@ -5,8 +5,8 @@ import pytest
 from scipy.spatial import ConvexHull
 
 from attncli.commands.reproduce.tasks import TASKS, Examples, Task
-from attncli.commands.reproduce.tasks.convex_hull import find_corners
-from attncli.commands.reproduce.train_labeller import QUESTIONS, build_batches
+from attncli.commands.reproduce.tasks.convex_hull import mark_hull_corners
+from attncli.commands.reproduce.train_labeller import QUESTIONS, make_batch_sampler
 
 
 def drawn(name: str, seed: int, number: int = 40) -> tuple[Task, Examples]:
@@ -40,7 +40,7 @@ def test_a_seed_gives_the_same_sequences(name: str) -> None:
 def test_every_step_has_a_batch_of_its_own(name: str) -> None:
     task: Task = TASKS[name]()
     asked = task.draw(np.random.default_rng([5, QUESTIONS]), task.test_count)
-    batch = build_batches(task, 5, asked)
+    batch = make_batch_sampler(task, 5, asked)
     first, again, second = batch(0), batch(0), batch(1)
     assert first.labels.shape == (task.batch, task.length)
     assert np.array_equal(first.inputs, again.inputs)
@@ -63,7 +63,7 @@ def test_corners_are_those_of_another_library() -> None:
 
 def test_corners_of_a_square_with_a_point_inside() -> None:
     square = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.4, 0.7]]
-    assert find_corners(np.array([square])).tolist() == [[1, 1, 1, 1, 0]]
+    assert mark_hull_corners(np.array([square])).tolist() == [[1, 1, 1, 1, 0]]
 
 
 def test_labels_to_memorise_follow_from_nothing() -> None:

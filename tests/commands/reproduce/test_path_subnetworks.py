@@ -8,7 +8,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from attncli.commands.reproduce.path_subnetworks import layer_norm_without_weights, run_subnetworks
+from attncli.commands.reproduce.path_subnetworks import (
+    layer_norm_without_weights,
+    run_path_subnetworks,
+)
 from attncli.commands.reproduce.sequence_labeller import TokenClassifier, build_token_classifier
 from attncli.commands.reproduce.tasks import TASKS, Sizes
 from attncli.commands.reproduce.train_labeller import build_training_plan, train_labeller
@@ -85,15 +88,16 @@ def by_hand(network: TokenClassifier, inputs: torch.Tensor, path: tuple[int, ...
 def test_sub_networks_are_the_published_ones(case: Any) -> None:
     network, inputs = case
     paths = list(np.ndindex(3, 3, 3))
-    for path, states in zip(paths, run_subnetworks(network, inputs, paths), strict=True):
+    for path, states in zip(paths, run_path_subnetworks(network, inputs, paths), strict=True):
         assert np.allclose(states, by_hand(network, inputs, path), rtol=0, atol=1e-11), path
 
 
 def test_paths_come_back_in_their_order_and_more_than_once(case: Any) -> None:
     network, inputs = case
-    several = run_subnetworks(network, inputs, [(1, 0, 2), (0, 0, 0), (1, 0, 2), (1, 1, 1)])
+    several = run_path_subnetworks(network, inputs, [(1, 0, 2), (0, 0, 0), (1, 0, 2), (1, 1, 1)])
     alone = [
-        run_subnetworks(network, inputs, [path])[0] for path in [(1, 0, 2), (0, 0, 0), (1, 1, 1)]
+        run_path_subnetworks(network, inputs, [path])[0]
+        for path in [(1, 0, 2), (0, 0, 0), (1, 1, 1)]
     ]
     assert torch.equal(several[0], alone[0])
     assert torch.equal(several[2], alone[0])

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 import attncli as attn
-from attncli.commands.reproduce.rank_heads.experiment import format_headline
+from attncli.commands.reproduce.rank_heads.experiment import format_rank_comparison_headline
 from attncli.commands.reproduce.rank_heads.head_training_plan import HeadRankExperiment
 from attncli.commands.reproduce.rank_heads.multi_head_layer import (
     BatchedHeadLayers,
-    build_loss,
-    compute_answers,
+    build_training_loss,
+    compute_layer_answers,
 )
-from attncli.commands.reproduce.rank_heads.nearest_token_task import draw_questions
+from attncli.commands.reproduce.rank_heads.nearest_token_task import sample_questions
 from attncli.commands.reproduce.training_loop import train
 from attncli.maths.head_capacity.low_rank_head import (
     low_rank_head_error_rate,
@@ -31,7 +31,7 @@ def test_how_often_few_directions_mislead() -> None:
     """In the plane the angle to an axis is uniform, a quarter on average; else against random points."""
     assert low_rank_head_error_rate(1, 2) == pytest.approx(0.25, abs=1e-12)
     assert low_rank_head_error_rate(3, 3) == low_rank_head_mean_squared_error(3, 3) == 0.0
-    questions = draw_questions(np.random.default_rng(0), 200_000, 2, 5)
+    questions = sample_questions(np.random.default_rng(0), 200_000, 2, 5)
     difference = questions.tokens[:, 0] - questions.tokens[:, 1]
     for rank in (1, 2, 4):
         seen = (difference[:, :rank] * questions.queries[:, :rank]).sum(axis=1)
@@ -40,7 +40,7 @@ def test_how_often_few_directions_mislead() -> None:
 
 
 def test_the_nearest_is_nearest() -> None:
-    questions = draw_questions(np.random.default_rng(1), 50, 7, 3)
+    questions = sample_questions(np.random.default_rng(1), 50, 7, 3)
     assert np.linalg.norm(questions.tokens, axis=2) == pytest.approx(1.0)
     for tokens, query, nearest in zip(questions.tokens, questions.queries, questions.nearest_tokens, strict=True):  # fmt: skip
         assert (nearest == min(tokens, key=lambda each: np.linalg.norm(each - query))).all()
@@ -56,14 +56,14 @@ def set_weights(layer: BatchedHeadLayers, **weights: np.ndarray) -> None:
 def test_a_projecting_head_has_the_error_of_the_closed_form(rank: int) -> None:
     """Of full rank it has none; its answer is drawn to the mean by heads that look nowhere."""
     d = 6
-    questions = draw_questions(np.random.default_rng(2), 100_000, 2, d)
+    questions = sample_questions(np.random.default_rng(2), 100_000, 2, d)
     layer = BatchedHeadLayers(d, rank, 2, [0])
     axes = np.zeros((1, 2, d, rank))
     axes[0, 0, :rank] = np.eye(rank)
     drawn = 1.0 - 2.0 * low_rank_head_error_rate(rank, d)
     values = np.stack([drawn * np.eye(d), (1.0 - drawn) * np.eye(d)])[None]
     set_weights(layer, w_q=1e4 * axes, w_k=axes, w_v=values)
-    (given,) = compute_answers(layer, [questions])
+    (given,) = compute_layer_answers(layer, [questions])
     error = np.square(given - questions.nearest_tokens).sum(axis=1).mean()
     assert error == pytest.approx(low_rank_head_mean_squared_error(rank, d), abs=5e-3)
 
@@ -72,7 +72,7 @@ def test_loss_and_gradient_against_loops() -> None:
     """Every sum written out, and the derivative of every weight by two steps to either side."""
     d, rank, heads, tokens, seeds = 3, 2, 2, 3, [4, 9]
     layer = BatchedHeadLayers(d, rank, heads, seeds).double()
-    drawn = [draw_questions(np.random.default_rng([seed, 0, 5]), 4, tokens, d) for seed in seeds]
+    drawn = [sample_questions(np.random.default_rng([seed, 0, 5]), 4, tokens, d) for seed in seeds]
 
     def by_hand(weights: dict[str, np.ndarray]) -> float:
         total = 0.0
@@ -110,10 +110,12 @@ def test_loss_and_gradient_against_loops() -> None:
 
 def test_the_training_has_that_loss() -> None:
     layer = BatchedHeadLayers(4, 2, 2, [3])
-    questions = draw_questions(np.random.default_rng([3, 0, 7]), 256, 2, 4)
-    (given,) = compute_answers(layer, [questions])
+    questions = sample_questions(np.random.default_rng([3, 0, 7]), 256, 2, 4)
+    (given,) = compute_layer_answers(layer, [questions])
     expected = np.square(given - questions.nearest_tokens).sum(axis=1).mean()
-    assert float(build_loss(layer, 2, 4, [3])(7).detach()) == pytest.approx(expected, rel=1e-5)
+    assert float(build_training_loss(layer, 2, 4, [3])(7).detach()) == pytest.approx(
+        expected, rel=1e-5
+    )
 
 
 @pytest.mark.slow
@@ -124,7 +126,7 @@ def test_a_head_of_full_rank_learns_what_heads_of_rank_one_do_not() -> None:
     for product, rank in wanted.iterate_head_products_and_ranks():
         layer = BatchedHeadLayers(4, rank, product // rank, [0])
         losses = train(
-            layer, build_loss(layer, 2, 4, [0]), wanted.build_training_plan(product, rank)
+            layer, build_training_loss(layer, 2, 4, [0]), wanted.build_training_plan(product, rank)
         )
         errors[product, rank] = sum(losses[-20:]) / 20
     assert errors[4, 4] < 0.06
@@ -174,4 +176,4 @@ def test_the_first_line_ranks_only_what_the_seeds_tell_apart(
 ) -> None:
     wanted = HeadRankExperiment(8, 2, (1, 8), (8,), range(len(many)))
     found = {(8, 1): {"error_share": many}, (8, 8): {"error_share": few}}
-    assert f": {says}" in format_headline(wanted, found)
+    assert f": {says}" in format_rank_comparison_headline(wanted, found)

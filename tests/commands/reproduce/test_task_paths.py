@@ -13,14 +13,14 @@ from attncli.commands.reproduce.path_subnetworks import (
     LayersWithFrozenAttention,
     compute_frozen_path_terms,
     layer_norm_without_weights,
-    run_subnetworks,
+    run_path_subnetworks,
 )
 from attncli.commands.reproduce.sequence_labeller import TokenClassifier, build_token_classifier
 from attncli.commands.reproduce.sequence_labelling import path_sum_accuracy
 from attncli.commands.reproduce.sequence_labelling.experiment import (
     LabellingRequest,
     accuracies_of_majority_labels,
-    measure_task_paths,
+    measure_path_accuracies,
 )
 from attncli.commands.reproduce.sequence_labelling.path_sum_accuracy import (
     SampledPathSums,
@@ -29,8 +29,8 @@ from attncli.commands.reproduce.sequence_labelling.path_sum_accuracy import (
     sample_path_sums,
 )
 from attncli.commands.reproduce.sequence_labelling.report import (
-    compare_short_and_long,
-    format_headline,
+    format_path_accuracy_headline,
+    short_minus_long_path_accuracy,
 )
 from attncli.commands.reproduce.tasks import TASKS, Examples, Sizes
 from attncli.errors import InputError
@@ -151,7 +151,7 @@ def test_sub_networks_are_added_normalised_and_classified(
         right = []
         for draw in counts:
             states = sum(
-                run_subnetworks(network, inputs, [path])[0] for path in members(draws, draw)
+                run_path_subnetworks(network, inputs, [path])[0] for path in members(draws, draw)
             )
             logits = network.classifier(layer_norm_without_weights(states))
             right.append((logits.argmax(dim=-1) == labels).double().mean())
@@ -173,8 +173,10 @@ def test_predictors_that_do_not_look_have_seen_the_training_alone() -> None:
 
 
 def test_the_shorter_half_is_held_against_the_longer() -> None:
-    assert compare_short_and_long({0: 9.0, 1: 0.8, 2: 0.6, 3: 0.1, 4: 0.3}) == pytest.approx(0.5)
-    assert compare_short_and_long({0: 9.0, 1: 0.8, 2: 7.0, 3: 0.1}) == pytest.approx(0.7)
+    assert short_minus_long_path_accuracy(
+        {0: 9.0, 1: 0.8, 2: 0.6, 3: 0.1, 4: 0.3}
+    ) == pytest.approx(0.5)
+    assert short_minus_long_path_accuracy({0: 9.0, 1: 0.8, 2: 7.0, 3: 0.1}) == pytest.approx(0.7)
 
 
 def words(
@@ -197,7 +199,7 @@ def words(
         Row("short_minus_long", value, "1", f"{how} 5", spread=spread, n=5)
         for how, value, spread in advantages
     ]
-    return format_headline("sort", rows, [how for how, _, _ in advantages], [1, 5])
+    return format_path_accuracy_headline("sort", rows, [how for how, _, _ in advantages], [1, 5])
 
 
 @pytest.mark.parametrize(
@@ -301,27 +303,27 @@ def values(report: Report, metric: str, variant: str | None) -> list[float]:
 
 def test_every_step_of_the_work_is_told() -> None:
     told: list[tuple[int, int]] = []
-    measure_task_paths(asked(), lambda done, total, what: told.append((done, total)))
+    measure_path_accuracies(asked(), lambda done, total, what: told.append((done, total)))
     done = [done for done, _ in told]
     assert done == sorted(done)
     assert {total for _, total in told} == {done[-1]}
 
 
 def test_a_network_that_has_learned_nothing_is_said() -> None:
-    report = measure_task_paths(asked())
+    report = measure_path_accuracies(asked())
     assert "it has not learned its task" in report.warnings[0]
 
 
 @pytest.mark.parametrize(("evaluations", "other"), [(["frozen"], "rerun"), (["rerun"], "frozen")])
 def test_only_what_is_asked_is_evaluated(evaluations: Sequence[str], other: str) -> None:
-    report = measure_task_paths(asked(evaluations=evaluations, seeds=[0]))
+    report = measure_path_accuracies(asked(evaluations=evaluations, seeds=[0]))
     variants = {str(row.variant) for row in report.rows}
     assert not [variant for variant in variants if variant.startswith(other)]
     assert [row for row in report.rows if row.metric == "completeness_error"]
 
 
 def test_with_one_layer_nothing_is_compared() -> None:
-    report = measure_task_paths(asked(sizes=Sizes(1, 2, 12), seeds=[0]))
+    report = measure_path_accuracies(asked(sizes=Sizes(1, 2, 12), seeds=[0]))
     assert not [row for row in report.rows if row.metric == "short_minus_long"]
     assert report.headline.startswith("sort: tokens labelled right by a sum of 2 random paths: ")
 
@@ -335,7 +337,7 @@ def test_in_networks_that_sort_short_paths_carry_more_than_long_ones() -> None:
         steps=400,
         numbers=[5],
     )
-    report = measure_task_paths(questions)
+    report = measure_path_accuracies(questions)
     entire = next(row for row in report.rows if row.variant == "entire model")
     assert (entire.value or 0.0) > 0.95
     assert not report.warnings

@@ -317,6 +317,6 @@ def test_memory_is_said_before_and_refused_where_there_is_none(
     [(10**7, 12, 384), (10**7, 120, 384), (10**7, 400, 32), (10**9, 12, 32)],
 )
 def test_all_directions_where_they_are_cheap(weights: int, tokens: int, number: int) -> None:
-    assert SensitivityPlan(None, 0, 384, weights).choose_direction_count(tokens) == number
-    assert SensitivityPlan(5, 0, 384, weights).choose_direction_count(tokens) == 5
-    assert SensitivityPlan(500, 0, 384, weights).choose_direction_count(tokens) == 384
+    assert SensitivityPlan(None, 0, 384, weights).choose_output_direction_count(tokens) == number
+    assert SensitivityPlan(5, 0, 384, weights).choose_output_direction_count(tokens) == 5
+    assert SensitivityPlan(500, 0, 384, weights).choose_output_direction_count(tokens) == 384

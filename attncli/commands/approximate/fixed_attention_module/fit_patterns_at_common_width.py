@@ -51,7 +51,7 @@ class Solution:
     """The chosen fits at the shared width: the same w_q and w_k, one x each."""
 
 
-def solve_pattern(
+def fit_patterns_by_all_methods(
     targets: Mapping[str, csr_array],
     methods: Sequence[str],
     request: FitRequest,
@@ -63,7 +63,7 @@ def solve_pattern(
 ) -> Solution:
     """Fit every pattern by every method (`auto` among them), at `request.d` or at the smallest width found."""
     for pattern, target in targets.items():
-        refuse_work_of_days([target.shape[0]], len(methods), pattern, "lower `length`")
+        refuse_fits_that_take_days([target.shape[0]], len(methods), pattern, "lower `length`")
     total = len(targets) * len(methods)
     solved: list[SolvedPattern] = []
     for pattern, target in targets.items():
@@ -73,7 +73,7 @@ def solve_pattern(
         for method in methods:
             progress(len(solved) * len(methods) + methods.index(method), total, "fits")
             began = time.process_time()
-            attempt = attempt_fit(method, target, request, seeds, search, widest, watch)
+            attempt = fit_pattern_by_method(method, target, request, seeds, search, widest, watch)
             if attempt.method in (other.method for other in attempts):
                 continue  # `auto` chose a method that was asked for by name too
             attempts.append(attempt)
@@ -86,18 +86,18 @@ def solve_pattern(
     progress(total, total, "fits")
     d = max((one.best_attempt.fit.d for one in solved if one.best_attempt.fit), default=request.d)
     wide = tuple(
-        refit_at_common_width(one, methods, replace(request, d=d), seeds) for one in solved
+        refit_pattern_at_common_width(one, methods, replace(request, d=d), seeds) for one in solved
     )
     return pad_fits_to_same_width(wide, request, search, tuple(seeds))
 
 
-def refuse_work_of_days(lengths: Sequence[int], fits: int, what: str, advice: str) -> None:
+def refuse_fits_that_take_days(lengths: Sequence[int], fits: int, what: str, advice: str) -> None:
     """Refuse fits that would take more than days at these lengths."""
     pairs = fits * sum(length**2 for length in lengths) * VERIFICATIONS
     refuse_too_many_token_pairs(pairs, what, advice)
 
 
-def attempt_fit(
+def fit_pattern_by_method(
     method: str,
     target: csr_array,
     request: FitRequest,
@@ -115,7 +115,7 @@ def attempt_fit(
     return try_fit_at_width(method, target, request, seeds, watch)
 
 
-def refit_at_common_width(
+def refit_pattern_at_common_width(
     one: SolvedPattern, methods: Sequence[str], request: FitRequest, seeds: Sequence[int]
 ) -> SolvedPattern:
     """Return the module with the smallest logits at the common width: this pattern's own, widened,

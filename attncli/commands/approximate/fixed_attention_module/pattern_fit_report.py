@@ -27,23 +27,23 @@ def build_approximation_report(solution: Solution, timing: bool = False) -> Repo
     effort = ("probes", "seeds_tried", "seconds") if timing else ("probes", "seeds_tried")
     return Report(
         study="approximate",
-        headline=format_headline(solution),
+        headline=format_required_width_headline(solution),
         rows=tuple(build_pattern_fit_rows(solution, timing)),
         metrics=FIT_METRICS,
         source=describe_fits(solution.fits, solution.request),
         input={"patterns": [one.pattern for one in solution.patterns]},
         seeds=solution.seeds,
         views=build_fit_views(*effort),
-        findings=tuple(build_findings(solution)),
-        warnings=tuple(build_warnings(solution)),
+        findings=tuple(build_pattern_fit_findings(solution)),
+        warnings=tuple(build_pattern_fit_warnings(solution)),
         verdicts=build_failed_verdicts(
             (one.pattern, describe_fit_attempt(one.best_attempt))
-            for one in select_unmet_patterns(solution)
+            for one in select_patterns_outside_tolerance(solution)
         ),
     )
 
 
-def select_unmet_patterns(solution: Solution) -> list[SolvedPattern]:
+def select_patterns_outside_tolerance(solution: Solution) -> list[SolvedPattern]:
     return [one for one in solution.patterns if not one.best_attempt.met]
 
 
@@ -57,9 +57,9 @@ def build_pattern_fit_rows(solution: Solution, timing: bool) -> Iterator[Row]:
                 yield Row("seconds", seconds, "s", keys=fit_row_keys(one.pattern, attempt.method))
 
 
-def format_headline(solution: Solution) -> str:
+def format_required_width_headline(solution: Solution) -> str:
     """`d = 8 is enough (…); the paper's construction would need d ≈ 24,000`."""
-    short = select_unmet_patterns(solution)
+    short = select_patterns_outside_tolerance(solution)
     bound = max(
         int(compute_theoretical_widths(one.target, solution.request)["sufficient_d"] or 0)
         for one in solution.patterns
@@ -80,18 +80,18 @@ def format_headline(solution: Solution) -> str:
     if len(solution.patterns) == 1:
         one = solution.patterns[0].best_attempt
         return f"d = {d} is enough ({one.method}, logits to {format_number(scale)}); {says}."
-    worst = max(solution.patterns, key=total_variation_or_zero)
+    worst = max(solution.patterns, key=total_variation_of_best_fit_or_zero)
     return (
         f"d = {d} is enough: one module makes all {format_count(len(solution.patterns), 'pattern')} by its inputs alone "
-        f"(worst: {worst.pattern}, total variation {format_number(total_variation_or_zero(worst))}); {says}."
+        f"(worst: {worst.pattern}, total variation {format_number(total_variation_of_best_fit_or_zero(worst))}); {says}."
     )
 
 
-def total_variation_or_zero(one: SolvedPattern) -> float:
+def total_variation_of_best_fit_or_zero(one: SolvedPattern) -> float:
     return one.best_attempt.evidence.total_variation if one.best_attempt.evidence else 0.0
 
 
-def build_findings(solution: Solution) -> Iterator[Finding]:
+def build_pattern_fit_findings(solution: Solution) -> Iterator[Finding]:
     """Per fit: whether it meets the request, or why not."""
     for one in solution.patterns:
         for attempt in one.attempts:
@@ -99,7 +99,7 @@ def build_findings(solution: Solution) -> Iterator[Finding]:
             yield Finding(label, describe_fit_attempt(attempt))
 
 
-def build_warnings(solution: Solution) -> Iterator[str]:
+def build_pattern_fit_warnings(solution: Solution) -> Iterator[str]:
     yield from warn_about_dense_rows({one.pattern: one.target for one in solution.patterns})
     failed = [a for one in solution.patterns for a in one.attempts if not a.met and a.fit]
     if failed and solution.searched:

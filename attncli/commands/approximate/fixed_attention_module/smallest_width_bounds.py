@@ -82,26 +82,28 @@ class WidthDecision:
     """The requested width."""
 
     @property
-    def least_width_on_line(self) -> int:
+    def least_width_by_width_one_proof(self) -> int:
         return 2 if self.line.answer.possible is False else 1
 
     @property
-    def proved_width(self) -> int:
-        return max(self.least_width_on_line, self.cut.d, self.budget_d)
+    def proved_width_lower_bound(self) -> int:
+        return max(self.least_width_by_width_one_proof, self.cut.d, self.budget_d)
 
     @property
-    def achieved_width(self) -> int | None:
+    def smallest_width_found(self) -> int | None:
         met = self.attempt is not None and self.attempt.met and self.attempt.fit is not None
         return self.attempt.fit.d if met and self.attempt and self.attempt.fit else None
 
     @property
-    def sufficient_width(self) -> float | None:
-        if self.achieved_width is not None:
+    def width_suffices_as_number(self) -> float | None:
+        if self.smallest_width_found is not None:
             return 1.0
-        return 0.0 if self.width is not None and self.width < self.proved_width else None
+        return (
+            0.0 if self.width is not None and self.width < self.proved_width_lower_bound else None
+        )
 
 
-def decide_widths(
+def report_smallest_head_widths(
     targets: Mapping[str, csr_array],
     request: FitRequest,
     width: int | None,
@@ -113,18 +115,18 @@ def decide_widths(
     found: list[WidthDecision] = []
     for pattern, target in targets.items():
         progress(len(found), len(targets), "patterns")
-        found.append(decide_least_width(pattern, target, request, width, widest, seeds))
+        found.append(bound_smallest_head_width(pattern, target, request, width, widest, seeds))
     progress(len(targets), len(targets), "patterns")
-    findings = [Finding(one.pattern, describe_decision(one)) for one in found]
+    findings = [Finding(one.pattern, describe_smallest_width(one)) for one in found]
     return Report(
         study="approximate decide",
         headline="; ".join(f"{each.about}: {each.text}" for each in findings) + ".",
-        rows=tuple(row for one in found for row in build_width_decision_rows(one)),
+        rows=tuple(row for one in found for row in build_width_bound_rows(one)),
         metrics=DECISION_METRICS,
         source={
             "kind": "patterns",
             "request": request.describe() | {"d": width},
-            "proofs": {one.pattern: collect_proof_numbers(one) for one in found},
+            "proofs": {one.pattern: collect_width_proofs(one) for one in found},
         },
         input={"patterns": list(targets)},
         seeds=tuple(seeds),
@@ -134,16 +136,16 @@ def decide_widths(
             Verdict(
                 f"{one.pattern} fits",
                 True,
-                summarize_decision(one),
-                stopped=one.sufficient_width is None,
+                summarize_proved_width(one),
+                stopped=one.width_suffices_as_number is None,
             )
             for one in found
-            if one.sufficient_width != 1.0
+            if one.width_suffices_as_number != 1.0
         ),
     )
 
 
-def decide_least_width(
+def bound_smallest_head_width(
     pattern: str,
     target: csr_array,
     request: FitRequest,
@@ -168,13 +170,13 @@ def decide_least_width(
     known = WidthDecision(
         pattern, line, cut, faces, edges, budget_d=limit, attempt=None, logits=0.0, width=width
     )
-    if width is not None and width < known.proved_width:
+    if width is not None and width < known.proved_width_lower_bound:
         return known
     ceiling = widest if width is None else width
-    attempt = make_width_one_attempt(line) or find_narrowest_fit(
-        target, request, seeds, ceiling, impossible=known.proved_width - 1
+    attempt = convert_width_one_fit_to_attempt(line) or find_narrowest_fit(
+        target, request, seeds, ceiling, impossible=known.proved_width_lower_bound - 1
     )
-    d = attempt.fit.d if attempt.met and attempt.fit else known.proved_width
+    d = attempt.fit.d if attempt.met and attempt.fit else known.proved_width_lower_bound
     logits = bound_largest_logit_at_width(constraints, d, request.total_variation) if small else 0.0
     logits = max(logits, line.answer.least) if d == 1 else logits
     return WidthDecision(
@@ -190,29 +192,29 @@ def decide_least_width(
     )
 
 
-def make_width_one_attempt(line: WidthOneResult) -> FitAttempt | None:
+def convert_width_one_fit_to_attempt(line: WidthOneResult) -> FitAttempt | None:
     """The module of width 1 that the decision has found: the search would find it again."""
     if line.module is None:
         return None
     return FitAttempt("line", line.module, line.evidence, True, 1, 1, tried_widths=(1, 1))
 
 
-def build_width_decision_rows(one: WidthDecision) -> Iterator[Row]:
+def build_width_bound_rows(one: WidthDecision) -> Iterator[Row]:
     logits = (
         one.attempt.largest_logit
-        if one.attempt is not None and one.achieved_width is not None
+        if one.attempt is not None and one.smallest_width_found is not None
         else None
     )
     values: dict[str, tuple[float | None, str]] = {
-        "enough": (one.sufficient_width, OPEN),
-        "d_proved": (one.proved_width, ""),
-        "d_found": (one.achieved_width, explain_not_found(one)),
-        "logit_scale": (logits, explain_not_found(one)),
+        "enough": (one.width_suffices_as_number, OPEN),
+        "d_proved": (one.proved_width_lower_bound, ""),
+        "d_found": (one.smallest_width_found, explain_why_no_fit_was_found(one)),
+        "logit_scale": (logits, explain_why_no_fit_was_found(one)),
         "logits_proved": (
-            one.logits if one.achieved_width is not None else None,
-            explain_not_found(one),
+            one.logits if one.smallest_width_found is not None else None,
+            explain_why_no_fit_was_found(one),
         ),
-        "line_d": (one.least_width_on_line, ""),
+        "line_d": (one.least_width_by_width_one_proof, ""),
         "shattered_d": (one.cut.d, ""),
         "budget_d": (one.budget_d or None, NO_BUDGET),
         "face_d": (one.faces.d if one.faces else None, MASKED),
@@ -223,63 +225,63 @@ def build_width_decision_rows(one: WidthDecision) -> Iterator[Row]:
         yield build_fit_row(metric, value, unit, note or None, {"pattern": one.pattern})
 
 
-def explain_not_found(one: WidthDecision) -> str:
+def explain_why_no_fit_was_found(one: WidthDecision) -> str:
     if one.attempt is None:
         return NOT_APPLICABLE + "proved impossible"
     return one.attempt.reason or "not found"
 
 
-def describe_decision(one: WidthDecision) -> str:
+def describe_smallest_width(one: WidthDecision) -> str:
     """The decision in a sentence, with its proof."""
-    proof = describe_why_width_is_impossible(one)
-    if one.sufficient_width == 0.0:
+    proof = describe_why_smaller_width_is_impossible(one)
+    if one.width_suffices_as_number == 0.0:
         return f"d = {one.width} is impossible: {proof.removeprefix(NARROW)}"
-    if one.achieved_width is None:
+    if one.smallest_width_found is None:
         reason = one.attempt.reason if one.attempt is not None else ""
-        return f"not decided: d ≥ {one.proved_width}{f' ({proof})' if proof else ''}; {reason}"
+        return f"not decided: d ≥ {one.proved_width_lower_bound}{f' ({proof})' if proof else ''}; {reason}"
     logits = f"logits to {format_number(one.attempt.largest_logit)}" if one.attempt else ""
     proved = f", proved to be at least {format_number(one.logits)}" if one.logits else ""
     made = f"{one.attempt.method}, {logits}{proved}" if one.attempt else ""
-    if one.achieved_width == one.proved_width:
+    if one.smallest_width_found == one.proved_width_lower_bound:
         least = f"; {proof}" if proof else ""
-        return f"d = {one.achieved_width} is enough ({made}) and is the least{least}"
-    return f"{one.proved_width} ≤ d ≤ {one.achieved_width}: d = {one.achieved_width} works ({made}); {describe_undecided_widths(one, one.achieved_width)}"
+        return f"d = {one.smallest_width_found} is enough ({made}) and is the least{least}"
+    return f"{one.proved_width_lower_bound} ≤ d ≤ {one.smallest_width_found}: d = {one.smallest_width_found} works ({made}); {describe_undecided_widths(one, one.smallest_width_found)}"
 
 
 def describe_undecided_widths(one: WidthDecision, width: int) -> str:
     """Describe the widths below the one found: `d = 1 is impossible, d = 2 is open`."""
-    below, first, last = one.proved_width - 1, one.proved_width, width - 1
+    below, first, last = one.proved_width_lower_bound - 1, one.proved_width_lower_bound, width - 1
     impossible = f"d {'=' if below == 1 else '≤'} {below} is impossible, " if below else ""
     left = f"d = {first} is open" if first == last else f"d = {first} … {last} are open"
     faces = one.faces.d if one.faces else 1
-    exact = f" (with exact ratios d ≥ {faces})" if faces > one.proved_width else ""
+    exact = f" (with exact ratios d ≥ {faces})" if faces > one.proved_width_lower_bound else ""
     return f"{impossible}{left}{exact}"
 
 
-def summarize_decision(one: WidthDecision) -> str:
+def summarize_proved_width(one: WidthDecision) -> str:
     return (
-        f"not decided: d ≥ {one.proved_width} is all that is proved"
-        if one.sufficient_width is None
-        else f"d ≥ {one.proved_width} is proved"
+        f"not decided: d ≥ {one.proved_width_lower_bound} is all that is proved"
+        if one.width_suffices_as_number is None
+        else f"d ≥ {one.proved_width_lower_bound} is proved"
     )
 
 
-def describe_why_width_is_impossible(one: WidthDecision) -> str:
+def describe_why_smaller_width_is_impossible(one: WidthDecision) -> str:
     """Describe the proof that a smaller width is impossible."""
-    d = one.proved_width
+    d = one.proved_width_lower_bound
     if d == 1:
         return ""
-    if d == one.least_width_on_line and one.line.answer.proof is not None:
-        return f"{NARROW}{describe_proof(one.line.answer.proof)}"
+    if d == one.least_width_by_width_one_proof and one.line.answer.proof is not None:
+        return f"{NARROW}{describe_width_one_contradiction(one.line.answer.proof)}"
     if d == one.cut.d:
         keys = ", ".join(map(str, one.cut.keys))
         return f"rows cut the keys {keys} in every way, which takes d = {d}"
     return f"logits up to the budget need d ≥ {d}"
 
 
-def describe_proof(proof: WidthOneProof) -> str:
+def describe_width_one_contradiction(proof: WidthOneProof) -> str:
     """A contradiction of width 1 as a sentence."""
-    rows = format_list(proof.rows)
+    rows = format_row_indices(proof.rows)
     if proof.cases:
         return f"every choice of signs contradicts itself ({format_count(len(proof.cases), 'case')}, rows {rows})"
     if not proof.steps:
@@ -290,14 +292,14 @@ def describe_proof(proof: WidthOneProof) -> str:
     return f"{format_count(len(proof.steps), 'condition')} of rows {rows} add up to 0 < 0{limit}"
 
 
-def format_list(rows: Sequence[int]) -> str:
+def format_row_indices(rows: Sequence[int]) -> str:
     shown = list(map(str, rows[:6]))
     if len(rows) > 6:
         return ", ".join(shown) + f" and {len(rows) - 6} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
 
 
-def collect_proof_numbers(one: WidthDecision) -> JsonObject:
+def collect_width_proofs(one: WidthDecision) -> JsonObject:
     """The numbers that a reader needs to check the proof."""
     answer = one.line.answer
     return {

@@ -56,11 +56,13 @@ def measure_logit_scale_growth(
                 done += 1
                 target = make(pattern, length, np.random.default_rng(seed))
                 most = max(most, max_keys_per_row(target))
-                scales[length] += smallest_scales(target, methods, replace(request, d=d), seed)
+                scales[length] += smallest_logit_scales_of_methods(
+                    target, methods, replace(request, d=d), seed
+                )
             keys: dict[str, Scalar] = {"d": d, "length": length}
             rows.append(summarize_values("logit_scale", "logit", scales[length], "not found", keys))
-        rows += build_exponent_rows(d, scales, most)
-        found.append(Finding(f"d = {d}", describe_exponent(rows, d)))
+        rows += build_logit_growth_rows(d, scales, most)
+        found.append(Finding(f"d = {d}", describe_logit_growth_exponent(rows, d)))
     progress(total, total, "fits")
     return Report(
         study="approximate scale growth",
@@ -88,7 +90,7 @@ def measure_logit_scale_growth(
     )
 
 
-def smallest_scales(
+def smallest_logit_scales_of_methods(
     target: csr_array, methods: Sequence[str], request: FitRequest, seed: int
 ) -> list[float]:
     """Return the smallest logit scale among the methods that meet the request; empty if none does."""
@@ -97,7 +99,7 @@ def smallest_scales(
     return [min(reached)] if reached else []
 
 
-def build_exponent_rows(d: int, scales: dict[int, list[float]], most: int) -> Iterator[Row]:
+def build_logit_growth_rows(d: int, scales: dict[int, list[float]], most: int) -> Iterator[Row]:
     """Rows with the slope of ln scale over ln n; for one key per row, the law as well."""
     keys: dict[str, Scalar] = {"d": d}
     points = [(length, scale) for length, found in scales.items() for scale in found]
@@ -114,7 +116,7 @@ def build_exponent_rows(d: int, scales: dict[int, list[float]], most: int) -> It
         yield Row("permutation_exponent", compute_permutation_exponent(d), "1", keys=keys)
 
 
-def describe_exponent(rows: Sequence[Row], d: int) -> str:
+def describe_logit_growth_exponent(rows: Sequence[Row], d: int) -> str:
     """`e = 0.67 (theory: 0.667)`."""
     values = {row.metric: row.value for row in rows if row.keys == {"d": d}}
     slope, law = values["scale_exponent"], values.get("permutation_exponent")

@@ -55,21 +55,23 @@ def measure_logit_scale_by_width(
     rows: list[Row] = []
     found: list[Finding] = []
     total = len(dtypes) * len(widths)
-    proved = {d: logit_lower_bound(target, replace(request, d=d)) for d in widths}
+    proved = {d: lower_bound_on_largest_logit(target, replace(request, d=d)) for d in widths}
     for dtype in dtypes:
         reached: dict[int, float] = {}
         for index, d in enumerate(widths):
             progress(len(found) * len(widths) + index, total, "widths")
             rounded_request = replace(request, d=d, dtype=dtype)
-            best, probes, why = minimise_logits(target, rounded_request, seeds)
-            rows += build_frontier_rows(target, rounded_request, best, probes, why, proved[d])
+            best, probes, why = minimise_logits_of_fit(target, rounded_request, seeds)
+            rows += build_smallest_logit_rows(target, rounded_request, best, probes, why, proved[d])
             if best is not None and best.evidence is not None:
                 reached[d] = best.evidence.logit_scale
-        found.append(Finding(dtype, describe_frontier(reached, widths)))
+        found.append(Finding(dtype, describe_smallest_logits_by_width(reached, widths)))
     progress(total, total, "widths")
     return Report(
         study="approximate frontier",
-        headline=format_headline(f"{pattern}, {target.shape[0]} tokens", found, proved),
+        headline=format_smallest_logits_headline(
+            f"{pattern}, {target.shape[0]} tokens", found, proved
+        ),
         rows=tuple(rows),
         metrics=FRONTIER_METRICS,
         source={"kind": "patterns", "request": request.describe()},
@@ -91,7 +93,7 @@ def measure_logit_scale_by_width(
     )
 
 
-def logit_lower_bound(target: csr_array, request: FitRequest) -> float | None:
+def lower_bound_on_largest_logit(target: csr_array, request: FitRequest) -> float | None:
     """Lower bound on the logits of any module of this width; None where no bound of width 1 exists."""
     length, d = target.shape[0], request.d
     if length > MOST_BOUNDED:
@@ -105,7 +107,7 @@ def logit_lower_bound(target: csr_array, request: FitRequest) -> float | None:
     return None if answer.possible is False else max(least, answer.least)
 
 
-def minimise_logits(
+def minimise_logits_of_fit(
     target: csr_array, request: FitRequest, seeds: Sequence[int]
 ) -> tuple[FitAttempt | None, int, str]:
     """Tighten the logit budget until no method follows."""
@@ -113,7 +115,7 @@ def minimise_logits(
     probes, why = 0, "no method applies"
     request = replace(request, logit_budget=min(request.logit_budget, GENEROUS))
     for _ in range(ROUNDS):
-        attempt, tried, reason = find_first_successful_method(target, request, seeds)
+        attempt, tried, reason = find_first_method_within_tolerance(target, request, seeds)
         probes += tried
         if attempt is None or attempt.evidence is None:
             return best, probes, reason
@@ -122,7 +124,7 @@ def minimise_logits(
     return best, probes, why
 
 
-def find_first_successful_method(
+def find_first_method_within_tolerance(
     target: csr_array, request: FitRequest, seeds: Sequence[int]
 ) -> tuple[FitAttempt | None, int, str]:
     """The first method that meets the request, the modules tried, and the last reason against."""
@@ -138,7 +140,7 @@ def find_first_successful_method(
     return None, probes, f"not found in {probes} probes ({reason})"
 
 
-def build_frontier_rows(
+def build_smallest_logit_rows(
     target: csr_array,
     request: FitRequest,
     best: FitAttempt | None,
@@ -169,16 +171,18 @@ def build_frontier_rows(
     yield Row("probes", float(probes), "modules", keys=keys)
 
 
-def format_headline(what: str, found: Sequence[Finding], proved: Mapping[int, float | None]) -> str:
+def format_smallest_logits_headline(
+    what: str, found: Sequence[Finding], proved: Mapping[int, float | None]
+) -> str:
     """The smallest logits found, dtypes with the same numbers together; then what is proved."""
     together: dict[str, list[str]] = {}
     for finding in found:
         together.setdefault(finding.text, []).append(finding.about)
     clauses = [f"in {' and '.join(dtypes)} {text}" for text, dtypes in together.items()]
-    return f"{what}: {'; '.join(clauses)}{describe_proved_bounds(proved)}."
+    return f"{what}: {'; '.join(clauses)}{describe_proved_logit_bounds(proved)}."
 
 
-def describe_proved_bounds(proved: Mapping[int, float | None]) -> str:
+def describe_proved_logit_bounds(proved: Mapping[int, float | None]) -> str:
     """`; proved: d = 1 is impossible, at least 5.5 at d = 2, 2.3 at d = 8`: the ends of the bounds; empty where there are none."""
     clauses = [f"d = {d} is impossible" for d, least in proved.items() if least is None]
     bounds = {d: least for d, least in proved.items() if least}
@@ -188,7 +192,7 @@ def describe_proved_bounds(proved: Mapping[int, float | None]) -> str:
     return f"; proved: {', '.join(clauses)}" if clauses else ""
 
 
-def describe_frontier(reached: dict[int, float], widths: Sequence[int]) -> str:
+def describe_smallest_logits_by_width(reached: dict[int, float], widths: Sequence[int]) -> str:
     """`logits to 4400 at d = 2, 12 at d = 16 are enough`: the two ends of a curve, and where nothing was found."""
     if not reached:
         return f"{NOTHING} at d = {' … '.join(map(str, dict.fromkeys((min(widths), max(widths)))))}"

@@ -39,7 +39,7 @@ Make = Callable[[str, int, np.random.Generator], csr_array]
 """(pattern, length, rng) → target."""
 
 
-def measure_width_growth(
+def measure_width_growth_with_length(
     patterns: Sequence[str],
     methods: Sequence[str],
     lengths: Sequence[int],
@@ -64,16 +64,18 @@ def measure_width_growth(
                 for seed in seeds:
                     progress(done, total, "searches")
                     points.append(
-                        search_least_width(pattern, method, length, request, seed, widest, make)
+                        search_smallest_head_width(
+                            pattern, method, length, request, seed, widest, make
+                        )
                     )
                     done += 1
-                rows += build_width_rows(label, length, points)
+                rows += build_smallest_width_rows(label, length, points)
                 widths[length] = [int(d) for d, _, _ in points if d is not None]
-            laws = fit_width_laws(widths)
-            rows += build_law_rows(label, laws)
-            found.append(Finding(label, describe_laws(laws, widths, widest)))
+            laws = fit_width_growth_laws(widths)
+            rows += build_growth_law_rows(label, laws)
+            found.append(Finding(label, compare_width_growth_laws(laws, widths, widest)))
             sentences.append(
-                f"{pattern if method == 'auto' else label}: {describe_growth(laws, widths, widest)}"
+                f"{pattern if method == 'auto' else label}: {describe_width_growth(laws, widths, widest)}"
             )
     progress(total, total, "searches")
     return Report(
@@ -84,7 +86,7 @@ def measure_width_growth(
         source={"kind": "patterns", "request": request.describe(), "widest": widest},
         input={"patterns": list(patterns), "sweep": "length", "points": list(lengths)},
         seeds=tuple(seeds),
-        views=build_width_growth_views(),
+        views=build_width_growth_tables(),
         findings=tuple(found),
         verdicts=build_failed_verdicts(
             (f"{row.keys['fit']} at length {row.keys['length']}", "no seed found a width")
@@ -98,7 +100,7 @@ Point = tuple[float | None, float | None, float]
 """(width found, its logit scale, number of probes)."""
 
 
-def search_least_width(
+def search_smallest_head_width(
     pattern: str, method: str, length: int, request: FitRequest, seed: int, widest: int, make: Make
 ) -> Point:
     target = make(pattern, length, np.random.default_rng(seed))
@@ -111,7 +113,7 @@ def search_least_width(
     return float(attempt.fit.d), attempt.evidence.logit_scale, float(attempt.probes)
 
 
-def build_width_rows(label: str, length: int, points: Sequence[Point]) -> Iterator[Row]:
+def build_smallest_width_rows(label: str, length: int, points: Sequence[Point]) -> Iterator[Row]:
     """Rows with the mean and standard deviation over the seeds that found a width; `n` counts only
     those."""
     keys: dict[str, Scalar] = {"length": length, "fit": label}
@@ -120,15 +122,15 @@ def build_width_rows(label: str, length: int, points: Sequence[Point]) -> Iterat
         numbers = [value for value in values if value is not None]
         missing = len(values) - len(numbers)
         row = summarize_values(metric, GROWTH_METRICS[metric].unit, numbers, "not found", keys)
-        yield row if not missing or not numbers else note_missing_seeds(row, missing)
+        yield row if not missing or not numbers else note_seeds_without_width(row, missing)
 
 
-def note_missing_seeds(row: Row, missing: int) -> Row:
+def note_seeds_without_width(row: Row, missing: int) -> Row:
     """Add a note to a mean from which some seeds are missing."""
     return replace(row, note=f"{missing} more seeds found no width")
 
 
-def fit_width_laws(widths: dict[int, list[int]]) -> list[GrowthLaw]:
+def fit_width_growth_laws(widths: dict[int, list[int]]) -> list[GrowthLaw]:
     """Fit the growth laws, best first; empty where too few lengths have a width."""
     points = [(length, d) for length, found in widths.items() for d in found]
     if len({length for length, _ in points}) < FEWEST_LENGTHS:
@@ -137,7 +139,7 @@ def fit_width_laws(widths: dict[int, list[int]]) -> list[GrowthLaw]:
     return rank_width_growth_laws(lengths, ds)
 
 
-def build_law_rows(label: str, laws: Sequence[GrowthLaw]) -> Iterator[Row]:
+def build_growth_law_rows(label: str, laws: Sequence[GrowthLaw]) -> Iterator[Row]:
     for law in laws:
         keys: dict[str, Scalar] = {"fit": label, "law": law.name}
         yield Row("aic_above_best", law.aic - laws[0].aic, "1", keys=keys)
@@ -148,10 +150,12 @@ def build_law_rows(label: str, laws: Sequence[GrowthLaw]) -> Iterator[Row]:
             yield Row(name, law.parameters[1], unit, spread=law.slope_error, keys=keys)
 
 
-def describe_growth(laws: Sequence[GrowthLaw], widths: dict[int, list[int]], widest: int) -> str:
+def describe_width_growth(
+    laws: Sequence[GrowthLaw], widths: dict[int, list[int]], widest: int
+) -> str:
     """`width grows about as log n: d = 3 at length 16, 7 at length 512`"""
     ends = dict.fromkeys(length for length, found in widths.items() if found)
-    law = summarize_laws(laws) or describe_laws(laws, widths, widest)
+    law = summarize_width_growth(laws) or compare_width_growth_laws(laws, widths, widest)
     if not ends:
         return law
     sentences = [
@@ -163,14 +167,14 @@ def describe_growth(laws: Sequence[GrowthLaw], widths: dict[int, list[int]], wid
 AS_WORDS = {"constant": "no growth", "log": "log n", "power": "a power of n"}
 
 
-def summarize_laws(laws: Sequence[GrowthLaw]) -> str:
+def summarize_width_growth(laws: Sequence[GrowthLaw]) -> str:
     """Describe the growth: `width grows about as n^0.11` if no other law fits as well, else only
     what all laws share."""
     if not laws:
         return ""
     close = [law for law in laws if law.rival]
     if not close:
-        return format_law(laws[0])
+        return format_width_growth_law(laws[0])
     open_laws = [laws[0], *close]
     names = " and ".join(AS_WORDS[law.name] for law in open_laws)
     if any(law.name == "constant" for law in open_laws):
@@ -179,7 +183,7 @@ def summarize_laws(laws: Sequence[GrowthLaw]) -> str:
     return f"width {way}, but {names} fit equally well"
 
 
-def format_law(law: GrowthLaw) -> str:
+def format_width_growth_law(law: GrowthLaw) -> str:
     if law.name == "constant":
         width = law.parameters[0]
         return f"width stays at {'' if width.is_integer() else 'about '}{width:.3g}"
@@ -189,7 +193,9 @@ def format_law(law: GrowthLaw) -> str:
     )
 
 
-def describe_laws(laws: Sequence[GrowthLaw], widths: dict[int, list[int]], widest: int) -> str:
+def compare_width_growth_laws(
+    laws: Sequence[GrowthLaw], widths: dict[int, list[int]], widest: int
+) -> str:
     """The best law with its numbers, and how far the others are behind."""
     if not laws:
         found = sum(bool(part) for part in widths.values())
@@ -201,10 +207,10 @@ def describe_laws(laws: Sequence[GrowthLaw], widths: dict[int, list[int]], wides
     of = "slope" if best.name == "log" else "exponent"
     error = f" ({of} ± {best.slope_error:.1g})" if best.slope_error else ""
     others = ", ".join(f"{AS_WORDS[law.name]} {law.aic - best.aic:.2g}" for law in laws[1:])
-    return f"{summarize_laws(laws)}. {best.text}{error}; AIC behind it: {others}"
+    return f"{summarize_width_growth(laws)}. {best.text}{error}; AIC behind it: {others}"
 
 
-def build_width_growth_views() -> tuple[View, ...]:
+def build_width_growth_tables() -> tuple[View, ...]:
     return (
         View("Smallest width found", "length", ("d_min",), across="fit"),
         View("Logit scale there", "length", ("logit_scale",), across="fit"),

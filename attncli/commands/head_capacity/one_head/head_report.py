@@ -41,27 +41,33 @@ VIEWS = (
 )
 
 
-def build_report(
+def build_pattern_inputs_report(
     head: Head, inputs: Sequence[PatternInputs], request: FitRequest, seeds: Sequence[int]
 ) -> Report:
     """Build the report: for each pattern and dtype, the map's distance from the pattern."""
     return Report(
         study="approximate module",
-        headline=format_headline(head, inputs),
-        rows=tuple(build_rows(head, inputs, request)),
+        headline=format_worst_pattern_headline(head, inputs),
+        rows=tuple(build_pattern_distance_rows(head, inputs, request)),
         metrics=HEAD_METRICS,
-        source=describe_head(head, request),
+        source=describe_trained_head(head, request),
         input={"patterns": [one.pattern for one in inputs]},
         seeds=tuple(seeds),
         views=VIEWS,
         findings=tuple(
-            Finding(str(row_keys(one, shown)["fit"]), describe_shown_pattern(shown, request))
+            Finding(
+                str(report_row_keys_of_pattern(one, shown)["fit"]),
+                describe_limits_missed_by_pattern(shown, request),
+            )
             for one in inputs
             for shown in one.by_dtype
         ),
-        warnings=tuple(build_warnings(head, inputs)),
+        warnings=tuple(warn_about_inputs_and_head(head, inputs)),
         verdicts=build_failed_verdicts(
-            (str(row_keys(one, shown)["fit"]), describe_shown_pattern(shown, request))
+            (
+                str(report_row_keys_of_pattern(one, shown)["fit"]),
+                describe_limits_missed_by_pattern(shown, request),
+            )
             for one in inputs
             for shown in one.by_dtype
             if shown.dtype == request.dtype and not shown.evidence.meets_request(request)
@@ -69,14 +75,14 @@ def build_report(
     )
 
 
-def describe_head(head: Head, request: FitRequest) -> JsonObject:
+def describe_trained_head(head: Head, request: FitRequest) -> JsonObject:
     rotary = head.rotary and {"base": head.rotary.base, "width": head.rotary.width}
     module = {**head.description, "d": head.d, "hidden": len(head.w_q), "scale": head.scale}
     limits = {name: value for name, value in request.describe().items() if name != "dtype"}
     return {"kind": "trained head", "request": limits, "module": {**module, "rotary": rotary}}
 
 
-def format_headline(head: Head, inputs: Sequence[PatternInputs]) -> str:
+def format_worst_pattern_headline(head: Head, inputs: Sequence[PatternInputs]) -> str:
     """The worst pattern in every dtype."""
     name = "{folder}:{layer}.{head} ({family}, d = {d})".format(**head.description, d=head.d)
     worst = {
@@ -90,7 +96,7 @@ def format_headline(head: Head, inputs: Sequence[PatternInputs]) -> str:
     return f"{name} shows {count} by inputs alone: total variation at most {worst_by_dtype}."
 
 
-def row_keys(one: PatternInputs, shown: PatternInDtype) -> dict[str, Scalar]:
+def report_row_keys_of_pattern(one: PatternInputs, shown: PatternInDtype) -> dict[str, Scalar]:
     return {
         "fit": f"{one.pattern} {shown.dtype}",
         "pattern": one.pattern,
@@ -99,16 +105,20 @@ def row_keys(one: PatternInputs, shown: PatternInDtype) -> dict[str, Scalar]:
     }
 
 
-def build_rows(head: Head, inputs: Sequence[PatternInputs], request: FitRequest) -> Iterator[Row]:
+def build_pattern_distance_rows(
+    head: Head, inputs: Sequence[PatternInputs], request: FitRequest
+) -> Iterator[Row]:
     for one in inputs:
         for shown in one.by_dtype:
-            keys = row_keys(one, shown)
+            keys = report_row_keys_of_pattern(one, shown)
             yield Row("meets", int(shown.evidence.meets_request(request)), "0 or 1", keys=keys)
             for metric in MEASURED:
-                yield build_row_or_null(metric, getattr(shown.evidence, metric), OUT_OF_RANGE, keys)
+                yield build_metric_row_or_null(
+                    metric, getattr(shown.evidence, metric), OUT_OF_RANGE, keys
+                )
             longest = float(np.linalg.norm(shown.x.astype(np.float64), axis=1).max())
-            yield build_row_or_null("input_norm", longest, OUT_OF_RANGE, keys)
-            yield build_row_or_null(
+            yield build_metric_row_or_null("input_norm", longest, OUT_OF_RANGE, keys)
+            yield build_metric_row_or_null(
                 "norm_reach", largest_input_norm(head, shown.x), "n/a: no known norm before", keys
             )
     for dtype in DTYPES:
@@ -116,7 +126,7 @@ def build_rows(head: Head, inputs: Sequence[PatternInputs], request: FitRequest)
         yield Row("condition", condition, "1", keys={"dtype": dtype})
 
 
-def build_row_or_null(
+def build_metric_row_or_null(
     metric: str, value: float | None, why: str, keys: Mapping[str, Scalar]
 ) -> Row:
     unit = HEAD_METRICS[metric].unit
@@ -125,13 +135,13 @@ def build_row_or_null(
     return Row(metric, value, unit, keys=keys)
 
 
-def describe_shown_pattern(shown: PatternInDtype, request: FitRequest) -> str:
+def describe_limits_missed_by_pattern(shown: PatternInDtype, request: FitRequest) -> str:
     rounded_request = replace(request, dtype=shown.dtype)
     met = shown.evidence.meets_request(rounded_request)
     return "meets the request" if met else describe_missed_limits(shown.evidence, rounded_request)
 
 
-def build_warnings(head: Head, inputs: Sequence[PatternInputs]) -> Iterator[str]:
+def warn_about_inputs_and_head(head: Head, inputs: Sequence[PatternInputs]) -> Iterator[str]:
     yield from head.warnings
     far = [
         one.pattern for one in inputs if (largest_input_norm(head, one.by_dtype[0].x) or 0.0) > 1.0

@@ -60,14 +60,14 @@ def find_inputs_for_patterns(
     found: list[PatternInputs] = []
     for pattern, target in targets.items():
         progress(len(found), len(targets), "patterns")
-        validate_window(head, target)
-        attempt = fit_queries_and_keys(target, methods, request, seeds)
+        require_pattern_within_window(head, target)
+        attempt = fit_queries_and_keys_to_pattern(target, methods, request, seeds)
         if attempt.fit is None:
             raise InputError(f"{pattern}: no queries and keys of width {head.d}: {attempt.reason}.")
         queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
         projections = solve_projections_for_scores(head, queries, keys)
         shown = tuple(
-            solve_and_measure_pattern(
+            solve_inputs_and_measure_pattern(
                 head, projections, target, dtype, invert_projections(head, dtype)
             )
             for dtype in DTYPES
@@ -77,14 +77,14 @@ def find_inputs_for_patterns(
     return found
 
 
-def validate_window(head: Head, target: csr_array) -> None:
+def require_pattern_within_window(head: Head, target: csr_array) -> None:
     if head.window is not None and target.shape[0] > head.window:
         raise UsageError(
             f"this layer sees {head.window} keys (sliding window): choose a `length` up to that, not {target.shape[0]}."
         )
 
 
-def fit_queries_and_keys(
+def fit_queries_and_keys_to_pattern(
     target: csr_array, methods: Sequence[str], request: FitRequest, seeds: Sequence[int]
 ) -> FitAttempt:
     """Queries and keys in float64, by the first method that meets the request, else the nearest."""
@@ -103,7 +103,7 @@ def fit_queries_and_keys(
     return choose_best_attempt(attempts)
 
 
-def solve_and_measure_pattern(
+def solve_inputs_and_measure_pattern(
     head: Head, projections: Array, target: csr_array, dtype: str, pseudo: ProjectionInverse
 ) -> PatternInDtype:
     """Round the weights, solve for x, round x, and compute the map as the model would; `pseudo`: of those weights."""
@@ -123,7 +123,7 @@ def refuse_rotary_head(head: Head) -> None:
         )
 
 
-def to_saved_fits(head: Head, inputs: Sequence[PatternInputs]) -> list[SavedFit]:
+def convert_inputs_to_saved_fits(head: Head, inputs: Sequence[PatternInputs]) -> list[SavedFit]:
     """The float64 inputs as modules that anybody can check: biases as the weights of a constant feature, scale in w_q."""
     refuse_rotary_head(head)
     w_q = np.concatenate([head.w_q, head.b_q[None]]) * head.scale

@@ -12,14 +12,14 @@ from attncli.analysis.layer_maps import capture_maps
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.commands.head_capacity.one_head.head_report import (
     REAL_METRICS,
-    build_row_or_null,
-    describe_shown_pattern,
+    build_metric_row_or_null,
+    describe_limits_missed_by_pattern,
 )
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInDtype, PatternInputs
 from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
     Array,
     TokenTable,
-    build_token_table,
+    build_token_query_key_table,
     compute_queries_and_keys_of_text,
 )
 from attncli.commands.head_capacity.one_head.token_search import (
@@ -57,34 +57,34 @@ class PatternFromTokens:
     vocabulary: int
 
     @property
-    def row_keys(self) -> dict[str, Scalar]:
+    def report_row_keys(self) -> dict[str, Scalar]:
         fit = f"{self.pattern} {METHOD}"
         return {"fit": fit, "pattern": self.pattern, "method": METHOD, "dtype": "float64"}
 
     def build_pattern_rows(self, request: FitRequest) -> Iterator[Row]:
         met = self.evidence.meets_request(replace(request, dtype="float64"))
-        yield Row("meets", int(met), "0 or 1", keys=self.row_keys)
+        yield Row("meets", int(met), "0 or 1", keys=self.report_row_keys)
         for metric in MEASURED:
-            yield build_row_or_null(
-                metric, getattr(self.evidence, metric), OUT_OF_RANGE, self.row_keys
+            yield build_metric_row_or_null(
+                metric, getattr(self.evidence, metric), OUT_OF_RANGE, self.report_row_keys
             )
         for position, (token, word) in enumerate(zip(self.ids, self.words, strict=True)):
-            keys = {**self.row_keys, "position": position, "token": word}
+            keys = {**self.report_row_keys, "position": position, "token": word}
             yield Row("token_id", token, REAL_METRICS["token_id"].unit, keys=keys)
 
-    def build_finding(self, request: FitRequest) -> Finding:
-        sentence = describe_shown_pattern(
+    def build_best_text_finding(self, request: FitRequest) -> Finding:
+        sentence = describe_limits_missed_by_pattern(
             PatternInDtype("float64", np.zeros((0, 0)), self.evidence), request
         )
         text = " ".join(self.words[:MOST_WORDS]) + (" …" if len(self.words) > MOST_WORDS else "")
-        return Finding(str(self.row_keys["fit"]), f"{sentence}; by: {text}")
+        return Finding(str(self.report_row_keys["fit"]), f"{sentence}; by: {text}")
 
     def format_total_variations(self) -> str:
         found = format_number(self.evidence.total_variation)
         return f"{self.pattern}: total variation {found} by real tokens, {format_number(self.free)} by free inputs"
 
 
-def add_token_inputs(
+def add_real_token_results(
     report: Report,
     checkpoint: LoadedModel,
     subject: PreparedModel,
@@ -100,7 +100,9 @@ def add_token_inputs(
     for one in inputs:
         length = one.target.shape[0]
         if length not in tables:
-            tables[length] = build_token_table(checkpoint, head, length, seeds[0], progress)
+            tables[length] = build_token_query_key_table(
+                checkpoint, head, length, seeds[0], progress
+            )
         shown.append(
             search_tokens_for_pattern(
                 checkpoint, subject, head, one, tables[length], seeds, progress
@@ -117,7 +119,7 @@ def add_token_inputs(
         rows=(*report.rows, *(row for one in shown for row in one.build_pattern_rows(request))),
         metrics={**report.metrics, **REAL_METRICS},
         input={**report.input, "candidates": len(first.ids), "vocabulary": first.of},
-        findings=(*report.findings, *(one.build_finding(request) for one in shown)),
+        findings=(*report.findings, *(one.build_best_text_finding(request) for one in shown)),
         warnings=(
             *report.warnings,
             *(drawn if len(first.ids) < 0.9 * first.of else ()),

@@ -58,7 +58,7 @@ class TokenTable:
     """Rows of the model's vocabulary."""
 
 
-def build_token_table(
+def build_token_query_key_table(
     checkpoint: LoadedModel, head: Head, length: int, seed: int, progress: Progress
 ) -> TokenTable:
     """Build the table for as many tokens as fit, drawn from the vocabulary."""
@@ -73,14 +73,16 @@ def build_token_table(
         progress(first, len(ids), "tokens")
         part = ids[first : first + size]
         alike = np.repeat(part[:, None], length, axis=1)
-        for place, x in enumerate(read_head_inputs(checkpoint, reader, alike), start=first):
+        for place, x in enumerate(
+            capture_head_inputs_of_texts(checkpoint, reader, alike), start=first
+        ):
             queries[place], keys[place] = compute_scaled_queries_and_keys(head, x)
     table = TokenTable(ids, queries, keys, known)
     require_token_wise_inputs(checkpoint, reader, head, table, rng)
     return table
 
 
-def require_first_layer(head: Head) -> None:
+def require_head_of_first_layer(head: Head) -> None:
     """Refuse deeper layers: only the first layer's input follows from a token and its position."""
     layer = head.description["layer"]
     if layer != 0:
@@ -144,7 +146,9 @@ def capture_module_input(module: nn.Module) -> Iterator[list[Tensor]]:
         yield seen
 
 
-def read_head_inputs(checkpoint: LoadedModel, reader: nn.Module, ids: NDArray[np.int64]) -> Array:
+def capture_head_inputs_of_texts(
+    checkpoint: LoadedModel, reader: nn.Module, ids: NDArray[np.int64]
+) -> Array:
     """[text, token, feature]: the head's input for texts [text, token]."""
     with capture_module_input(reader) as seen, torch.no_grad():
         checkpoint.model_without_head(**{WORDS: torch.from_numpy(ids).to(checkpoint.model.device)})
@@ -171,7 +175,7 @@ def require_token_wise_inputs(
     """Refuse heads in which a token's query or key depends on its neighbours."""
     length = table.queries.shape[1]
     chosen = rng.integers(len(table.ids), size=length)
-    x = read_head_inputs(checkpoint, reader, table.ids[chosen][None])[0]
+    x = capture_head_inputs_of_texts(checkpoint, reader, table.ids[chosen][None])[0]
     for mixed, alone in zip(
         compute_scaled_queries_and_keys(head, x), (table.queries, table.keys), strict=True
     ):
@@ -188,5 +192,5 @@ def compute_queries_and_keys_of_text(
 ) -> tuple[Array, Array]:
     """Queries and keys of the head on this very text, in float64."""
     row = np.array([list(ids)], dtype=np.int64)
-    x = read_head_inputs(checkpoint, find_query_projection(checkpoint, head), row)[0]
+    x = capture_head_inputs_of_texts(checkpoint, find_query_projection(checkpoint, head), row)[0]
     return compute_scaled_queries_and_keys(head, x)

@@ -88,14 +88,14 @@ def improve_by_token_swaps(
     for _ in range(SWEEPS):
         before = chosen.copy()
         for position in places:
-            losses = candidate_losses(table, target, causal, chosen, int(position))
+            losses = losses_of_candidate_tokens(table, target, causal, chosen, int(position))
             best = int(losses.argmin())
             if losses[best] < losses[chosen[position]]:
                 chosen[position] = best
         if (chosen == before).all():
             break
     logits = attention_logits_of_tokens(table, chosen, causal)
-    return TokenSearchResult(chosen, float(cross_entropy_per_row(logits, target).sum()))
+    return TokenSearchResult(chosen, float(cross_entropy_per_query(logits, target).sum()))
 
 
 def attention_logits_of_tokens(table: TokenTable, chosen: Index, causal: bool) -> Array:
@@ -106,7 +106,7 @@ def attention_logits_of_tokens(table: TokenTable, chosen: Index, causal: bool) -
     return logits
 
 
-def candidate_losses(
+def losses_of_candidate_tokens(
     table: TokenTable, target: Array, causal: bool, chosen: Index, position: int
 ) -> Array:
     """[candidate]: the divergence with it at this position, without terms that no candidate
@@ -117,7 +117,7 @@ def candidate_losses(
     row[:, position] = np.einsum("cd,cd->c", table.queries[:, position], table.keys[:, position])
     if causal:
         row[:, position + 1 :] = -np.inf
-    total = cross_entropy_per_row(row, target[position])
+    total = cross_entropy_per_query(row, target[position])
     others = places[places > position] if causal else places[places != position]
     if not len(others):
         return total
@@ -129,7 +129,7 @@ def candidate_losses(
     return result
 
 
-def cross_entropy_per_row(logits: NDArray[np.floating], target: Array) -> Array:
+def cross_entropy_per_query(logits: NDArray[np.floating], target: Array) -> Array:
     """log Σ_j e^{l_j} - Σ_j A_j l_j of every row; hidden keys have no weight in the target."""
     on = np.where(target > 0.0, logits, 0.0)
     result: Array = log_sum_exp(logits) - (on * target).sum(axis=-1)

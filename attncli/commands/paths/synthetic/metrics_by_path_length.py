@@ -8,8 +8,8 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
     PathLengthDecomposition,
     Terms,
     share_by_inner_product,
-    subtract_states,
-    sum_terms,
+    subtract_split_states,
+    sum_path_length_terms,
 )
 from attncli.errors import InsufficientPrecision
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
@@ -40,7 +40,7 @@ class PathTermMeasurements:
     """Residuals of paths of length 0, of all others, and of both together; empty without skips."""
 
 
-def measure_path_terms(
+def measure_terms_by_path_length(
     decomposition: PathLengthDecomposition,
     metrics: Sequence[str],
     where: str,
@@ -48,7 +48,7 @@ def measure_path_terms(
     advice: str = "",
 ) -> PathTermMeasurements:
     """All numbers of one decomposition, refused where its terms do not add up to the output."""
-    rest = subtract_states(decomposition.output, sum_terms(decomposition.terms))
+    rest = subtract_split_states(decomposition.output, sum_path_length_terms(decomposition.terms))
     error = frobenius_norm_ratio(rest, decomposition.output)
     if not error <= tolerance:
         raise InsufficientPrecision(
@@ -67,9 +67,12 @@ def measure_path_terms(
     }
     for name in metrics:
         by_length[name] = {
-            length: measure_path_term(name, term) for length, term in decomposition.terms.items()
+            length: measure_term_of_path_length(name, term)
+            for length, term in decomposition.terms.items()
         }
-    of_residual = log10_array_norm(rest.residual) - log10_array_norm(decomposition.output.residual)
+    of_residual = log10_frobenius_norm(rest.residual) - log10_frobenius_norm(
+        decomposition.output.residual
+    )
     cancellation = math.fsum(
         frobenius_norm_ratio(term, decomposition.output) for term in decomposition.terms.values()
     )
@@ -78,33 +81,35 @@ def measure_path_terms(
         error,
         power_of_ten_or_nan(of_residual),
         cancellation,
-        path_residual_norms(decomposition),
+        rank_one_residual_norms_of_paths(decomposition),
     )
 
 
-def measure_path_term(name: str, term: SplitState) -> float:
+def measure_term_of_path_length(name: str, term: SplitState) -> float:
     """Measure one term; paths that are exactly zero, past a block of zeros, have a state without
     directions."""
     value: float = math.nan if term.states.is_zero() else METRICS[name](term)
     return value
 
 
-def path_residual_norms(decomposition: PathLengthDecomposition) -> dict[str, float]:
+def rank_one_residual_norms_of_paths(decomposition: PathLengthDecomposition) -> dict[str, float]:
     """‖res(·)‖_F of paths of length 0, of all others, and of the output, over ‖Y‖_F; the first two differ by no more than the last."""
     if 0 not in decomposition.terms or len(decomposition.terms) == 1:
         return {}
-    whole = log10_array_norm(decomposition.output.states)
-    rest = sum_terms({length: term for length, term in decomposition.terms.items() if length})
+    whole = log10_frobenius_norm(decomposition.output.states)
+    rest = sum_path_length_terms(
+        {length: term for length, term in decomposition.terms.items() if length}
+    )
     parts = (decomposition.terms[0], rest, decomposition.output)
     skip, others, output = (
-        power_of_ten_or_nan(log10_array_norm(part.residual) - whole) for part in parts
+        power_of_ten_or_nan(log10_frobenius_norm(part.residual) - whole) for part in parts
     )
     return dict(zip(OF_THE_SKIP, (skip, others, skip - others, output), strict=True))
 
 
 def norm_shares_by_path_length(terms: Terms) -> dict[int, float]:
     """‖T_k‖_F / Σ_j ‖T_j‖_F, from logarithms: a term may leave float range."""
-    logs = {length: log10_array_norm(term.states) for length, term in terms.items()}
+    logs = {length: log10_frobenius_norm(term.states) for length, term in terms.items()}
     top = max(logs.values())
     sizes = {length: power_of_ten_or_nan(log - top) for length, log in logs.items()}
     whole = math.fsum(sizes.values())
@@ -124,16 +129,18 @@ def reconstruction_errors_by_longest_path(
     errors = {lengths[-1]: completeness}
     for place, length in enumerate(lengths[:-1]):
         left_out = {k: decomposition.terms[k] for k in lengths[place + 1 :]}
-        errors[length] = frobenius_norm_ratio(sum_terms(left_out), decomposition.output)
+        errors[length] = frobenius_norm_ratio(sum_path_length_terms(left_out), decomposition.output)
     return dict(sorted(errors.items()))
 
 
 def frobenius_norm_ratio(part: SplitState, whole: SplitState) -> float:
     """‖part‖_F / ‖whole‖_F."""
-    return power_of_ten_or_nan(log10_array_norm(part.states) - log10_array_norm(whole.states))
+    return power_of_ten_or_nan(
+        log10_frobenius_norm(part.states) - log10_frobenius_norm(whole.states)
+    )
 
 
-def log10_array_norm(array: ScaledArray) -> float:
+def log10_frobenius_norm(array: ScaledArray) -> float:
     return log10_norm(array, frobenius_norm)
 
 

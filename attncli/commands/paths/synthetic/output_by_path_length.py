@@ -36,7 +36,7 @@ def require_enough_memory(spec: NetworkSpec, streams: int, layers_in_memory: int
     require_memory(needed, "This decomposition", "lower `tokens`, `width` or `layers`")
 
 
-def freeze_layers(
+def freeze_attention_of_layers(
     network: Network, switches: AblationSwitches, where: str
 ) -> Iterator[tuple[SplitState, LayerWithFrozenMaps]]:
     """Every layer as the full pass leaves it frozen, with the state that comes out of it."""
@@ -58,7 +58,7 @@ def decompose_output(
     require_enough_memory(network.spec, streams=network.spec.layers + 1)
     output = SplitState.from_states(network.embeddings())
     terms: Terms = {0: output.to_split_form()}
-    for state, frozen in freeze_layers(network, switches, where):
+    for state, frozen in freeze_attention_of_layers(network, switches, where):
         terms, output = propagate_path_terms(terms, frozen), state
         advance()
     return PathLengthDecomposition(output, terms)
@@ -69,20 +69,20 @@ def propagate_path_terms(terms: Terms, frozen: LayerWithFrozenMaps) -> Terms:
     go through one head."""
     result: Terms = {}
 
-    def add_term(length: int, x: SplitState | None) -> None:
+    def add_term_of_length(length: int, x: SplitState | None) -> None:
         if x is not None:
             result[length] = add_split_states(result[length], x) if length in result else x
 
     for length, term in terms.items():
         if frozen.skip:
-            add_term(length, frozen.apply_skip_connection(term))
-        add_term(length + 1, frozen.apply_attention(term))
-    add_term(0, frozen.compute_output_bias_contribution())
-    add_term(1, frozen.compute_value_bias_contribution())
+            add_term_of_length(length, frozen.apply_skip_connection(term))
+        add_term_of_length(length + 1, frozen.apply_attention(term))
+    add_term_of_length(0, frozen.compute_output_bias_contribution())
+    add_term_of_length(1, frozen.compute_value_bias_contribution())
     return result
 
 
-def sum_terms(terms: Terms) -> SplitState:
+def sum_path_length_terms(terms: Terms) -> SplitState:
     """Σ over lengths, the longest first: mostly the smallest."""
     lengths = sorted(terms, reverse=True)
     result = terms[lengths[0]]
@@ -91,12 +91,12 @@ def sum_terms(terms: Terms) -> SplitState:
     return result
 
 
-def subtract_states(first: SplitState, second: SplitState) -> SplitState:
+def subtract_split_states(first: SplitState, second: SplitState) -> SplitState:
     """first - second, common and varying parts each by themselves."""
-    return add_split_states(first.to_split_form(), negate_state(second.to_split_form()))
+    return add_split_states(first.to_split_form(), negate_split_state(second.to_split_form()))
 
 
-def negate_state(state: SplitState) -> SplitState:
+def negate_split_state(state: SplitState) -> SplitState:
     common, varying = (
         make_scaled_array(-part.mantissa, part.exponent) for part in state.common_and_varying_parts
     )

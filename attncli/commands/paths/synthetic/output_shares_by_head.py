@@ -15,13 +15,13 @@ from attncli.commands.paths.synthetic.metrics_by_path_length import (
     norm_shares_by_path_length,
 )
 from attncli.commands.paths.synthetic.output_by_path_length import (
-    freeze_layers,
+    freeze_attention_of_layers,
     require_enough_memory,
     share_by_inner_product,
-    subtract_states,
-    sum_terms,
+    subtract_split_states,
+    sum_path_length_terms,
 )
-from attncli.commands.paths.synthetic.single_paths import describe_source
+from attncli.commands.paths.synthetic.single_paths import describe_networks_and_variant
 from attncli.errors import InputError, format_count
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.number_format import format_with_deviation
@@ -62,31 +62,33 @@ WHERE = {"skip": "each layer's skip carries", "past": "past each layer's attenti
 """How sentences name the rest of the output."""
 
 
-def measure_head_shares(
+def measure_network_output_shares_by_head(
     networks: Sequence[Network], skip: bool, source: Facts, progress: Progress = ignore_progress
 ) -> Report:
     """The share of every head of every layer, for networks that differ in their seed."""
     variant = "SAN+skip" if skip else "SAN"
     layers = len(networks) * networks[0].spec.layers
     count_layer = make_progress_counter(progress, layers, "layers")
-    found = [compute_head_shares(network, variant, count_layer) for network in networks]
-    rows = tuple(build_rows(found, variant))
+    found = [
+        compute_network_output_shares_by_head(network, variant, count_layer) for network in networks
+    ]
+    rows = tuple(build_output_share_rows(found, variant))
     over = describe_averaging(len(networks), "seeds")
     titles = {name: f"{variant}: {name}{over}" for name in (OUTPUT, NORM)}
-    views = build_share_views(titles, "Do the doors of a layer add up to the output?")
-    finding = Finding(variant, describe_largest_share(rows))
-    return build_shares_report(
-        rows, OWN_METRICS, views, finding, describe_source(networks, variant, source)
+    views = build_output_share_tables(titles, "Do the doors of a layer add up to the output?")
+    finding = Finding(variant, describe_head_with_largest_share(rows))
+    return build_output_shares_report(
+        rows, OWN_METRICS, views, finding, describe_networks_and_variant(networks, variant, source)
     )
 
 
-def build_share_views(titles: Mapping[str, str], completeness: str) -> tuple[View, ...]:
+def build_output_share_tables(titles: Mapping[str, str], completeness: str) -> tuple[View, ...]:
     """Views of shares by layer and passage point; `completeness`: the question of the last view."""
     shares = (View(title, "layer", (name,), across="through") for name, title in titles.items())
     return (*shares, View(completeness, "variant", ("completeness_error",)))
 
 
-def build_shares_report(
+def build_output_shares_report(
     rows: tuple[Row, ...],
     metrics: Mapping[str, Definition],
     views: tuple[View, ...],
@@ -111,15 +113,19 @@ class HeadShares(NamedTuple):
     completeness: float
 
 
-def compute_head_shares(network: Network, variant: str, advance: Callable[[], None]) -> HeadShares:
+def compute_network_output_shares_by_head(
+    network: Network, variant: str, advance: Callable[[], None]
+) -> HeadShares:
     """The part of the output through each passage point; all parts are propagated together."""
     spec = network.spec
     require_enough_memory(spec, streams=spec.layers * (spec.heads + 2))
     state = SplitState.from_states(network.embeddings())
     parts: dict[HeadOrSkip, SplitState] = {}
     where = f"{variant}, seed {network.seed}"
-    for layer, (following, frozen) in enumerate(freeze_layers(network, VARIANTS[variant], where)):
-        parts = propagate_parts(parts, frozen)
+    for layer, (following, frozen) in enumerate(
+        freeze_attention_of_layers(network, VARIANTS[variant], where)
+    ):
+        parts = propagate_parts_through_layer(parts, frozen)
         parts.update(split_layer_output_by_head(state, frozen, layer))
         state = following
         advance()
@@ -128,7 +134,7 @@ def compute_head_shares(network: Network, variant: str, advance: Callable[[], No
         for layer in range(spec.layers)
     ]
     error = max(
-        frobenius_norm_ratio(subtract_states(state, sum_parts_by_head(own)), state)
+        frobenius_norm_ratio(subtract_split_states(state, sum_output_parts(own)), state)
         for own in by_layer
     )
     if not error <= COMPLETENESS.tolerance_for_dtype("float64"):
@@ -141,17 +147,19 @@ def compute_head_shares(network: Network, variant: str, advance: Callable[[], No
         {
             door: share
             for own in by_layer
-            for door, share in compute_norm_shares_of_parts(own).items()
+            for door, share in shares_of_summed_vector_norms(own).items()
         },
         error,
     )
 
 
-def sum_parts_by_head(parts: Mapping[HeadOrSkip, SplitState]) -> SplitState:
-    return sum_terms(dict(enumerate(parts.values())))
+def sum_output_parts(parts: Mapping[HeadOrSkip, SplitState]) -> SplitState:
+    return sum_path_length_terms(dict(enumerate(parts.values())))
 
 
-def compute_norm_shares_of_parts(parts: Mapping[HeadOrSkip, SplitState]) -> dict[HeadOrSkip, float]:
+def shares_of_summed_vector_norms(
+    parts: Mapping[HeadOrSkip, SplitState],
+) -> dict[HeadOrSkip, float]:
     """Each door's part of the summed norms."""
     return dict(
         zip(
@@ -178,7 +186,7 @@ def split_layer_output_by_head(
         yield HeadOrSkip(layer, BIASES), bias
 
 
-def propagate_parts(
+def propagate_parts_through_layer(
     parts: Mapping[HeadOrSkip, SplitState], frozen: LayerWithFrozenMaps
 ) -> dict[HeadOrSkip, SplitState]:
     """Propagate the parts of earlier layers through this one; its biases join theirs."""
@@ -191,17 +199,17 @@ def propagate_parts(
     return moved
 
 
-def build_rows(found: Sequence[HeadShares], variant: str) -> Iterator[Row]:
+def build_output_share_rows(found: Sequence[HeadShares], variant: str) -> Iterator[Row]:
     for metric, shares in (
         (OUTPUT, [one.output for one in found]),
         (NORM, [one.norm for one in found]),
     ):
-        yield from build_share_rows(metric, shares, variant, BEYOND)
+        yield from build_rows_of_share_metric(metric, shares, variant, BEYOND)
     errors = [one.completeness for one in found]
     yield summarize_values("completeness_error", "1", errors, BEYOND, variant=variant)
 
 
-def build_share_rows(
+def build_rows_of_share_metric(
     metric: str, shares: Sequence[Mapping[HeadOrSkip, float]], variant: str, why_null: str
 ) -> Iterator[Row]:
     """Rows of the share of every passage point, over seeds or texts."""
@@ -211,14 +219,14 @@ def build_share_rows(
         yield summarize_values(metric, "1", values, why_null, {"through": door.through}, **at)
 
 
-def describe_largest_share(rows: Sequence[Row], comparison: str = "skip") -> str:
+def describe_head_with_largest_share(rows: Sequence[Row], comparison: str = "skip") -> str:
     """Describe the head with the largest share if the errors separate it, and the share of the
     skips."""
     shares = [row for row in rows if row.metric == OUTPUT and row.value is not None]
     heads = sorted(
         (row for row in shares if row.head is not None), key=lambda row: -(row.value or 0.0)
     )
-    text = format_first_head(heads)
+    text = format_head_with_largest_share(heads)
     skips = [row.value or 0.0 for row in shares if row.keys["through"] == comparison]
     if not skips:
         return text + "."
@@ -227,7 +235,7 @@ def describe_largest_share(rows: Sequence[Row], comparison: str = "skip") -> str
     )
 
 
-def format_first_head(order: Sequence[Row]) -> str:
+def format_head_with_largest_share(order: Sequence[Row]) -> str:
     """By the intervals over seeds or texts; of a single one the number itself."""
     top = order[0]
     name = f"head {top.head} of layer {top.layer}"

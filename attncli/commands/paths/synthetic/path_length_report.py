@@ -20,10 +20,10 @@ from attncli.commands.paths.synthetic.metrics_by_path_length import (
     OUTPUT_SHARE,
     PathTermMeasurements,
     cumulative_sums_over_lengths,
-    measure_path_terms,
+    measure_terms_by_path_length,
 )
 from attncli.commands.paths.synthetic.output_by_path_length import decompose_output
-from attncli.commands.paths.synthetic.single_paths import describe_source
+from attncli.commands.paths.synthetic.single_paths import describe_networks_and_variant
 from attncli.maths.network_path_counts import compute_path_length_shares, count_paths_by_length
 from attncli.maths.significance_tests import mean
 from attncli.networks.ablation_variants import VARIANTS
@@ -56,14 +56,14 @@ def measure_network_paths(
         headline=format_headline([finding]),
         rows=(
             *sort_path_counts_by_length(
-                [*build_path_count_rows(counts, variant), *build_length_rows(found, variant)]
+                [*build_path_count_rows(counts, variant), *build_path_length_rows(found, variant)]
             ),
             *build_completeness_and_cancellation_rows(found, variant),
         ),
         metrics=metric_definitions(metrics),
-        views=tuple(build_views(metrics, variant, len(networks))),
+        views=tuple(build_network_path_length_tables(metrics, variant, len(networks))),
         findings=(finding,),
-        **describe_source(networks, variant, source),
+        **describe_networks_and_variant(networks, variant, source),
     )
 
 
@@ -77,7 +77,9 @@ def decompose_networks_by_path_length(
         where = f"{variant}, seed {network.seed}"
         terms = decompose_output(network, VARIANTS[variant], where, count_layer)
         found.append(
-            measure_path_terms(terms, metrics, where, COMPLETENESS.tolerance_for_dtype("float64"))
+            measure_terms_by_path_length(
+                terms, metrics, where, COMPLETENESS.tolerance_for_dtype("float64")
+            )
         )
     return found
 
@@ -103,7 +105,9 @@ def mean_metric_by_path_length(
     }
 
 
-def build_length_rows(measurements: Sequence[PathTermMeasurements], variant: str) -> Iterator[Row]:
+def build_path_length_rows(
+    measurements: Sequence[PathTermMeasurements], variant: str
+) -> Iterator[Row]:
     for metric, by_length in measurements[0].by_length.items():
         unit = find_path_metric_unit(metric)
         for length in by_length:
@@ -132,13 +136,15 @@ def build_completeness_and_cancellation_rows(
             yield summarize_values(metric, "1", values, BEYOND, variant=variant)
 
 
-def build_views(metrics: Sequence[str], variant: str, seeds: int) -> Iterator[View]:
+def build_network_path_length_tables(
+    metrics: Sequence[str], variant: str, seeds: int
+) -> Iterator[View]:
     over = describe_averaging(seeds, "seeds")
     yield View(f"{variant}: terms by path length{over}", "length", (*COLUMNS, *metrics))
-    yield from build_variant_views()
+    yield from build_variant_comparison_tables()
 
 
-def build_variant_views() -> Iterator[View]:
+def build_variant_comparison_tables() -> Iterator[View]:
     yield View("Share of the summed norms", "length", (NORM_SHARE,), across="variant")
     yield View(
         "Do the terms add up to the output?",

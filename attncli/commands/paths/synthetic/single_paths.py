@@ -11,9 +11,9 @@ import numpy as np
 from attncli.analysis.bootstrap_quantile_errors import bootstrap_quantile_errors
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.analysis.paths.path_selection import Path, path_length, sample_path
-from attncli.commands.paths.synthetic.metrics_by_path_length import log10_array_norm
+from attncli.commands.paths.synthetic.metrics_by_path_length import log10_frobenius_norm
 from attncli.commands.paths.synthetic.output_by_path_length import (
-    freeze_layers,
+    freeze_attention_of_layers,
     require_enough_memory,
 )
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
@@ -65,7 +65,7 @@ def freeze_attention_and_norms(network: Network, variant: str) -> NetworkWithFro
     spec = network.spec
     require_enough_memory(spec, streams=2 + spec.tokens // spec.width, layers_in_memory=spec.layers)
     where = f"{variant}, seed {network.seed}"
-    passed = list(freeze_layers(network, VARIANTS[variant], where))
+    passed = list(freeze_attention_of_layers(network, VARIANTS[variant], where))
     start = SplitState.from_states(network.embeddings()).to_split_form()
     return NetworkWithFrozenAttention(start, [layer for _, layer in passed], passed[-1][0])
 
@@ -82,7 +82,7 @@ def propagate_along_path(path: Path, network: NetworkWithFrozenAttention) -> Pat
         else:
             term = layer.apply_attention(term, head=choice - 1)
             product = layer.attention_branch_per_head[choice - 1].apply_head_map(product)
-    size = log10_array_norm(term.states) - log10_array_norm(network.output.states)
+    size = log10_frobenius_norm(term.states) - log10_frobenius_norm(network.output.states)
     return PathMeasurements(log10_residual(product), size)
 
 
@@ -106,7 +106,7 @@ def measure_named_paths(
     )
     title = f"{variant}: single paths"
     return build_single_paths_report(
-        rows, OWN_METRICS, title, describe_source(networks, variant, source)
+        rows, OWN_METRICS, title, describe_networks_and_variant(networks, variant, source)
     )
 
 
@@ -116,11 +116,15 @@ def build_single_paths_report(
     """On single paths of networks or of a model, which `about` describes; the first of them in words."""
     first = rows[0]
     normed = any(row.metric == NORM for row in rows)
-    size = f", log10 of its part of the output's norm {describe_path(rows, NORM)}" if normed else ""
+    size = (
+        f", log10 of its part of the output's norm {describe_metric_of_path(rows, NORM)}"
+        if normed
+        else ""
+    )
     return Report(
         study="paths",
         headline=f"Path {first.keys['path']} (length {first.keys['length']}): "
-        f"log10 distance of its attention product to rank 1 {describe_path(rows, RESIDUAL)}{size}.",
+        f"log10 distance of its attention product to rank 1 {describe_metric_of_path(rows, RESIDUAL)}{size}.",
         rows=rows,
         metrics=metrics,
         views=(View(title, "path", (RESIDUAL, NORM)),),
@@ -128,7 +132,7 @@ def build_single_paths_report(
     )
 
 
-def describe_path(rows: Sequence[Row], metric: str) -> str:
+def describe_metric_of_path(rows: Sequence[Row], metric: str) -> str:
     value = next(row.value for row in rows if row.metric == metric)
     return "not to be had" if value is None else f"{value:.3g}"
 
@@ -146,7 +150,9 @@ def collect_path_metrics(singles: Sequence[PathMeasurements]) -> Iterator[tuple[
         yield NORM, norms
 
 
-def describe_source(networks: Sequence[Network], variant: str, source: Facts) -> JsonObject:
+def describe_networks_and_variant(
+    networks: Sequence[Network], variant: str, source: Facts
+) -> JsonObject:
     """The description of synthetic networks in every report."""
     spec = networks[0].spec
     return {
@@ -180,20 +186,20 @@ def measure_sampled_paths(
     rows = tuple(
         row
         for length, singles in found.items()
-        for row in build_quantile_rows(length, singles, variant)
+        for row in build_path_quantile_rows(length, singles, variant)
     )
     paths = samples * len(networks)
-    return build_sampled_report(
-        rows, OWN_METRICS, variant, paths, describe_source(networks, variant, source)
+    return build_sampled_paths_report(
+        rows, OWN_METRICS, variant, paths, describe_networks_and_variant(networks, variant, source)
     )
 
 
-def build_sampled_report(
+def build_sampled_paths_report(
     rows: tuple[Row, ...], metrics: Mapping[str, Definition], variant: str, paths: int, about: Facts
 ) -> Report:
     """Report on this many random paths of each length, of networks or of a model; `about` describes
     the source."""
-    finding = Finding(variant, describe_decay(rows))
+    finding = Finding(variant, describe_residual_decay(rows))
     title = f"{variant}: quantiles of {{}} over {paths} random paths of each length"
     return Report(
         study="paths",
@@ -208,7 +214,7 @@ def build_sampled_report(
     )
 
 
-def build_quantile_rows(
+def build_path_quantile_rows(
     length: int, singles: Sequence[PathMeasurements], variant: str
 ) -> Iterator[Row]:
     for metric, values in collect_path_metrics(singles):
@@ -247,7 +253,7 @@ class Median(NamedTuple):
         return f"{format_power_of_ten(self.value)}{around}"
 
 
-def describe_decay(rows: Sequence[Row]) -> str:
+def describe_residual_decay(rows: Sequence[Row]) -> str:
     """How the median falls with length, in words."""
     medians = {
         int(row.keys["length"]): Median(row.value, float(row.keys.get("error", 0.0)))
@@ -262,7 +268,7 @@ def describe_decay(rows: Sequence[Row]) -> str:
     values = {length: median.value for length, median in medians.items()}
     return (
         f"{describe_rank_trend_over_path_length(list(medians.values()))}: median distance {medians[first].format_with_error_range()} at length {first}; "
-        f"{medians[last].format_with_error_range()} at length {last}{describe_decay_rate(values)}."
+        f"{medians[last].format_with_error_range()} at length {last}{describe_residual_decay_rate(values)}."
     )
 
 
@@ -276,7 +282,7 @@ def describe_rank_trend_over_path_length(medians: Sequence[Median]) -> str:
     return "The distance to rank 1 has no clear trend with the length"
 
 
-def describe_decay_rate(medians: Mapping[int, float]) -> str:
+def describe_residual_decay_rate(medians: Mapping[int, float]) -> str:
     """The factor, where one explains all lengths."""
     curve = [medians.get(length, math.nan) for length in range(min(medians), max(medians) + 1)]
     factor = find_rate_of_single_exponential(curve)

@@ -26,7 +26,7 @@ class AttentionMapsOfStack:
         with (
             torch.no_grad(),
             run_in_model_precision(body),
-            capture_attention(body, self.assemble_map_from_strip),
+            capture_attention(body, self.assemble_map_from_row_block),
         ):
             body(**text.kwargs)
         self.layers = list(self.maps.values())
@@ -46,7 +46,7 @@ class AttentionMapsOfStack:
                 "have no product along a path."
             )
 
-    def assemble_map_from_strip(self, site: AttentionSite, strip: Strip) -> None:
+    def assemble_map_from_row_block(self, site: AttentionSite, strip: Strip) -> None:
         """Assemble the strips of the stack's attention layers; missing keys have weight 0."""
         other = find_enclosing_stack(site, self.subject.stacks) != self.subject.stack.name
         if other or site.kind != "self":
@@ -61,7 +61,7 @@ class AttentionMapsOfStack:
     def heads_per_layer(self) -> list[int]:
         return [len(maps) for maps in self.layers]
 
-    def log10_residual_of_path(self, path: Path) -> float:
+    def log10_rank_one_residual_of_path(self, path: Path) -> float:
         """P(1c^T + V) = 1c^T + P V: the product's residual is computed separately and has no floor."""
         product = SplitState.from_states(np.eye(self.layers[0].shape[1])).to_split_form()
         for choice, maps in zip(path, self.layers, strict=True):

@@ -42,15 +42,15 @@ class StepShares(NamedTuple):
     completeness: float
 
 
-def measure_step_shares(
+def measure_output_shares_by_steps(
     subject: DecomposableModel, texts: Sequence[ModelInput], progress: Progress = ignore_progress
 ) -> Report:
     """The shares of every pair of lengths, over texts."""
     shares, about = subject.run_on_texts(
-        texts, compute_step_shares, "steps", (StepShares,), progress
+        texts, compute_output_shares_by_steps, "steps", (StepShares,), progress
     )
-    rows = tuple(build_step_share_rows(shares))
-    finding = Finding(STEP, describe_largest_share(rows))
+    rows = tuple(build_rows_of_attentions_and_mlps(shares))
+    finding = Finding(STEP, describe_largest_share_of_output(rows))
     over = describe_averaging(len(texts), "texts")
     return Report(
         study="paths",
@@ -74,7 +74,7 @@ def measure_step_shares(
     )
 
 
-def compute_step_shares(subject: DecomposableModel, text: ModelInput) -> StepShares:
+def compute_output_shares_by_steps(subject: DecomposableModel, text: ModelInput) -> StepShares:
     """Compute the shares on one text and check their sum against the model's own output."""
     with run_in_model_precision(subject.model_without_head):
         plain, _ = run_unmodified_model(subject.model_without_head, subject, text)
@@ -99,7 +99,7 @@ def tensor_to_lists(grid: Tensor) -> list[list[float]]:
     return found
 
 
-def build_step_share_rows(shares: Sequence[StepShares]) -> Iterator[Row]:
+def build_rows_of_attentions_and_mlps(shares: Sequence[StepShares]) -> Iterator[Row]:
     for metric, grids in (
         (NORM_SHARE, [one.norm for one in shares]),
         (OUTPUT_SHARE, [one.output for one in shares]),
@@ -113,7 +113,7 @@ def build_step_share_rows(shares: Sequence[StepShares]) -> Iterator[Row]:
     yield summarize_values(COMPLETENESS, "1", errors, "", variant=STEP)
 
 
-def describe_largest_share(rows: Sequence[Row]) -> str:
+def describe_largest_share_of_output(rows: Sequence[Row]) -> str:
     """Describe the largest share of the output, and the share without attention."""
     shares = [row for row in rows if row.metric == NORM_SHARE]
     top = max(shares, key=lambda row: row.value or 0.0)

@@ -7,10 +7,10 @@ from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmod
 from attncli.commands.paths.synthetic.output_shares_by_head import (
     OUTPUT,
     HeadOrSkip,
-    build_share_rows,
-    build_share_views,
-    build_shares_report,
-    describe_largest_share,
+    build_output_share_tables,
+    build_output_shares_report,
+    build_rows_of_share_metric,
+    describe_head_with_largest_share,
 )
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.precision import run_in_model_precision
@@ -37,25 +37,27 @@ OWN_METRICS: Mapping[str, Definition] = {
 }
 
 
-def measure_head_shares(
+def measure_model_output_shares_by_head(
     subject: DecomposableModel, texts: Sequence[ModelInput], progress: Progress = ignore_progress
 ) -> Report:
     """The share of every head of a stack, over texts."""
     read, about = subject.run_on_texts(
-        texts, compute_model_head_shares, "heads", (HeadOrSkip,), progress
+        texts, compute_model_output_shares_by_head, "heads", (HeadOrSkip,), progress
     )
     found, errors = [shares for shares, _ in read], [error for _, error in read]
     rows = (
-        *build_share_rows(OUTPUT, found, STEP, LOST),
+        *build_rows_of_share_metric(OUTPUT, found, STEP, LOST),
         summarize_values("completeness_error", "1", errors, LOST, variant=STEP),
     )
     over = describe_averaging(len(texts), "texts")
-    views = build_share_views({OUTPUT: f"{OUTPUT}{over}"}, "Is the frozen network the model?")
-    finding = Finding("heads", describe_largest_share(rows, PAST))
-    return build_shares_report(rows, OWN_METRICS, views, finding, about)
+    views = build_output_share_tables(
+        {OUTPUT: f"{OUTPUT}{over}"}, "Is the frozen network the model?"
+    )
+    finding = Finding("heads", describe_head_with_largest_share(rows, PAST))
+    return build_output_shares_report(rows, OWN_METRICS, views, finding, about)
 
 
-def compute_model_head_shares(
+def compute_model_output_shares_by_head(
     subject: DecomposableModel, text: ModelInput
 ) -> tuple[dict[HeadOrSkip, float], float]:
     """Compute the share of every passage point, and the frozen network's error against the model."""

@@ -17,15 +17,15 @@ from attncli.analysis.paths.path_metrics import format_headline, metric_definiti
 from attncli.capture.reruns.float64 import move_to_float64_device
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
     PathTermMeasurements,
-    measure_path_terms,
+    measure_terms_by_path_length,
 )
 from attncli.commands.paths.synthetic.output_by_path_length import PathLengthDecomposition
 from attncli.commands.paths.synthetic.path_length_report import (
     COLUMNS,
     build_completeness_and_cancellation_rows,
-    build_length_rows,
     build_path_length_finding,
-    build_variant_views,
+    build_path_length_rows,
+    build_variant_comparison_tables,
 )
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.network_path_counts import count_paths_by_choices
@@ -77,7 +77,7 @@ def measure_model_paths(
     """One stack of a model, over texts."""
     made_of = (DecomposedText, PathTermMeasurements)
     found, about = subject.run_on_texts(
-        texts, partial(decompose_text, plan=plan), "paths", made_of, progress
+        texts, partial(decompose_output_on_text, plan=plan), "paths", made_of, progress
     )
     rows = [row for step in plan.steps for row in build_model_path_rows(found, step)]
     findings = tuple(
@@ -91,13 +91,15 @@ def measure_model_paths(
         headline=format_headline(findings),
         rows=(*rows, *build_loss_rows(found)),
         metrics={**metric_definitions(plan.metrics), **LOSSES},
-        views=tuple(build_views(plan, len(texts))),
+        views=tuple(build_model_path_length_tables(plan, len(texts))),
         findings=findings,
         **about,
     )
 
 
-def decompose_text(subject: DecomposableModel, text: ModelInput, plan: PathPlan) -> DecomposedText:
+def decompose_output_on_text(
+    subject: DecomposableModel, text: ModelInput, plan: PathPlan
+) -> DecomposedText:
     """The plain forward pass, and one by length for each kind of step."""
     model = subject.checkpoint.model if plan.loss else subject.model_without_head
     found = DecomposedText({}, {}, {}, None)
@@ -112,8 +114,8 @@ def decompose_text(subject: DecomposableModel, text: ModelInput, plan: PathPlan)
                 sum_streams_up_to_each_length if plan.loss else None,
             )
             where = f"{text.name}, {step} steps"
-            terms = to_split_decomposition(parts, state)
-            found.measurements[step] = measure_path_terms(
+            terms = convert_to_split_decomposition(parts, state)
+            found.measurements[step] = measure_terms_by_path_length(
                 terms,
                 plan.metrics,
                 where,
@@ -130,15 +132,17 @@ def decompose_text(subject: DecomposableModel, text: ModelInput, plan: PathPlan)
     )
 
 
-def to_split_decomposition(parts: PathDecomposition, output: Tensor) -> PathLengthDecomposition:
+def convert_to_split_decomposition(
+    parts: PathDecomposition, output: Tensor
+) -> PathLengthDecomposition:
     """As the states that are measured."""
     return PathLengthDecomposition(
-        to_split_state(output),
-        {length: to_split_state(term) for length, term in enumerate(parts.terms)},
+        convert_to_split_state(output),
+        {length: convert_to_split_state(term) for length, term in enumerate(parts.terms)},
     )
 
 
-def to_split_state(state: Tensor) -> SplitState:
+def convert_to_split_state(state: Tensor) -> SplitState:
     return SplitState.from_states(state.to("cpu", torch.float64).numpy())
 
 
@@ -157,7 +161,7 @@ def build_model_path_rows(texts: Sequence[DecomposedText], step: str) -> Iterato
     """Counts, terms, completeness and losses of one kind of step."""
     of_step = [one.measurements[step] for one in texts]
     yield from build_path_count_rows(texts[0].counts[step], step)
-    yield from build_length_rows(of_step, step)
+    yield from build_path_length_rows(of_step, step)
     yield from build_completeness_and_cancellation_rows(of_step, step)
     for length, losses in enumerate(zip(*(one.losses.get(step, ()) for one in texts), strict=True)):
         yield summarize_values(
@@ -171,10 +175,10 @@ def build_loss_rows(texts: Sequence[DecomposedText]) -> Iterator[Row]:
         yield summarize_values("full_loss", "nats", losses, "not finite")
 
 
-def build_views(plan: PathPlan, texts: int) -> Iterator[View]:
+def build_model_path_length_tables(plan: PathPlan, texts: int) -> Iterator[View]:
     over = describe_averaging(texts, "texts")
     columns = (*COLUMNS, *(("loss",) if plan.loss else ()), *plan.metrics)
     for step in plan.steps:
         title = f"Terms by path length, a step is an {NAMES[step]}{over}"
         yield View(title, "length", columns, where={"variant": step})
-    yield from build_variant_views()
+    yield from build_variant_comparison_tables()

@@ -16,9 +16,9 @@ from attncli.commands.paths.synthetic.single_paths import (
     OWN_METRICS,
     RESIDUAL,
     PathMeasurements,
+    build_path_quantile_rows,
     build_path_rows,
-    build_quantile_rows,
-    build_sampled_report,
+    build_sampled_paths_report,
     build_single_paths_report,
 )
 from attncli.commands.paths.trained_models.attention_map_products import AttentionMapsOfStack
@@ -61,22 +61,22 @@ def measure_sampled_paths(
 ) -> Report:
     """Random paths of every length, over all texts; `heads`: of each attention."""
 
-    def draw_paths(place: int) -> list[Path]:
+    def sample_paths_of_text(place: int) -> list[Path]:
         """Whoever reads the text draws the same."""
         stream = np.random.default_rng([seed, place])
         lengths = range(1, len(heads) + 1)
         return [sample_path(stream, heads, length) for length in lengths for _ in range(samples)]
 
-    read, about = measure_paths_on_texts(subject, texts, draw_paths, "sampled", progress)
+    read, about = measure_paths_on_texts(subject, texts, sample_paths_of_text, "sampled", progress)
     rows = tuple(
         row
         for length in range(len(heads))
         for singles in [
             [one for found in read for one in found[length * samples : (length + 1) * samples]]
         ]
-        for row in build_quantile_rows(length + 1, singles, STEP)
+        for row in build_path_quantile_rows(length + 1, singles, STEP)
     )
-    return build_sampled_report(
+    return build_sampled_paths_report(
         rows, METRICS, STEP, samples * len(texts), {**about, "seeds": (seed,)}
     )
 
@@ -109,7 +109,7 @@ def measure_paths_on_texts(
     numbers = 2 * sum(len(paths_of(place)) for place in list_item_indices_of_rank(texts))
     count_numbers = make_progress_counter(progress, numbers, "numbers of paths")
 
-    def follow_text(place: int, text: ModelInput) -> tuple[Followed, bool]:
+    def measure_paths_of_text(place: int, text: ModelInput) -> tuple[Followed, bool]:
         return subject.run_on_text(
             text,
             lambda model, model_input: measure_paths_on_text(
@@ -120,7 +120,7 @@ def measure_paths_on_texts(
     read = apply_to_each_text(
         subject.model_without_head,
         texts,
-        follow_text,
+        measure_paths_of_text,
         subject.checkpoint.identity,
         what,
         (PathMeasurements,),
@@ -141,7 +141,7 @@ def measure_paths_on_text(
     maps = AttentionMapsOfStack(subject, text)
     residuals = []
     for path in paths:
-        residuals.append(maps.log10_residual_of_path(path))
+        residuals.append(maps.log10_rank_one_residual_of_path(path))
         advance(1)
     try:
         norms = log10_relative_norms_of_paths(subject, text, maps.heads_per_layer, paths, advance)

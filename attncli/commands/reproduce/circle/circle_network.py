@@ -29,7 +29,7 @@ class BatchedCircleNetworks(nn.Module):
     def __init__(self, design: NetworkDesign, seeds: Sequence[int]) -> None:
         super().__init__()
         self.design = design
-        drawn = [draw_weights(design, seed) for seed in seeds]
+        drawn = [sample_initial_weights(design, seed) for seed in seeds]
         for name in drawn[0]:
             stacked = np.stack([weights[name] for weights in drawn])
             self.register_parameter(name, nn.Parameter(torch.from_numpy(stacked).float()))
@@ -54,11 +54,11 @@ class BatchedCircleNetworks(nn.Module):
     def apply_attention(self, hidden: Tensor, drop: Drop) -> Tensor:
         queries, keys, values = (self.project_to_heads(name, hidden) for name in "qkv")
         logits = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
-        mixed = self.mix_values(logits, values, drop)
+        mixed = self.average_values_by_softmax(logits, values, drop)
         output = torch.einsum("shbtk,shkf->sbtf", mixed, self.get_parameter("w_o"))
         return output + self.get_parameter("b_o")[:, None, None]
 
-    def mix_values(self, logits: Tensor, values: Tensor, drop: Drop) -> Tensor:
+    def average_values_by_softmax(self, logits: Tensor, values: Tensor, drop: Drop) -> Tensor:
         """The values [s h b t k], weighed."""
         mixed: Tensor = drop(torch.softmax(logits, dim=-1)) @ values
         return mixed
@@ -77,22 +77,34 @@ class BatchedCircleNetworks(nn.Module):
         return normed * gain[:, None, None] + shift[:, None, None]
 
 
-def draw_weights(design: NetworkDesign, seed: int) -> dict[str, Array]:
+def sample_initial_weights(design: NetworkDesign, seed: int) -> dict[str, Array]:
     """As released: values and outputs uniform to ±1/√fan-in, all other weights Gaussian and small, biases zero."""
     width, stream = design.width, np.random.default_rng(seed)
     key = width // HEADS
 
-    def draw_gaussian(*shape: int) -> Array:
+    def sample_gaussian_weights(*shape: int) -> Array:
         return stream.normal(scale=INIT, size=shape)
 
-    def draw_uniform(*shape: int) -> Array:
+    def sample_uniform_weights(*shape: int) -> Array:
         return stream.uniform(-1.0, 1.0, size=shape) / math.sqrt(width)
 
-    weights = {"w_embed": draw_gaussian(2, width), "w_readout": draw_gaussian(width, 2)}
-    weights |= {"w_q": draw_gaussian(HEADS, width, key), "w_k": draw_gaussian(HEADS, width, key)}
-    weights |= {"w_v": draw_uniform(HEADS, width, key), "w_o": draw_uniform(HEADS, key, width)}
+    weights = {
+        "w_embed": sample_gaussian_weights(2, width),
+        "w_readout": sample_gaussian_weights(width, 2),
+    }
+    weights |= {
+        "w_q": sample_gaussian_weights(HEADS, width, key),
+        "w_k": sample_gaussian_weights(HEADS, width, key),
+    }
+    weights |= {
+        "w_v": sample_uniform_weights(HEADS, width, key),
+        "w_o": sample_uniform_weights(HEADS, key, width),
+    }
     if design.switches.mlp:
-        weights |= {"w_in": draw_gaussian(width, width), "w_out": draw_gaussian(width, width)}
+        weights |= {
+            "w_in": sample_gaussian_weights(width, width),
+            "w_out": sample_gaussian_weights(width, width),
+        }
     sizes: dict[str, tuple[int, ...]] = {"b_embed": (width,), "b_readout": (2,), "b_o": (width,)}
     sizes |= {f"b_{name}": (HEADS, key) for name in "qkv"}
     norms = ["embedding", "attention"]
@@ -123,14 +135,16 @@ def skip_dropout(states: Tensor) -> Tensor:
     return states
 
 
-def build_loss(network: BatchedCircleNetworks, seeds: Sequence[int]) -> Callable[[int], Tensor]:
+def build_training_loss(
+    network: BatchedCircleNetworks, seeds: Sequence[int]
+) -> Callable[[int], Tensor]:
     """The squared distance to the next pair, summed over a batch and all seeds; seeds do not
     interact."""
     design = network.design
     taught = torch.from_numpy(compute_arc_positions(PAIRS + 1)).float()
-    inputs = build_inputs(design, taught)
+    inputs = build_training_inputs(design, taught)
 
-    def compute_loss(step: int) -> Tensor:
+    def compute_batch_loss(step: int) -> Tensor:
         begin = step % BATCHES * BATCH
         end = min(begin + BATCH, PAIRS)
         drop = Dropout(design.dropout, seeds, step) if design.dropout else skip_dropout
@@ -138,10 +152,10 @@ def build_loss(network: BatchedCircleNetworks, seeds: Sequence[int]) -> Callable
         missed: Tensor = network(batch, drop) - taught[begin + 1 : end + 1]
         return missed.square().sum()
 
-    return compute_loss
+    return compute_batch_loss
 
 
-def build_inputs(design: NetworkDesign, taught: Tensor) -> Tensor:
+def build_training_inputs(design: NetworkDesign, taught: Tensor) -> Tensor:
     """The input for each pair; where predictions are added up, the pair plus the previous batch's,
     as released."""
     pairs = taught[:PAIRS]
@@ -155,6 +169,6 @@ def compute_training_losses(network: BatchedCircleNetworks, seeds: Sequence[int]
     """Mean squared error of a coordinate over all that is taught, without dropout, per seed."""
     taught = torch.from_numpy(compute_arc_positions(PAIRS + 1)).float()
     with torch.no_grad():
-        batch = build_inputs(network.design, taught).expand(len(seeds), -1, -1, -1)
+        batch = build_training_inputs(network.design, taught).expand(len(seeds), -1, -1, -1)
         errors = (network(batch, skip_dropout) - taught[1:]).square().mean(dim=(1, 2, 3))
     return [float(error) for error in errors]

@@ -43,10 +43,13 @@ def circle(
     every width and seed one layer is trained to move two points along a circle, and then applied again and again. In
     which runs do the points become one, and at which step?
     """
-    from attncli.commands.reproduce.circle.run import collect_metrics, prepare_circle
+    from attncli.commands.reproduce.circle.run import (
+        collect_requested_and_gated_metrics,
+        prepare_circle_training,
+    )
 
-    metrics = collect_metrics(metric, how.conditions)
-    study = prepare_circle(
+    metrics = collect_requested_and_gated_metrics(metric, how.conditions)
+    study = prepare_circle_training(
         options, training, list(choose_variants_by_name_or_switch(variants, switches)), metrics, run
     )
     from attncli.models.loading.isolate_global_state import isolate_in_process

@@ -71,7 +71,7 @@ def first_index_true_to_end(holds: Sequence[bool]) -> int | None:
     return max((place + 1 for place, holding in enumerate(holds) if not holding), default=0)
 
 
-def run_recurrence(
+def iterate_and_measure_network(
     design: NetworkDesign,
     weights: Weights,
     training_loss: float,

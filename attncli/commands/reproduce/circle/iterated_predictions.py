@@ -46,7 +46,7 @@ def iterate_predictions(
 
 def predict_next_points(states: SplitState, design: NetworkDesign, weights: Weights) -> SplitState:
     """Apply the network once; points that rounding cannot separate stay one point from there on."""
-    step = partial(apply_network, design=design, weights=weights)
+    step = partial(apply_circle_network, design=design, weights=weights)
     try:
         return run_sub_block(states, step, skip=False, spec=design.synthetic_network_spec)
     except BelowResolution:
@@ -61,9 +61,13 @@ def merge_points_at_mean(state: SplitState) -> SplitState:
     return SplitState(common, make_scaled_array(np.zeros_like(varying.mantissa)), plain=False)
 
 
-def apply_network(states: SplitState, design: NetworkDesign, weights: Weights) -> SplitParts:
+def apply_circle_network(states: SplitState, design: NetworkDesign, weights: Weights) -> SplitParts:
     """Apply the network and return the same form (split or plain) as the input."""
-    layer, switches, spec = build_layer(weights), design.switches, design.synthetic_network_spec
+    layer, switches, spec = (
+        build_synthetic_layer(weights),
+        design.switches,
+        design.synthetic_network_spec,
+    )
     hidden = SplitState(
         *add_bias_to_common_part(
             states.common_and_varying_parts @ weights["w_embed"], weights["b_embed"]
@@ -97,7 +101,7 @@ def apply_layer_norm(state: SplitState, name: str, weights: Weights) -> SplitSta
     return SplitState(*add_bias_to_common_part(grown, weights[f"{name}_shift"]), state.plain)
 
 
-def build_layer(weights: Weights) -> Layer:
+def build_synthetic_layer(weights: Weights) -> Layer:
     """Attention and MLP as a synthetic network has them."""
     found = {name: weights[name] for name in Layer._fields if name in weights}
     return Layer(**{"w_in": NO_MLP, "w_out": NO_MLP, **found})

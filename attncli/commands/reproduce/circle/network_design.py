@@ -59,7 +59,7 @@ class NetworkDesign:
         )
 
 
-def design_by_name(width: int, variant: str) -> NetworkDesign:
+def make_design_of_variant(width: int, variant: str) -> NetworkDesign:
     """The design that the variant's name states, without dropout."""
     return NetworkDesign(width, VARIANTS[variant])
 

@@ -8,7 +8,7 @@ from attncli.commands.reproduce.circle.arc_positions import PAIRS, compute_arc_p
 from attncli.commands.reproduce.circle.circle_network import (
     BatchedCircleNetworks,
     Drop,
-    build_inputs,
+    build_training_inputs,
     skip_dropout,
 )
 
@@ -33,16 +33,16 @@ class FirstCircle(nn.Module):
         """The next points [pair, point, 2] from a batch of one [1, pair, point, 2]."""
         networks = self.networks
         seeds = len(networks.get_parameter("w_q"))
-        networks.mix_values = self.mix_values  # type: ignore[method-assign]
+        networks.average_values_by_softmax = self.average_values_by_softmax  # type: ignore[method-assign]
         try:
             found: Tensor = networks(pairs.expand(seeds, -1, -1, -1), skip_dropout)
         finally:
-            del networks.mix_values
+            del networks.average_values_by_softmax
         return found[0]
 
-    def mix_values(self, logits: Tensor, values: Tensor, drop: Drop) -> Tensor:
+    def average_values_by_softmax(self, logits: Tensor, values: Tensor, drop: Drop) -> Tensor:
         """As the networks do it, the first one through the module."""
-        mixed = BatchedCircleNetworks.mix_values(self.networks, logits, values, drop)
+        mixed = BatchedCircleNetworks.average_values_by_softmax(self.networks, logits, values, drop)
         own: Tensor = self.attention(logits[0].transpose(0, 1), values[0].transpose(0, 1))
         return torch.cat([own.transpose(0, 1)[None], mixed[1:]])
 
@@ -50,4 +50,4 @@ class FirstCircle(nn.Module):
 def build_training_pairs(networks: BatchedCircleNetworks) -> dict[str, Tensor]:
     """All that is taught, as the module takes it."""
     taught = torch.from_numpy(compute_arc_positions(PAIRS + 1)).float()
-    return {"pairs": build_inputs(networks.design, taught)[None]}
+    return {"pairs": build_training_inputs(networks.design, taught)[None]}

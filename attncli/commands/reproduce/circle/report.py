@@ -91,17 +91,19 @@ def select_shown_steps(steps: int) -> list[int]:
 
 def build_circle_rows(runs: Runs) -> Iterator[Row]:
     for (width, variant), group in runs.items():
-        yield from build_summary_rows(group, width, variant)
+        yield from build_circle_summary_rows(group, width, variant)
         for metric in group[0].curves:
-            yield from build_curve_rows(metric, group, width, variant)
+            yield from build_curve_quantile_rows(metric, group, width, variant)
 
 
-def build_summary_rows(group: Sequence[CircleRun], width: int, variant: str) -> Iterator[Row]:
+def build_circle_summary_rows(
+    group: Sequence[CircleRun], width: int, variant: str
+) -> Iterator[Row]:
     """One number of each kind for a width and a variant."""
     keys: dict[str, Scalar] = {"width": width}
     for metric, meaning in OWN_METRICS.items():
         if metric in SHARES:
-            ended = collect_values(group, SHARES[metric])
+            ended = collect_run_measurements(group, SHARES[metric])
             value = len(ended) / len(group)
             deviation = estimate_share_deviation(value, len(group))
             yield Row(
@@ -109,17 +111,17 @@ def build_summary_rows(group: Sequence[CircleRun], width: int, variant: str) -> 
             )
         else:
             nothing = f"{NOT_APPLICABLE}no run has a {metric.replace('_', ' ')}"
-            values = collect_values(group, metric)
+            values = collect_run_measurements(group, metric)
             yield summarize_values(metric, meaning.unit, values, nothing, keys, variant=variant)
 
 
-def collect_values(group: Sequence[CircleRun], number: str) -> list[float]:
+def collect_run_measurements(group: Sequence[CircleRun], number: str) -> list[float]:
     """One of the numbers of every run that has it."""
     found = [getattr(run, number) for run in group]
     return [float(value) for value in found if value is not None]
 
 
-def build_curve_rows(
+def build_curve_quantile_rows(
     metric: str, group: Sequence[CircleRun], width: int, variant: str
 ) -> Iterator[Row]:
     """Quantiles over the seeds after each reported step."""
@@ -149,7 +151,7 @@ def nan_to_minus_inf(value: float) -> float:
     return -math.inf if math.isnan(value) else value
 
 
-def build_circle_views(
+def build_circle_tables(
     metrics: Sequence[str], widths: Sequence[int], steps: int, seeds: int
 ) -> Iterator[View]:
     """Views of the points' ends, a table for each width; then the curves."""
@@ -167,7 +169,7 @@ def build_circle_views(
             )
 
 
-def build_findings(runs: Runs) -> Iterator[Finding]:
+def build_recurrence_findings(runs: Runs) -> Iterator[Finding]:
     """All widths together."""
     for variant in dict.fromkeys(variant for _, variant in runs):
         group = [run for (_, own), found in runs.items() if own == variant for run in found]
@@ -179,14 +181,14 @@ def describe_recurrence_behaviour(group: Sequence[CircleRun]) -> str:
     return (
         f"the points become one in {format_count_and_step(group, 'collapse_step')}{describe_collapse_rate(group)}; "
         f"they stop in {format_count_and_step(group, 'stop_step')}; "
-        f"median of the steps on their arcs: {median(collect_values(group, 'steps_on_arc')):g}"
+        f"median of the steps on their arcs: {median(collect_run_measurements(group, 'steps_on_arc')):g}"
     )
 
 
 def describe_collapse_rate(group: Sequence[CircleRun]) -> str:
     """How fast those that collapse do, where most of them have an order."""
-    orders = collect_values(group, "collapse_order")
-    if not orders or 2 * len(orders) < len(collect_values(group, "collapse_step")):
+    orders = collect_run_measurements(group, "collapse_order")
+    if not orders or 2 * len(orders) < len(collect_run_measurements(group, "collapse_step")):
         return ""
     order = median(orders)
     laws = [law for power, law in LAWS.items() if abs(order - power) < NEAR]
@@ -195,7 +197,7 @@ def describe_collapse_rate(group: Sequence[CircleRun]) -> str:
 
 def format_count_and_step(group: Sequence[CircleRun], number_of: str) -> str:
     """`14 of 15 runs, at step 4 ± 1 (3 to 5)`"""
-    steps = collect_values(group, number_of)
+    steps = collect_run_measurements(group, number_of)
     text = f"{len(steps)} of {format_count(len(group), 'run')}"
     if not steps:
         return text
@@ -209,7 +211,7 @@ def format_mean_step(steps: Sequence[float]) -> str:
     return f"{mean:.0f}" if deviation is None else f"{mean:.0f} ± {deviation:.0f}"
 
 
-def format_headline(runs: Runs, published: bool) -> str:
+def format_collapse_headline(runs: Runs, published: bool) -> str:
     """Which widths and variants collapse, and at which step."""
     by_width: dict[int, list[str]] = {}
     for (width, variant), group in runs.items():
@@ -221,6 +223,6 @@ def format_headline(runs: Runs, published: bool) -> str:
 
 def format_collapse_count_and_step(group: Sequence[CircleRun]) -> str:
     """`5 of 5 (step 4 ± 1)`"""
-    steps = collect_values(group, "collapse_step")
+    steps = collect_run_measurements(group, "collapse_step")
     step = f" (step {format_mean_step(steps)})" if steps else ""
     return f"{len(steps)} of {len(group)}{step}"

@@ -9,7 +9,7 @@ from attncli.commands.reproduce.circle.options import CircleOptions
 from attncli.commands.reproduce.options import (
     TrainingOptions,
     open_training_folder,
-    validate_number,
+    validate_training_number,
 )
 from attncli.commands.reproduce.training_monitor_callback import build_training_callback
 from attncli.errors import require_known_names
@@ -24,7 +24,7 @@ SWEPT: Mapping[str, type[int]] = {"width": int}
 MOST_TRAINING, MOST_STEPS = 10_000_000, 100_000
 
 
-def collect_metrics(
+def collect_requested_and_gated_metrics(
     requested_names: Sequence[str] | None, conditions: "Sequence[Condition]"
 ) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
@@ -38,7 +38,7 @@ def collect_metrics(
     return list(dict.fromkeys([*names, *(name for name in gated if name not in OWN_METRICS)]))
 
 
-def prepare_circle(
+def prepare_circle_training(
     options: CircleOptions,
     training: TrainingOptions,
     variants: Sequence[str],
@@ -54,13 +54,13 @@ def prepare_circle(
 
     experiment = Experiment(
         seeds=run.list_seeds(),
-        training_steps=validate_number(
+        training_steps=validate_training_number(
             "train_steps", training.train_steps, TRAINING_STEPS, 0, MOST_TRAINING
         ),
-        steps=validate_number("recurrence", options.recurrence, STEPS, 1, MOST_STEPS),
+        steps=validate_training_number("recurrence", options.recurrence, STEPS, 1, MOST_STEPS),
     )
     designs = build_network_designs(
-        variants, parse_widths(options.width, options.sweep), options.as_published
+        variants, parse_network_widths(options.width, options.sweep), options.as_published
     )
     prefix = "circle-published" if options.as_published else "circle"
     watched = build_training_callback(training, prefix)
@@ -81,7 +81,7 @@ def prepare_circle(
     )
 
 
-def parse_widths(width: int | None, sweep: str | None) -> list[int]:
+def parse_network_widths(width: int | None, sweep: str | None) -> list[int]:
     from attncli.commands.reproduce.circle.experiment_settings import WIDTHS
     from attncli.options.sweep_ranges import parse_size_sweep
 
@@ -95,9 +95,9 @@ def build_network_designs(
     variants: Sequence[str], widths: Sequence[int], published: bool
 ) -> "dict[tuple[int, str], NetworkDesign]":
     from attncli.commands.reproduce.circle.network_design import (
-        design_by_name,
+        make_design_of_variant,
         make_published_design,
     )
 
-    make = make_published_design if published else design_by_name
+    make = make_published_design if published else make_design_of_variant
     return {(width, variant): make(width, variant) for width in widths for variant in variants}

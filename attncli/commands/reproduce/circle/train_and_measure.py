@@ -15,13 +15,13 @@ from attncli.commands.reproduce.circle.arc_positions import (
 from attncli.commands.reproduce.circle.circle_network import (
     BATCH,
     BatchedCircleNetworks,
-    build_loss,
+    build_training_loss,
     compute_training_losses,
 )
 from attncli.commands.reproduce.circle.experiment_settings import LEARNING_RATE, Experiment
 from attncli.commands.reproduce.circle.iterated_network_measurements import (
     CircleRun,
-    run_recurrence,
+    iterate_and_measure_network,
 )
 from attncli.commands.reproduce.circle.network_design import DROPOUT, HEADS, NetworkDesign
 from attncli.commands.reproduce.circle.network_for_training_monitor import (
@@ -32,9 +32,9 @@ from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
     Runs,
     build_circle_rows,
-    build_circle_views,
-    build_findings,
-    format_headline,
+    build_circle_tables,
+    build_recurrence_findings,
+    format_collapse_headline,
 )
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.commands.reproduce.training_loop import (
@@ -80,18 +80,18 @@ def train_and_measure_circle_networks(
     collapse."""
     require_enough_memory(designs, len(experiment.seeds))
     measured = list(dict.fromkeys([RESIDUAL, *metrics]))
-    runs = train_designs(designs, experiment, measured, saved_as, watched, progress)
+    runs = train_and_run_designs(designs, experiment, measured, saved_as, watched, progress)
     widths = list(dict.fromkeys(width for width, _ in designs))
     return Report(
         study="rank-collapse circle",
-        headline=format_headline(runs, published),
+        headline=format_collapse_headline(runs, published),
         rows=tuple(build_circle_rows(runs)),
         metrics=metric_definitions(measured),
-        source=describe_source(designs, experiment, published),
+        source=describe_circle_training(designs, experiment, published),
         input={"task": "circle", "radius": RADIUS, "steps_around": AROUND, "taught_pairs": PAIRS},
         seeds=tuple(experiment.seeds),
-        views=tuple(build_circle_views(measured, widths, experiment.steps, len(experiment.seeds))),
-        findings=tuple(build_findings(runs)),
+        views=tuple(build_circle_tables(measured, widths, experiment.steps, len(experiment.seeds))),
+        findings=tuple(build_recurrence_findings(runs)),
         warnings=(PUBLISHED,) if published else (),
         tracks=tuple(build_point_trajectories(runs)),
     )
@@ -117,7 +117,7 @@ def require_enough_memory(designs: Designs, seeds: int) -> None:
     require_memory(3 * seeds * largest, "This training", "lower `width` or `seeds`")
 
 
-def train_designs(
+def train_and_run_designs(
     designs: Designs,
     experiment: Experiment,
     metrics: Sequence[str],
@@ -132,13 +132,13 @@ def train_designs(
     for (width, variant), design in designs.items():
         name = f"{variant}-width{width}"
         seen = partial(watched, name)
-        runs[width, variant] = train_design(
+        runs[width, variant] = train_and_run_design(
             design, experiment, metrics, saved_as(name), seen, count_steps
         )
     return runs
 
 
-def train_design(
+def train_and_run_design(
     design: NetworkDesign,
     experiment: Experiment,
     metrics: Sequence[str],
@@ -148,12 +148,12 @@ def train_design(
 ) -> list[CircleRun]:
     """Run all seeds of one width and variant."""
     network = BatchedCircleNetworks(design, experiment.seeds)
-    loss_of_step = build_loss(network, experiment.seeds)
+    loss_of_step = build_training_loss(network, experiment.seeds)
     watch = partial(watched, FirstCircle(network), build_training_pairs(network))
     train(network, loss_of_step, experiment.build_training_plan(design), saved, advance, watch)
     losses = compute_training_losses(network, experiment.seeds)
     return [
-        run_recurrence(
+        iterate_and_measure_network(
             design, network.weights_of_seed(index), loss, experiment.steps, metrics, advance
         )
         for index, loss in enumerate(losses)
@@ -164,7 +164,9 @@ def metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
     return dict(OWN_METRICS) | {name: METRICS.definition(name) for name in metrics}
 
 
-def describe_source(designs: Designs, experiment: Experiment, published: bool) -> JsonObject:
+def describe_circle_training(
+    designs: Designs, experiment: Experiment, published: bool
+) -> JsonObject:
     """Everything that defines the training, and the exact parts of each variant."""
     variants = {
         variant: {

@@ -13,9 +13,9 @@ from attncli.commands.reproduce.rank_heads.head_training_plan import (
 from attncli.commands.reproduce.rank_heads.multi_head_layer import (
     BATCH,
     BatchedHeadLayers,
-    build_loss,
-    compute_answers,
-    draw_test_questions,
+    build_training_loss,
+    compute_layer_answers,
+    sample_test_questions,
 )
 from attncli.commands.reproduce.rank_heads.nearest_token_task import NearestTokenProblems
 from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_METRICS
@@ -49,27 +49,29 @@ def measure_rank_head_errors(
     """Train the layers of every seed and measure their errors."""
     require_enough_memory(setting)
     layers = list(setting.iterate_head_products_and_ranks())
-    questions = draw_test_questions(setting.tokens, setting.dimension, setting.seeds)
+    questions = sample_test_questions(setting.tokens, setting.dimension, setting.seeds)
     count_steps = make_progress_counter(progress, setting.training_steps * len(layers), "steps")
     found: dict[tuple[int, int], Measured] = {}
     for product, rank in layers:
         layer = BatchedHeadLayers(setting.dimension, rank, product // rank, setting.seeds)
-        loss = build_loss(layer, setting.tokens, setting.dimension, setting.seeds)
+        loss = build_training_loss(layer, setting.tokens, setting.dimension, setting.seeds)
         saved = saved_as(
             f"d{setting.dimension}-n{setting.tokens}-rank{rank}-heads{product // rank}"
         )
         train(layer, loss, setting.build_training_plan(product, rank), saved, count_steps)
-        found[product, rank] = measure_head_errors(questions, compute_answers(layer, questions))
+        found[product, rank] = measure_answer_errors(
+            questions, compute_layer_answers(layer, questions)
+        )
     return Report(
         study="approximate rank-heads",
-        headline=format_headline(setting, found),
+        headline=format_rank_comparison_headline(setting, found),
         rows=tuple(
             row
             for key, values in found.items()
             for row in build_rank_head_error_rows(setting, *key, values)
         ),
         metrics=RANK_HEAD_METRICS,
-        source=describe_source(setting),
+        source=describe_rank_training(setting),
         input={
             "task": "rank-heads",
             "tokens": setting.tokens,
@@ -77,9 +79,9 @@ def measure_rank_head_errors(
             "questions": len(questions[0].queries),
         },
         seeds=tuple(setting.seeds),
-        views=tuple(build_views(setting)),
+        views=tuple(build_rank_tables(setting)),
         findings=tuple(
-            Finding(f"H · r = {product}", describe_errors(setting, found, product))
+            Finding(f"H · r = {product}", describe_errors_by_rank(setting, found, product))
             for product in setting.products
         ),
     )
@@ -96,7 +98,7 @@ def require_enough_memory(setting: HeadRankExperiment) -> None:
     require_memory(len(setting.seeds) * (weights + activation_bytes), "This training", advice)
 
 
-def measure_head_errors(
+def measure_answer_errors(
     questions: Sequence[NearestTokenProblems], examples: Sequence[np.ndarray]
 ) -> Measured:
     """Of every seed: the error, its share of uniform attention's, and how often the answer is nearest to the right token."""
@@ -139,7 +141,7 @@ def build_rank_head_error_rows(
     yield Row("weights", weights, RANK_HEAD_METRICS["weights"].unit, keys=keys)
 
 
-def build_views(setting: HeadRankExperiment) -> Iterator[View]:
+def build_rank_tables(setting: HeadRankExperiment) -> Iterator[View]:
     over = describe_averaging(len(setting.seeds), "seeds")
     for product in setting.products:
         title = f"H · r = {product}{over}"
@@ -149,19 +151,19 @@ def build_views(setting: HeadRankExperiment) -> Iterator[View]:
     yield View("In words", "H · r", (), findings="answer")
 
 
-def describe_errors(
+def describe_errors_by_rank(
     setting: HeadRankExperiment, measured: Mapping[tuple[int, int], Measured], product: int
 ) -> str:
     """`35 ± 1 % of uniform attention's error with 8 heads of rank 1, …`"""
     parts = [
-        f"{format_share(measured[own, rank]['error_share'])} with {format_heads(product // rank)} of rank {rank}"
+        f"{format_mean_percent(measured[own, rank]['error_share'])} with {format_head_count(product // rank)} of rank {rank}"
         for own, rank in setting.iterate_head_products_and_ranks()
         if own == product
     ]
     return ", ".join(parts)
 
 
-def format_share(values: Sequence[float]) -> str:
+def format_mean_percent(values: Sequence[float]) -> str:
     average = mean(values)
     deviation = standard_deviation(values, average)
     if deviation is None:
@@ -169,22 +171,24 @@ def format_share(values: Sequence[float]) -> str:
     return f"{format_with_deviation(100 * average, 100 * deviation)} %"
 
 
-def format_heads(count: int) -> str:
+def format_head_count(count: int) -> str:
     return format_count(count, "head")
 
 
-def format_headline(
+def format_rank_comparison_headline(
     setting: HeadRankExperiment, measured: Mapping[tuple[int, int], Measured]
 ) -> str:
     """Many heads of the lowest rank against few of the highest; the findings have all ranks."""
-    sentences = [compare_ranks(setting, measured, product) for product in setting.products]
+    sentences = [
+        compare_lowest_and_highest_rank(setting, measured, product) for product in setting.products
+    ]
     return (
         f"Finding the nearest of {format_count(setting.tokens, 'token')} in {setting.dimension} dimensions: {'; '.join(sentences)}; "
         "all as shares of uniform attention's error."
     )
 
 
-def compare_ranks(
+def compare_lowest_and_highest_rank(
     setting: HeadRankExperiment, measured: Mapping[tuple[int, int], Measured], product: int
 ) -> str:
     """`8 heads of rank 1 do worse than 1 head of rank 8 (34 ± 1 % against 4 ± 1 %)`"""
@@ -193,20 +197,18 @@ def compare_ranks(
     )
     low, high = (measured[product, rank]["error_share"] for rank in (ranks[0], ranks[-1]))
     many, few = (
-        f"{format_heads(product // rank)} of rank {rank}" for rank in (ranks[0], ranks[-1])
+        f"{format_head_count(product // rank)} of rank {rank}" for rank in (ranks[0], ranks[-1])
     )
     if len(ranks) == 1:
-        return f"{format_share(low)} with {many}"
-    if not is_significant(low, high):
+        return f"{format_mean_percent(low)} with {many}"
+    if not is_mean_difference_significant(low, high):
         seeds = format_count(len(low), "seed")
-        return (
-            f"{seeds} cannot rank {many} and {few} ({format_share(low)} and {format_share(high)})"
-        )
+        return f"{seeds} cannot rank {many} and {few} ({format_mean_percent(low)} and {format_mean_percent(high)})"
     does = "worse" if mean(low) > mean(high) else "better"
-    return f"{many} do {does} than {few} ({format_share(low)} against {format_share(high)})"
+    return f"{many} do {does} than {few} ({format_mean_percent(low)} against {format_mean_percent(high)})"
 
 
-def is_significant(first: Sequence[float], second: Sequence[float]) -> bool:
+def is_mean_difference_significant(first: Sequence[float], second: Sequence[float]) -> bool:
     """Whether two means over seeds differ, by Welch's test; one seed shows no difference."""
     if len(first) < 2:
         return False
@@ -218,7 +220,7 @@ def is_significant(first: Sequence[float], second: Sequence[float]) -> bool:
     return two_sided_p_value(apart / error, compute_welch_freedom(*parts)) < 1.0 - CONFIDENCE
 
 
-def describe_source(setting: HeadRankExperiment) -> dict[str, Scalar | dict[str, Scalar]]:
+def describe_rank_training(setting: HeadRankExperiment) -> dict[str, Scalar | dict[str, Scalar]]:
     return {
         "kind": "trained here",
         "dimension": setting.dimension,

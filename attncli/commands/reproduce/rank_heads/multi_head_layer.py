@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from attncli.commands.reproduce.rank_heads.nearest_token_task import (
     NearestTokenProblems,
     Points,
-    draw_questions,
+    sample_questions,
 )
 
 TRAINING, ASKED = range(2)
@@ -31,7 +31,7 @@ class BatchedHeadLayers(nn.Module):
 
     def __init__(self, dimension: int, rank: int, heads: int, seeds: Sequence[int]) -> None:
         super().__init__()
-        drawn = [draw_weights(dimension, rank, heads, seed) for seed in seeds]
+        drawn = [sample_initial_weights(dimension, rank, heads, seed) for seed in seeds]
         for name in drawn[0]:
             stacked = np.stack([weights[name] for weights in drawn])
             self.register_parameter(name, nn.Parameter(torch.from_numpy(stacked).float()))
@@ -46,7 +46,7 @@ class BatchedHeadLayers(nn.Module):
         return answers
 
 
-def draw_weights(dimension: int, rank: int, heads: int, seed: int) -> dict[str, Points]:
+def sample_initial_weights(dimension: int, rank: int, heads: int, seed: int) -> dict[str, Points]:
     """Logits of about 1 at the start; values near the identity, shared out over the heads."""
     stream = np.random.default_rng(seed)
     key = (heads, dimension, rank)
@@ -59,46 +59,48 @@ def draw_weights(dimension: int, rank: int, heads: int, seed: int) -> dict[str, 
     }
 
 
-def draw_test_questions(
+def sample_test_questions(
     tokens: int, dimension: int, seeds: Sequence[int]
 ) -> list[NearestTokenProblems]:
     """Draw the test questions of each seed."""
     return [
-        draw_questions(np.random.default_rng([seed, ASKED]), ASKED_QUESTIONS, tokens, dimension)
+        sample_questions(np.random.default_rng([seed, ASKED]), ASKED_QUESTIONS, tokens, dimension)
         for seed in seeds
     ]
 
 
-def build_loss(
+def build_training_loss(
     layer: nn.Module, tokens: int, dimension: int, seeds: Sequence[int]
 ) -> Callable[[int], Tensor]:
     """The mean squared distance to the nearest token on new questions, summed over the seeds."""
 
-    def compute_loss(step: int) -> Tensor:
+    def compute_batch_loss(step: int) -> Tensor:
         drawn = [
-            draw_questions(np.random.default_rng([seed, TRAINING, step]), BATCH, tokens, dimension)
+            sample_questions(
+                np.random.default_rng([seed, TRAINING, step]), BATCH, tokens, dimension
+            )
             for seed in seeds
         ]
-        missed: Tensor = layer(*stack_questions(drawn)) - to_tensor(
+        missed: Tensor = layer(*stack_questions(drawn)) - stack_arrays_to_tensor(
             [each.nearest_tokens for each in drawn]
         )
         return missed.square().sum(dim=-1).mean(dim=1).sum()
 
-    return compute_loss
+    return compute_batch_loss
 
 
 def stack_questions(questions: Sequence[NearestTokenProblems]) -> tuple[Tensor, Tensor]:
     """Tokens and queries of all seeds."""
-    return to_tensor([each.tokens for each in questions]), to_tensor(
+    return stack_arrays_to_tensor([each.tokens for each in questions]), stack_arrays_to_tensor(
         [each.queries for each in questions]
     )
 
 
-def to_tensor(arrays: Sequence[Points]) -> Tensor:
+def stack_arrays_to_tensor(arrays: Sequence[Points]) -> Tensor:
     return torch.from_numpy(np.stack(arrays)).float()
 
 
-def compute_answers(
+def compute_layer_answers(
     layer: nn.Module, questions: Sequence[NearestTokenProblems]
 ) -> Sequence[Points]:
     """[b, d] of every seed, in float64."""

@@ -28,7 +28,7 @@ class NearestTokenProblems(NamedTuple):
         return found
 
 
-def draw_questions(
+def sample_questions(
     stream: np.random.Generator, number: int, tokens: int, dimension: int
 ) -> NearestTokenProblems:
     """Draw this many questions."""

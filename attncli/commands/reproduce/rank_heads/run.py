@@ -9,7 +9,7 @@ from attncli.commands.reproduce.options import (
     SavedTrainingOptions,
     open_training_folder,
     parse_whole_numbers,
-    validate_number,
+    validate_training_number,
 )
 from attncli.commands.reproduce.rank_heads.options import HeadRankOptions
 from attncli.errors import UsageError, quote_parameter_name
@@ -33,16 +33,20 @@ def prepare_head_rank_experiment(
         HeadRankExperiment,
     )
 
-    dimension = validate_number("dimension", options.dimension, DIMENSION, 2, MOST_DIMENSION)
-    ranks = parse_positive_numbers("ranks", options.ranks, dimension) or powers_of_two(dimension)
+    dimension = validate_training_number(
+        "dimension", options.dimension, DIMENSION, 2, MOST_DIMENSION
+    )
+    ranks = parse_positive_numbers(
+        "ranks", options.ranks, dimension
+    ) or powers_of_two_up_to_dimension(dimension)
     products = parse_positive_numbers("heads_times_rank", options.heads_times_rank, MOST_PRODUCT)
     setting = HeadRankExperiment(
         dimension=dimension,
-        tokens=validate_number("length", options.length, TOKENS, 2, MOST_TOKENS),
+        tokens=validate_training_number("length", options.length, TOKENS, 2, MOST_TOKENS),
         ranks=ranks,
         products=products or [dimension, 4 * dimension],
         seeds=run.list_seeds(),
-        training_steps=validate_number(
+        training_steps=validate_training_number(
             "train_steps", training.train_steps, TRAINING_STEPS, 0, MOST_STEPS
         ),
     )
@@ -53,7 +57,7 @@ def prepare_head_rank_experiment(
     return partial(measure_rank_head_errors, setting, saved_as)
 
 
-def powers_of_two(dimension: int) -> list[int]:
+def powers_of_two_up_to_dimension(dimension: int) -> list[int]:
     """1, 2, 4 … and the dimension."""
     found = [1 << place for place in range(dimension.bit_length()) if 1 << place < dimension]
     return [*found, dimension]

@@ -24,9 +24,9 @@ from attncli.commands.reproduce.sequence_labelling.report import (
     MAJORITY_OF_PLACE,
     OWN_METRICS,
     UP_TO,
-    build_warnings,
-    compare_short_and_long,
-    format_headline,
+    format_path_accuracy_headline,
+    short_minus_long_path_accuracy,
+    warn_if_task_not_learned,
 )
 from attncli.commands.reproduce.tasks import Examples, Sizes, Task
 from attncli.commands.reproduce.train_labeller import (
@@ -35,7 +35,11 @@ from attncli.commands.reproduce.train_labeller import (
     train_labeller,
 )
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
-from attncli.commands.reproduce.training_loop import Watched, do_not_observe_training, limit_threads
+from attncli.commands.reproduce.training_loop import (
+    Watched,
+    do_not_observe_training,
+    limit_torch_threads,
+)
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import JsonObject, Report, Row, View
 from attncli.resource_limits import require_memory
@@ -83,23 +87,27 @@ class SeedResults(NamedTuple):
     completeness: float
 
 
-def measure_task_paths(request: LabellingRequest, progress: Progress = ignore_progress) -> Report:
+def measure_path_accuracies(
+    request: LabellingRequest, progress: Progress = ignore_progress
+) -> Report:
     """One network for each seed."""
     require_enough_memory(request)
     whole = request.steps + SEQUENCE_COST * request.task.test_count
     count_steps = make_progress_counter(progress, whole * len(request.seeds), "steps")
-    found = [train_and_evaluate(request, seed, count_steps) for seed in request.seeds]
+    found = [train_and_evaluate_paths(request, seed, count_steps) for seed in request.seeds]
     rows = tuple(build_accuracy_rows(request, found))
     return Report(
         study="paths",
-        headline=format_headline(request.name, rows, request.evaluations, request.numbers),
+        headline=format_path_accuracy_headline(
+            request.name, rows, request.evaluations, request.numbers
+        ),
         rows=rows,
         metrics=OWN_METRICS,
-        source=describe_source(request),
+        source=describe_task_and_training(request),
         input={"sequences": request.task.test_count, "tokens": request.task.length},
         seeds=tuple(request.seeds),
-        views=tuple(build_views(request)),
-        warnings=tuple(build_warnings(rows)),
+        views=tuple(build_accuracy_tables(request)),
+        warnings=tuple(warn_if_task_not_learned(rows)),
     )
 
 
@@ -118,7 +126,7 @@ def require_enough_memory(request: LabellingRequest) -> None:
     )
 
 
-def train_and_evaluate(
+def train_and_evaluate_paths(
     request: LabellingRequest, seed: int, advance: Callable[[int], None]
 ) -> SeedResults:
     """Train, then evaluate."""
@@ -129,11 +137,11 @@ def train_and_evaluate(
     )
     stream = np.random.default_rng([seed, PATHS])
     draws = sample_path_sums(sizes.layers, sizes.heads, request.numbers, DRAWS, stream)
-    with limit_threads(), torch.no_grad():
-        return evaluate_paths(request, after, draws, lambda: advance(SEQUENCE_COST))
+    with limit_torch_threads(), torch.no_grad():
+        return evaluate_sampled_path_sums(request, after, draws, lambda: advance(SEQUENCE_COST))
 
 
-def evaluate_paths(
+def evaluate_sampled_path_sums(
     request: LabellingRequest,
     after: TrainedLabeller,
     draws: SampledPathSums,
@@ -143,10 +151,10 @@ def evaluate_paths(
     frozen = measure_frozen_path_accuracies(after.network, inputs, labels, draws, advance)
     of_sums: dict[str, dict[int, float]] = {}
     if "frozen" in request.evaluations:
-        of_sums |= group_by_variant("frozen", frozen.accuracies)
+        of_sums |= group_accuracies_by_variant("frozen", frozen.accuracies)
         of_sums["frozen all"] = dict(enumerate(frozen.of_length))
     if "rerun" in request.evaluations:
-        of_sums |= group_by_variant(
+        of_sums |= group_accuracies_by_variant(
             "rerun", measure_subnetwork_accuracies(after.network, inputs, labels, draws)
         )
     right = (after.network(inputs).argmax(dim=-1) == labels).double()
@@ -161,7 +169,7 @@ def evaluate_paths(
     )
 
 
-def group_by_variant(
+def group_accuracies_by_variant(
     evaluation: str, accuracies: Mapping[Sum, float]
 ) -> dict[str, dict[int, float]]:
     """`frozen 5` → length → accuracy."""
@@ -198,7 +206,7 @@ def build_accuracy_rows(request: LabellingRequest, results: Sequence[SeedResults
         for variant in results[0].of_sums:
             yield build_accuracy_row(
                 ADVANTAGE,
-                [compare_short_and_long(one.of_sums[variant]) for one in results],
+                [short_minus_long_path_accuracy(one.of_sums[variant]) for one in results],
                 variant,
             )
     yield build_accuracy_row("completeness_error", [one.completeness for one in results], None)
@@ -210,7 +218,7 @@ def build_accuracy_row(
     return summarize_values(metric, "1", values, "not finite", keys, variant=variant)
 
 
-def describe_source(request: LabellingRequest) -> JsonObject:
+def describe_task_and_training(request: LabellingRequest) -> JsonObject:
     """Everything that the networks were made from."""
     plan = asdict(
         build_training_plan(
@@ -229,7 +237,7 @@ def describe_source(request: LabellingRequest) -> JsonObject:
     }
 
 
-def build_views(request: LabellingRequest) -> Iterator[View]:
+def build_accuracy_tables(request: LabellingRequest) -> Iterator[View]:
     over = describe_averaging(len(request.seeds), "seeds")
     yield View(
         f"{request.name}: accuracy of sums of random paths by length{over}",

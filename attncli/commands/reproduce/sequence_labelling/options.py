@@ -37,7 +37,7 @@ class LabellingOptions:
         metavar="N", help="Features of a token. [default: as the task needs]"
     )
 
-    def list_set_sizes(self) -> dict[str, int]:
+    def list_sizes_set_by_user(self) -> dict[str, int]:
         """The sizes that the user has set."""
         named = {"layers": self.layers, "heads": self.heads, "width": self.width}
         return {name: size for name, size in named.items() if size is not None}
@@ -73,6 +73,6 @@ class MemoriseOptions:
     )
 
     @property
-    def is_set(self) -> bool:
+    def changes_default_sequences(self) -> bool:
         """Whether the task differs from that of its file."""
         return any(value not in (None, False) for value in asdict(self).values())

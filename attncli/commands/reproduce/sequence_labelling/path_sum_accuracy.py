@@ -13,7 +13,7 @@ from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks
 from attncli.commands.reproduce.path_subnetworks import (
     compute_frozen_path_terms,
     layer_norm_without_weights,
-    run_subnetworks,
+    run_path_subnetworks,
 )
 from attncli.commands.reproduce.sequence_labeller import TokenClassifier
 from attncli.errors import InputError
@@ -92,7 +92,7 @@ def measure_frozen_path_accuracies(
     verify_single_path_terms(network, stack, {"inputs": inputs[:1]}, draws.paths)
     of_lengths, errors = [], []
     right: dict[Sum, list[Tensor]] = {path_sum: [] for path_sum in draws.sums}
-    for part in split_sequences(network, inputs, len(draws.paths)):
+    for part in slice_sequences_to_fit_memory(network, inputs, len(draws.paths)):
         terms = compute_frozen_path_terms(network, inputs[part], draws.paths)
         logits = torch.stack([network.classifier(term) for term in terms])
         for path_sum in draws.sums:
@@ -154,8 +154,8 @@ def measure_subnetwork_accuracies(
 ) -> dict[Sum, float]:
     """Run sub-networks on their own, some sequences at a time."""
     right: dict[Sum, list[Tensor]] = {path_sum: [] for path_sum in draws.sums}
-    for part in split_sequences(network, inputs, len(draws.paths)):
-        states = torch.stack(run_subnetworks(network, inputs[part], draws.paths))
+    for part in slice_sequences_to_fit_memory(network, inputs, len(draws.paths)):
+        states = torch.stack(run_path_subnetworks(network, inputs[part], draws.paths))
         for path_sum in draws.sums:
             logits = network.classifier(
                 layer_norm_without_weights(draws.sum_terms_of_paths(path_sum, states))
@@ -169,7 +169,9 @@ def share_of_correct_labels(right: Mapping[Sum, list[Tensor]]) -> dict[Sum, floa
     return {path_sum: float(torch.cat(parts, dim=1).mean()) for path_sum, parts in right.items()}
 
 
-def split_sequences(network: TokenClassifier, inputs: Tensor, paths: int) -> Iterator[slice]:
+def slice_sequences_to_fit_memory(
+    network: TokenClassifier, inputs: Tensor, paths: int
+) -> Iterator[slice]:
     """Slices of sequences whose states on all paths fit in memory."""
     size = max(1, ELEMENTS // (paths * inputs.shape[1] * network.classifier.in_features))
     return (slice(start, start + size) for start in range(0, len(inputs), size))

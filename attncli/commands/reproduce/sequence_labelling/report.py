@@ -47,7 +47,7 @@ LEARNED = 0.9
 """Accuracy below which a network has not learned enough for its paths to be informative."""
 
 
-def compare_short_and_long(by_length: Mapping[int, float]) -> float:
+def short_minus_long_path_accuracy(by_length: Mapping[int, float]) -> float:
     """Short minus long, of at least two lengths from 1 on; the middle one of an odd number is on
     neither side."""
     lengths = sorted(by_length)[1:]
@@ -58,7 +58,7 @@ def compare_short_and_long(by_length: Mapping[int, float]) -> float:
     return math.fsum(distance) / half
 
 
-def format_headline(
+def format_path_accuracy_headline(
     name: str, rows: Sequence[Row], evaluations: Sequence[str], numbers: Sequence[int]
 ) -> str:
     """The result with the most paths, next to the entire model and a predictor that ignores the
@@ -66,8 +66,8 @@ def format_headline(
     variants = {one: f"{one} {max(numbers)}" for one in evaluations}
     blind = find_best_majority_baseline(rows)
     return (
-        f"{name}: {describe_short_against_long_paths(rows, variants, max(numbers))}tokens labelled right by {describe_rates(rows, variants, max(numbers))}; "
-        f"by the entire model: {format_percent(find_row(rows, ENTIRE))}; "
+        f"{name}: {describe_short_against_long_paths(rows, variants, max(numbers))}tokens labelled right by {describe_shortest_and_longest_accuracies(rows, variants, max(numbers))}; "
+        f"by the entire model: {format_percent(find_row_of_variant(rows, ENTIRE))}; "
         f"by always guessing {BLIND[str(blind.variant)]}: {format_percent(blind)}."
     )
 
@@ -87,7 +87,8 @@ def describe_short_against_long_paths(
     if not found:
         return ""
     words = [
-        describe_advantage(rows, found[variant], variant, number) for variant in variants.values()
+        describe_accuracies_by_path_length(rows, found[variant], variant, number)
+        for variant in variants.values()
     ]
     together = (
         f"; {describe_sufficient_path_length(rows)}"
@@ -100,7 +101,9 @@ def describe_short_against_long_paths(
     return f"{', '.join(parts)}{together}; "
 
 
-def describe_advantage(rows: Sequence[Row], advantage: Row, variant: str, number: int) -> str:
+def describe_accuracies_by_path_length(
+    rows: Sequence[Row], advantage: Row, variant: str, number: int
+) -> str:
     """Describe the accuracy of sums of paths of one length; claim nothing of sums that blind
     guessing beats.
 
@@ -116,16 +119,18 @@ def describe_advantage(rows: Sequence[Row], advantage: Row, variant: str, number
     half = len(lengths) // 2
     blind = find_best_majority_baseline(rows)
     short, long = (
-        any(is_clearly_above(of[k], blind) for k in part)
+        any(is_accuracy_clearly_above(of[k], blind) for k in part)
         for part in (lengths[:half], lengths[-half:])
     )
-    if not any(is_clearly_above(of[k], blind) for k in lengths):
-        return f"no {format_sum(number)} beats always guessing {BLIND[str(blind.variant)]}"
+    if not any(is_accuracy_clearly_above(of[k], blind) for k in lengths):
+        return (
+            f"no {format_path_sum_size(number)} beats always guessing {BLIND[str(blind.variant)]}"
+        )
     way = describe_short_path_advantage(advantage)
     if (
         way == "more than"
         and short
-        and (not variant.startswith("frozen") or is_length_sufficient(rows, half))
+        and (not variant.startswith("frozen") or is_path_length_sufficient(rows, half))
     ):
         return "short paths carry more than long ones"
     if way == "less than" and long:
@@ -133,7 +138,7 @@ def describe_advantage(rows: Sequence[Row], advantage: Row, variant: str, number
     return "short paths carry no more than long ones"
 
 
-def is_clearly_above(row: Row, blind: Row) -> bool:
+def is_accuracy_clearly_above(row: Row, blind: Row) -> bool:
     """By more than both spread over the seeds."""
     margin = math.hypot(row.spread or 0.0, blind.spread or 0.0)
     return (row.value or 0.0) - (blind.value or 0.0) > margin
@@ -148,30 +153,35 @@ def describe_short_path_advantage(advantage: Row) -> str:
     return "more than" if value > 0 else "less than"
 
 
-def select_cumulative_rows(rows: Sequence[Row]) -> dict[int, Row]:
+def select_rows_of_cumulative_paths(rows: Sequence[Row]) -> dict[int, Row]:
     """All paths up to each length together."""
     return {int(row.keys["length"]): row for row in rows if row.metric == UP_TO}
 
 
-def is_length_sufficient(rows: Sequence[Row], length: int) -> bool:
+def is_path_length_sufficient(rows: Sequence[Row], length: int) -> bool:
     """Whether all paths up to a length beat blind guessing; so it is taken where they were not measured."""
-    found = select_cumulative_rows(rows)
-    return length not in found or is_clearly_above(found[length], find_best_majority_baseline(rows))
+    found = select_rows_of_cumulative_paths(rows)
+    return length not in found or is_accuracy_clearly_above(
+        found[length], find_best_majority_baseline(rows)
+    )
 
 
 def describe_sufficient_path_length(rows: Sequence[Row]) -> str:
     """Up to which length all paths together are needed to beat blind guessing, where that is more than half of them."""
-    found, blind = select_cumulative_rows(rows), find_best_majority_baseline(rows)
+    found, blind = select_rows_of_cumulative_paths(rows), find_best_majority_baseline(rows)
     longest = max(found, default=0)
     first = next(
-        (length for length in sorted(found) if is_clearly_above(found[length], blind)), None
+        (length for length in sorted(found) if is_accuracy_clearly_above(found[length], blind)),
+        None,
     )
     if first is None or 2 * first <= longest:
         return ""
     return f"it takes all paths up to length {first} (of {longest}) together to beat that guess"
 
 
-def describe_rates(rows: Sequence[Row], variants: Mapping[str, str], number: int) -> str:
+def describe_shortest_and_longest_accuracies(
+    rows: Sequence[Row], variants: Mapping[str, str], number: int
+) -> str:
     """Of the shortest paths with a head and of the longest ones."""
     accuracies = [row for row in rows if row.metric == ACCURACY and "length" in row.keys]
     longest = max(int(row.keys["length"]) for row in accuracies)
@@ -180,14 +190,14 @@ def describe_rates(rows: Sequence[Row], variants: Mapping[str, str], number: int
         own = {row.variant: row for row in accuracies if row.keys["length"] == length}
         shares = [f"{format_percent(own[variant])} ({how})" for how, variant in variants.items()]
         parts.append(f"{' and '.join(shares)} at length {length}")
-    return f"a {format_sum(number)}: {', '.join(parts)}"
+    return f"a {format_path_sum_size(number)}: {', '.join(parts)}"
 
 
-def format_sum(number: int) -> str:
+def format_path_sum_size(number: int) -> str:
     return f"sum of {number} random paths" if number > 1 else "single random path"
 
 
-def find_row(rows: Sequence[Row], name: str) -> Row:
+def find_row_of_variant(rows: Sequence[Row], name: str) -> Row:
     return next(row for row in rows if row.variant == name)
 
 
@@ -201,8 +211,8 @@ def format_percent(row: Row) -> str:
     )
 
 
-def build_warnings(rows: Sequence[Row]) -> Iterator[str]:
-    entire = find_row(rows, ENTIRE)
+def warn_if_task_not_learned(rows: Sequence[Row]) -> Iterator[str]:
+    entire = find_row_of_variant(rows, ENTIRE)
     if (entire.value or 0.0) < LEARNED:
         yield (
             f"the entire model labels only {format_percent(entire)}: it has not learned its task and its paths say little; "

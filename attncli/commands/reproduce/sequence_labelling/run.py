@@ -9,7 +9,7 @@ from attncli.commands.reproduce.options import (
     TrainingOptions,
     open_training_folder,
     parse_whole_numbers,
-    validate_number,
+    validate_training_number,
 )
 from attncli.commands.reproduce.sequence_labelling.options import LabellingOptions, MemoriseOptions
 from attncli.commands.reproduce.training_monitor_callback import build_training_callback
@@ -29,7 +29,7 @@ MOST_PATHS, MOST_STEPS = 1000, 1_000_000
 MOST_SEQUENCES, MOST_LENGTH = 100_000, 4096
 
 
-def run_task(
+def train_and_report_task(
     name: str,
     options: LabellingOptions,
     training: TrainingOptions,
@@ -38,14 +38,14 @@ def run_task(
     memory: MemoriseOptions | None = None,
 ) -> "Report":
     """Train the networks of a task and measure sums of their paths."""
-    study = prepare_task(name, options, training, run, how.conditions, memory)
+    study = prepare_labelling_task(name, options, training, run, how.conditions, memory)
     from attncli.models.loading.isolate_global_state import isolate_in_process
 
     isolate_in_process()
     return how.run_measurement(study)
 
 
-def prepare_task(
+def prepare_labelling_task(
     name: str,
     options: LabellingOptions,
     training: TrainingOptions,
@@ -61,14 +61,14 @@ def prepare_task(
     refuse_gates_on_unmeasured_metrics(conditions, OWN_METRICS)
     task = TASKS[name]() if memory is None else build_memorise_task(memory)
     watched = build_training_callback(training, name)
-    sizes = resolve_sizes(options, task.sizes)
-    steps = validate_number("train_steps", training.train_steps, task.steps, 1, MOST_STEPS)
+    sizes = resolve_network_sizes(options, task.sizes)
+    steps = validate_training_number("train_steps", training.train_steps, task.steps, 1, MOST_STEPS)
     evaluations = parse_evaluation_names(options.evaluate)
     sums = parse_path_counts(options.paths_per_sum)
     saved_as = open_training_folder(training.save_training, name)
     from attncli.commands.reproduce.sequence_labelling.experiment import (
         LabellingRequest,
-        measure_task_paths,
+        measure_path_accuracies,
     )
     from attncli.commands.reproduce.training_loop import do_not_observe_training
 
@@ -84,14 +84,14 @@ def prepare_task(
         saved_as=saved_as,
         training_observer=watched or do_not_observe_training,
     )
-    return partial(measure_task_paths, request)
+    return partial(measure_path_accuracies, request)
 
 
 def describe_task(name: str, memory: MemoriseOptions | None, task: "Task") -> str:
     """Describe what is learned, from the task's file or from the options."""
     from attncli.commands.reproduce.tasks import TASKS
 
-    if memory is None or not memory.is_set:
+    if memory is None or not memory.changes_default_sequences:
         return TASKS.summary(name)
     words = "words of their own" if memory.tokens_from is None else "the tokens of a file in order"
     text = f"{words}, {task.vocabulary:,} different ones"
@@ -109,8 +109,8 @@ def build_memorise_task(options: MemoriseOptions) -> "Task":
 
     released = ReleasedScriptSettings()
     own = (released.sequences, released.length) if options.as_published else (SEQUENCES, LENGTH)
-    sequences = validate_number("sequences", options.sequences, own[0], 1, MOST_SEQUENCES)
-    length = validate_number("length", options.length, own[1], 2, MOST_LENGTH)
+    sequences = validate_training_number("sequences", options.sequences, own[0], 1, MOST_SEQUENCES)
+    length = validate_training_number("length", options.length, own[1], 2, MOST_LENGTH)
     if options.tokens_from is None:
         return memorise(sequences, length)
     from attncli.commands.reproduce.token_sequence_files import read_token_stream
@@ -138,11 +138,11 @@ def parse_path_counts(texts: Sequence[str]) -> list[int]:
     )
 
 
-def resolve_sizes(options: LabellingOptions, own: "Sizes") -> "Sizes":
+def resolve_network_sizes(options: LabellingOptions, own: "Sizes") -> "Sizes":
     """The task's own sizes with the user's in their place, validated like those of any network."""
     from attncli.commands.reproduce.tasks import Sizes
 
-    sizes = options.list_set_sizes()
+    sizes = options.list_sizes_set_by_user()
     layers, heads, width = (sizes.get(name, getattr(own, name)) for name in SIZES)
     if heads > 0 and width % heads:
         raise UsageError(

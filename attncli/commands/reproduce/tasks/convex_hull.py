@@ -14,7 +14,7 @@ SHIFT = 3.3
 def convex_hull() -> Task:
     """10 uniform points of a square that is moved at random; label 1 where the point is a corner of their convex hull."""
     return Task(
-        draw_examples,
+        sample_labelled_points,
         length=POINTS,
         labels=2,
         vocabulary=None,
@@ -25,13 +25,13 @@ def convex_hull() -> Task:
     )
 
 
-def draw_examples(stream: np.random.Generator, number: int) -> Examples:
+def sample_labelled_points(stream: np.random.Generator, number: int) -> Examples:
     points = stream.uniform(0.0, SIDE, size=(number, POINTS, 2))
     points += stream.normal(scale=SHIFT, size=(number, 1, 2))
-    return Examples(points.astype(np.float32), find_corners(points))
+    return Examples(points.astype(np.float32), mark_hull_corners(points))
 
 
-def find_corners(points: NDArray[np.float64]) -> NDArray[np.int64]:
+def mark_hull_corners(points: NDArray[np.float64]) -> NDArray[np.int64]:
     """1 for a point that sees all others within a half plane: some gap between their directions exceeds π."""
     sequences, number, _ = points.shape
     others = points[:, None, :, :] - points[:, :, None, :]

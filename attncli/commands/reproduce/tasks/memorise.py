@@ -49,7 +49,7 @@ def memorise(
     if published:
         separate["dropout"] = as_released.dropout
     return Task(
-        partial(draw_examples, length=length, stream=stream),
+        partial(sample_labelled_words, length=length, stream=stream),
         length=length,
         labels=2,
         vocabulary=WORDS if stream is None else int(stream.tokens.max()) + 1,
@@ -65,7 +65,7 @@ def memorise(
     )
 
 
-def draw_examples(
+def sample_labelled_words(
     random: np.random.Generator,
     number: int,
     length: int = LENGTH,

@@ -10,7 +10,7 @@ DIGITS, LENGTH = 10, 8
 def sort() -> Task:
     """8 digits, each drawn from 10 with repetition; the label of place i is the i-th smallest of them."""
     return Task(
-        draw_examples,
+        sample_digits_to_sort,
         length=LENGTH,
         labels=DIGITS,
         vocabulary=DIGITS,
@@ -21,6 +21,6 @@ def sort() -> Task:
     )
 
 
-def draw_examples(stream: np.random.Generator, number: int) -> Examples:
+def sample_digits_to_sort(stream: np.random.Generator, number: int) -> Examples:
     digits = stream.integers(DIGITS, size=(number, LENGTH))
     return Examples(digits, np.sort(digits, axis=1))

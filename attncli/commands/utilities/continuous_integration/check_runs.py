@@ -41,7 +41,7 @@ def run_check(check: "Check", scratch: Path, accepting: bool = False) -> CheckRe
     try:
         return evaluate_check(check, scratch, accepting)
     except AttnError as error:
-        return CheckResult(error.exit_code, (make_failed_run_verdict(check, error),))
+        return CheckResult(error.exit_code, (make_gate_verdict_of_failed_run(check, error),))
 
 
 def evaluate_check(check: "Check", scratch: Path, accepting: bool) -> CheckResult:
@@ -69,14 +69,14 @@ def evaluate_check(check: "Check", scratch: Path, accepting: bool) -> CheckResul
     )
     if check.baseline and not accepting:
         try:
-            verdicts += compare_verdicts(check, report, old, changes)
+            verdicts += judge_changes_since_baseline(check, report, old, changes)
         except NoBaseline as error:
             found = (
-                *prefix_verdicts_with_check(check, verdicts),
-                make_failed_run_verdict(check, error),
+                *add_check_name_to_verdicts(check, verdicts),
+                make_gate_verdict_of_failed_run(check, error),
             )
             return CheckResult(error.exit_code, found, report)
-    found = prefix_verdicts_with_check(
+    found = add_check_name_to_verdicts(
         check, verdicts or report.verdicts or [Verdict("ran", False, "no gates")]
     )
     return CheckResult(int(any(one.failed for one in found)), found, report, old)
@@ -87,11 +87,11 @@ def refuse_ci_inside_ci(check: "Check") -> None:
         raise UsageError("a check that runs `attn ci` would run itself, again and again.")
 
 
-def prefix_verdicts_with_check(check: "Check", verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+def add_check_name_to_verdicts(check: "Check", verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     return tuple(replace(one, condition=f"{check.name}: {one.condition}") for one in verdicts)
 
 
-def compare_verdicts(
+def judge_changes_since_baseline(
     check: "Check", report: Report, old: Report | None, changes: "list[AllowedChange]"
 ) -> list[Verdict]:
     """Return verdicts on the changes since the baseline; without a baseline, one that names the
@@ -120,7 +120,7 @@ def build_accept_command(name: str) -> str:
     return shlex.join(words)
 
 
-def make_failed_run_verdict(check: "Check", error: AttnError) -> Verdict:
+def make_gate_verdict_of_failed_run(check: "Check", error: AttnError) -> Verdict:
     return Verdict(
         check.name,
         True,

@@ -28,15 +28,19 @@ EXIT_CODE = Definition(
 )
 
 
-def check_names() -> list[str]:
+def list_configured_check_names() -> list[str]:
     """List the checks of the configuration file, or of the file named on the line; none if it is
     broken."""
     from attncli.cli.config.settings import load_config_file
     from attncli.cli.shell_completion import find_config_argument
-    from attncli.commands.utilities.continuous_integration.named_checks import parse_checks
+    from attncli.commands.utilities.continuous_integration.named_checks import (
+        parse_configured_checks,
+    )
 
     try:
-        return [one.name for one in parse_checks(load_config_file(find_config_argument()))]
+        return [
+            one.name for one in parse_configured_checks(load_config_file(find_config_argument()))
+        ]
     except AttnError:
         return []
 
@@ -48,7 +52,7 @@ def ci(
         default=None,
         metavar="[CHECK]…",
         help="Checks to run. [default: all in the file]",
-        complete=complete_names(check_names),
+        complete=complete_names(list_configured_check_names),
     ),
     keep: str | None = declare_option(
         metavar="FOLDER",
@@ -80,12 +84,14 @@ def ci(
     from attncli.cli.config.settings import load_config_file
     from attncli.cli.writer import validate_output_options, write_report
     from attncli.commands.utilities.continuous_integration.check_runs import run_check
-    from attncli.commands.utilities.continuous_integration.named_checks import parse_checks
+    from attncli.commands.utilities.continuous_integration.named_checks import (
+        parse_configured_checks,
+    )
     from attncli.reports.provenance import add_provenance
 
     conditions = validate_output_options(output)
-    every = parse_checks(load_config_file())
-    checks = select_checks(every, names or [])
+    every = parse_configured_checks(load_config_file())
+    checks = select_checks_by_name(every, names or [])
     if accept:
         from attncli.commands.utilities.continuous_integration.baseline_acceptance import (
             require_baselines_to_accept,
@@ -98,9 +104,9 @@ def ci(
         results = {check.name: run_check(check, Path(scratch), accept) for check in checks}
     if keep is not None:
         save_check_reports(
-            results, keep, {canonical_path(one.baseline) for one in every if one.baseline}
+            results, keep, {canonical_report_path(one.baseline) for one in every if one.baseline}
         )
-    report = add_provenance(build_report(checks, results, accept))
+    report = add_provenance(build_ci_report(checks, results, accept))
     report = report.with_verdicts(
         [*report.verdicts, *gates.decide_report_gates(report, conditions)]
     )
@@ -116,9 +122,11 @@ def ci(
     return code
 
 
-def build_report(checks: "list[Check]", results: "dict[str, CheckResult]", accept: bool) -> Report:
+def build_ci_report(
+    checks: "list[Check]", results: "dict[str, CheckResult]", accept: bool
+) -> Report:
     if not accept:
-        return build_summary(results)
+        return build_exit_code_report(results)
     from attncli.commands.utilities.continuous_integration.baseline_acceptance import (
         build_acceptance_report,
     )
@@ -136,17 +144,17 @@ def save_check_reports(results: "dict[str, CheckResult]", folder: str, baselines
             save_report(
                 one.report,
                 join_path_or_url(folder, f"{name}.new.json")
-                if canonical_path(place) in baselines
+                if canonical_report_path(place) in baselines
                 else place,
             )
 
 
-def canonical_path(place: str) -> str:
+def canonical_report_path(place: str) -> str:
     """However a file is spelled; an address has one spelling."""
     return place if is_remote_url(place) else str(resolve_symbolic_links(Path(place)))
 
 
-def select_checks(checks: "list[Check]", names: list[str]) -> "list[Check]":
+def select_checks_by_name(checks: "list[Check]", names: list[str]) -> "list[Check]":
     from attncli.commands.utilities.continuous_integration.named_checks import EXAMPLE
 
     if not checks:
@@ -158,14 +166,14 @@ def select_checks(checks: "list[Check]", names: list[str]) -> "list[Check]":
     return [by_name[name] for name in dict.fromkeys(names or by_name)]
 
 
-def build_summary(results: "dict[str, CheckResult]") -> Report:
+def build_exit_code_report(results: "dict[str, CheckResult]") -> Report:
     codes = {name: one.code for name, one in results.items()}
     rows = (
         Row("exit_code", code, EXIT_CODE.unit, keys={"check": name}) for name, code in codes.items()
     )
     return Report(
         study="ci",
-        headline=format_headline(codes),
+        headline=format_passed_checks_headline(codes),
         rows=tuple(rows),
         metrics={"exit_code": EXIT_CODE},
         source={"kind": "checks"},
@@ -174,7 +182,7 @@ def build_summary(results: "dict[str, CheckResult]") -> Report:
     )
 
 
-def format_headline(codes: dict[str, int]) -> str:
+def format_passed_checks_headline(codes: dict[str, int]) -> str:
     """`1 of 3 checks passed; failed: a; could not run: b.`"""
     kinds = {
         "failed": [name for name, code in codes.items() if code == 1],

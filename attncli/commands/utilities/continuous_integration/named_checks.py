@@ -33,21 +33,21 @@ class Check:
     family_wise: float | None
 
     @property
-    def summary(self) -> str:
+    def command_or_report_path(self) -> str:
         return " ".join(("attn", *self.command)) if self.command else str(self.report)
 
 
-def parse_checks(file: ConfigFile | None) -> list[Check]:
+def parse_configured_checks(file: ConfigFile | None) -> list[Check]:
     """Parse the checks, in the order of the file."""
     if file is None:
         return []
     table = file.values.get(CHECKS, {})
     if not isinstance(table, Mapping):
         raise UsageError(f"{file.format_key_location(CHECKS)}: checks are tables, as in {EXAMPLE}.")
-    return [parse_check(file, name, members) for name, members in table.items()]
+    return [parse_configured_check(file, name, members) for name, members in table.items()]
 
 
-def parse_check(file: ConfigFile, name: str, table: object) -> Check:
+def parse_configured_check(file: ConfigFile, name: str, table: object) -> Check:
     where = file.format_key_location(CHECKS, name)
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: a check is a table, as in {EXAMPLE}.")
@@ -57,7 +57,7 @@ def parse_check(file: ConfigFile, name: str, table: object) -> Check:
         if key not in KEYS:
             error = make_unknown_name_error(f"key of the check '{name}'", key, KEYS)
             raise UsageError(f"{file.format_key_location(CHECKS, name, key)}: {error}")
-    values = {key: parse_texts(file, name, table, key) for key in KEYS if key != FAMILY}
+    values = {key: parse_string_or_list(file, name, table, key) for key in KEYS if key != FAMILY}
     if bool(values["command"]) == bool(values["report"]):
         raise UsageError(f"{where}: the check '{name}' needs a command or a report, and not both.")
     if bool(values["baseline"]) != bool(values["fail-on"]):
@@ -65,7 +65,7 @@ def parse_check(file: ConfigFile, name: str, table: object) -> Check:
     return Check(
         name,
         where,
-        parse_command(file, name, values["command"]),
+        parse_check_command(file, name, values["command"]),
         next(iter(values["report"]), None),
         values["fail-if"],
         baseline=next(iter(values["baseline"]), None),
@@ -92,7 +92,7 @@ def parse_allowed_failure_rate(
     return value
 
 
-def parse_texts(file: ConfigFile, name: str, table: Facts, key: str) -> list[str]:
+def parse_string_or_list(file: ConfigFile, name: str, table: Facts, key: str) -> list[str]:
     """One text, or a list of them for the gates."""
     value = table.get(key, [])
     several = key in ("fail-if", "fail-on")
@@ -107,10 +107,10 @@ def parse_texts(file: ConfigFile, name: str, table: Facts, key: str) -> list[str
     return found
 
 
-def parse_command(file: ConfigFile, name: str, command: list[str]) -> tuple[str, ...]:
+def parse_check_command(file: ConfigFile, name: str, command: list[str]) -> tuple[str, ...]:
     """The command line, split as a shell does."""
     try:
-        found = list(split_command(command))
+        found = list(split_command_into_words(command))
     except ValueError as error:
         where = file.format_key_location(CHECKS, name, "command")
         raise UsageError(f"{where}: cannot read the command: {str(error).lower()}.") from None
@@ -120,6 +120,6 @@ def parse_command(file: ConfigFile, name: str, command: list[str]) -> tuple[str,
     return tuple(found[1:] if found[:1] == ["attn"] else found)
 
 
-def split_command(command: list[str]) -> Iterator[str]:
+def split_command_into_words(command: list[str]) -> Iterator[str]:
     for text in command:
         yield from shlex.split(text)

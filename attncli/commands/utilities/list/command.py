@@ -35,7 +35,7 @@ attn list schema > report.schema.json               what the JSON of every comma
 """
 
 
-def read_schema() -> str:
+def read_report_schema() -> str:
     """The JSON Schema that every report follows."""
     from importlib.resources import files
 
@@ -65,11 +65,11 @@ def list_registered_names(
     ),
 ) -> int:
     """List metrics, patterns, model types and whatever else has a name, one line each."""
-    chosen_format = choose_format(format, output)
+    chosen_format = choose_listing_format(format, output)
     if what is not None and what not in (*LISTS, SCHEMA):
         raise make_unknown_name_error("list", what, [*LISTS, SCHEMA])
     if what == SCHEMA:
-        text = read_schema()
+        text = read_report_schema()
     else:
         names = SMALL if what is None else (what,)
         text = MANNERS[chosen_format](
@@ -104,7 +104,7 @@ def wrap_entry(line: str, width: int) -> list[str]:
     return [line[:indent] + first, *(" " * indent + part for part in rest)]
 
 
-def choose_format(format: str | None, output: Path | None) -> str:
+def choose_listing_format(format: str | None, output: Path | None) -> str:
     """Return the requested format, or the one that the file's extension implies."""
     from attncli.io.atomic_files import is_exempt_from_extension, require_writable
 

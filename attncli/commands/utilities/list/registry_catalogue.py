@@ -38,21 +38,21 @@ LISTS = (*SMALL, ARCHITECTURES)
 def list_catalogue_entries(name: str) -> list[Entry]:
     """Return all entries of one list."""
     if name == VARIANT_LIST:
-        found: Iterable[Entry] = variant_entries()
+        found: Iterable[Entry] = list_variant_entries()
     elif name == ARCHITECTURES:
-        found = architecture_entries()
+        found = list_architecture_entries()
     else:
-        found = registry_entries(resolve_name(REGISTRIES[name]))
+        found = list_registry_entries(resolve_name(REGISTRIES[name]))
     return [{"list": name, **entry} for entry in found]
 
 
-def registry_entries(registry: Registry[Callable[..., object]]) -> Iterable[Entry]:
+def list_registry_entries(registry: Registry[Callable[..., object]]) -> Iterable[Entry]:
     for name in registry.names():
         _, _, detail = (inspect.getdoc(registry[name]) or "").partition("\n")
         yield {"name": name, "summary": registry.summary(name), "detail": " ".join(detail.split())}
 
 
-def variant_entries() -> Iterable[Entry]:
+def list_variant_entries() -> Iterable[Entry]:
     """Return an entry for each variant and each set of variants, with the parts that it switches
     on."""
     parts = ("skip", "mlp", "mlp_skip")
@@ -63,16 +63,16 @@ def variant_entries() -> Iterable[Entry]:
         yield {"name": name, "summary": "the set " + ", ".join(members)}
 
 
-def architecture_entries() -> Iterable[Entry]:
+def list_architecture_entries() -> Iterable[Entry]:
     """Per model type of transformers: how its attention is seen, and whether its parts can be switched off; by kind."""
     from importlib.resources import files
 
     text = (files("attncli.models.random") / "architectures.tsv").read_text()
     rows = csv.DictReader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE)
     every = [{key: value or "" for key, value in row.items()} for row in rows]
-    for tried in sorted(every, key=lambda tried: SHOWN.index(architecture_kind(tried))):
-        name, kind = tried.pop("type"), architecture_kind(tried)
-        yield {"name": name, "summary": describe_architecture(tried), "kind": kind, **tried}
+    for tried in sorted(every, key=lambda tried: SHOWN.index(kind_of_architecture_support(tried))):
+        name, kind = tried.pop("type"), kind_of_architecture_support(tried)
+        yield {"name": name, "summary": describe_architecture_support(tried), "kind": kind, **tried}
 
 
 KINDS: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
@@ -94,7 +94,7 @@ KINDS: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
 SHOWN = (*list(KINDS)[1:], "not tried")
 
 
-def architecture_kind(tried: Mapping[str, str]) -> str:
+def kind_of_architecture_support(tried: Mapping[str, str]) -> str:
     return next(kind for kind, holds in KINDS.items() if holds(tried))
 
 
@@ -104,25 +104,31 @@ def list_uncaptured_mixers(tried: Mapping[str, str]) -> list[str]:
     return [kind for kind in tried["mixers"].split(", ") if kind and kind not in linear]
 
 
-def describe_architecture(tried: Mapping[str, str]) -> str:
+def describe_architecture_support(tried: Mapping[str, str]) -> str:
     """One line of the table that `tests/coverage/every_architecture.py` makes."""
     if tried["runs"].startswith("no: "):
         return f"not tried: {tried['runs'].removeprefix('no: ')}"
     if not tried["difference"]:
         seen = ", ".join(
-            [tried["capture"].replace("refused", "attention refused"), *describe_mixers(tried)]
+            [
+                tried["capture"].replace("refused", "attention refused"),
+                *describe_token_mixers(tried),
+            ]
         )
         alone = tried["capture"] == "no attention" and tried["ablation"] == "understood"
         return f"{seen}; ablation understood" if alone else seen
     seen = ", ".join(
-        [f"attention by {tried['capture'].replace('watched', 'watching')}", *describe_mixers(tried)]
+        [
+            f"attention by {tried['capture'].replace('watched', 'watching')}",
+            *describe_token_mixers(tried),
+        ]
     )
     if tried["ablation"] == "understood":
         return f"{seen}; ablation understood"
     return f"{seen}; ablation {tried['ablation']}"
 
 
-def describe_mixers(tried: Mapping[str, str]) -> Iterator[str]:
+def describe_token_mixers(tried: Mapping[str, str]) -> Iterator[str]:
     """Describe the token mixers other than attention: which have exact maps, and which are not
     measured."""
     linear = tried["linear"].split(", ") if tried["linear"] else []
@@ -139,12 +145,12 @@ def format_entries_as_text(entries: Sequence[Entry]) -> str:
     for entry in entries:
         lists.setdefault((entry["list"], entry.get("kind", "")), []).append(entry)
     return "\n".join(
-        format_listing(f"{title}: {kind} ({len(members)})" if kind else title, members)
+        format_titled_entries(f"{title}: {kind} ({len(members)})" if kind else title, members)
         for (title, kind), members in lists.items()
     )
 
 
-def format_listing(title: str, members: Sequence[Entry]) -> str:
+def format_titled_entries(title: str, members: Sequence[Entry]) -> str:
     width = max(len(entry["name"]) for entry in members)
     lines = (f"  {entry['name']:<{width}}  {entry['summary']}\n" for entry in members)
     return f"{title}\n{''.join(lines)}"
@@ -162,11 +168,13 @@ def format_entries_as_csv(entries: Sequence[Entry]) -> str:
 
 def format_entries_as_json(entries: Sequence[Entry]) -> str:
     """Format the entries as a JSON list of objects; unknown values are null."""
-    plain = [{key: format_value(key, value) for key, value in entry.items()} for entry in entries]
+    plain = [
+        {key: parse_entry_value(key, value) for key, value in entry.items()} for entry in entries
+    ]
     return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
 
 
-def format_value(key: str, value: str) -> str | float | None:
+def parse_entry_value(key: str, value: str) -> str | float | None:
     if not value:
         return None
     return NUMBERS[key](value) if key in NUMBERS else value

@@ -14,9 +14,9 @@ from attncli.commands.utilities.sweep.report import SweepItem, SweepMetric, buil
 from attncli.commands.utilities.sweep.resumable_runs import FinishedItem, SweepPlan, run_sweep_items
 from attncli.commands.utilities.sweep.swept_models import (
     ENDING,
-    list_models,
-    list_reports,
-    parse_steps,
+    list_report_files,
+    list_swept_models,
+    parse_training_steps,
     read_report_if_complete,
 )
 from attncli.declare.commands import MODEL_COMMANDS, import_function
@@ -88,7 +88,7 @@ def sweep(
     if isinstance(engine_options, Mapping):
         engine_options = [f"{name}={value}" for name, value in engine_options.items()]
     settings = {
-        "command": resolve_command(command),
+        "command": resolve_command_name(command),
         "model": model,
         "glob": glob,
         "revisions": revisions,
@@ -107,7 +107,7 @@ def sweep(
     named, watcher = taken.pop("command"), taken.pop("progress")
     run = EngineOptions(*(taken.pop(name) for name in ("engine", "engine_options", "evict")))
     items = ItemOptions(**taken)
-    words, values = split_keywords(named, options) if named is not None else ((), {})
+    words, values = convert_keywords_to_options(named, options) if named is not None else ((), {})
     question = SweepRequest(named, words, lambda name: values, items, run, NO_CONFIGURATION)
     with open_progress_display(watcher) as watch:
         found = run_sweep(question, (), watch)
@@ -152,16 +152,18 @@ def refuse_in_memory_modules(model: Any) -> None:
             )
 
 
-def resolve_command(command: Any) -> Any:
+def resolve_command_name(command: Any) -> Any:
     """Find the command by its name, by its function's name, or by the function itself."""
     name = getattr(command, "__name__", command) if callable(command) else command
     dashed = name.replace("_", "-") if isinstance(name, str) else name
     return dashed if dashed in MODEL_COMMANDS else name
 
 
-def split_keywords(command: str, keywords: OptionValues) -> tuple[tuple[str, ...], dict[str, Any]]:
+def convert_keywords_to_options(
+    command: str, keywords: OptionValues
+) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The command's options as words for those who run it, and all of their values."""
-    require_command(command)
+    require_sweepable_command(command)
     function = import_function(command)
     known = {
         each.name: each for each in list_parameters_without_groups(function) if each.name != SOURCE
@@ -170,14 +172,18 @@ def split_keywords(command: str, keywords: OptionValues) -> tuple[tuple[str, ...
     keywords = {usual.get(name, name): value for name, value in keywords.items()}
     require_known_names(f"keyword of {command}", keywords, known)
     own = {name: convert_to_option_value(known[name], value) for name, value in keywords.items()}
-    words = [word for name, value in own.items() for word in format_option(known[name], value)]
+    words = [
+        word
+        for name, value in own.items()
+        for word in format_command_line_option(known[name], value)
+    ]
     rest = {
         each.name: each.default for each in (*known.values(), *list_group_parameters(OutputOptions))
     }
     return tuple(words), {**rest, **own}
 
 
-def format_option(parameter: Any, value: object) -> list[str]:
+def format_command_line_option(parameter: Any, value: object) -> list[str]:
     """An option as the command line spells it."""
     kind, (option, *_) = split_annotation(parameter)
     names = list_option_flags(option, parameter.name, kind)[0].split("/")
@@ -188,7 +194,7 @@ def format_option(parameter: Any, value: object) -> list[str]:
     return [f"{names[0]}={each}" for each in (value if isinstance(value, list) else [value])]
 
 
-def require_command(command: str) -> None:
+def require_sweepable_command(command: str) -> None:
     require_known_names("command to sweep", [command], MODEL_COMMANDS)
 
 
@@ -198,9 +204,9 @@ def plan_sweep(question: SweepRequest) -> SweepPlan:
         raise UsageError(
             f"there is no COMMAND to run on the models: it is one of {', '.join(MODEL_COMMANDS)}."
         )
-    require_command(question.command)
+    require_sweepable_command(question.command)
     items = question.items
-    names = list_models(items.model, items.glob, items.revisions, items.models_file)
+    names = list_swept_models(items.model, items.glob, items.revisions, items.models_file)
     options = question.values(names[0])
     for name in WRITTEN:
         if options.get(name) is not None:
@@ -221,12 +227,14 @@ def run_sweep(
     if shown is not None:
         gates.refuse_gates_on_unmeasured_metrics(conditions, [shown.metric])
     if question.items.collect is not None:
-        found = collect_reports(question, question.items.collect)
+        found = collect_finished_reports(question, question.items.collect)
     elif question.command is None:
-        found = read_reports(question.items, conditions, shown)
+        found = read_named_reports(question.items, conditions, shown)
     else:
         plan = plan_sweep(question)
-        gates.refuse_gates_that_match_no_row(conditions, {"item": plan.names, "step": plan.steps})
+        gates.refuse_gates_that_match_no_row(
+            conditions, {"item": plan.names, "step": plan.training_steps}
+        )
         found = run_sweep_items(
             plan,
             prepare_engine_and_folder(question.run, plan.into),
@@ -264,24 +272,26 @@ def refuse_gates_without_rows(
         gates.refuse_gates_that_match_no_row(conditions, {"variant": series} if series else {})
 
 
-def collect_reports(question: SweepRequest, folder: str) -> list[FinishedItem]:
+def collect_finished_reports(question: SweepRequest, folder: str) -> list[FinishedItem]:
     """Collect finished reports from a folder, without running anything; if models are named, theirs
     only."""
     if question.command is not None:
         plan = plan_sweep(question)
         names, reports = (
             list(plan.names),
-            [read_report_if_complete(plan.report_path_of(name)) for name in plan.names],
+            [read_report_if_complete(plan.report_path_of_model(name)) for name in plan.names],
         )
-        return pair_items_with_exit_codes(names, plan.steps, reports)
-    found = [(place, read_report_if_complete(place)) for place in list_reports(folder)]
+        return pair_items_with_exit_codes(names, plan.training_steps, reports)
+    found = [(place, read_report_if_complete(place)) for place in list_report_files(folder)]
     whole = [(place, report) for place, report in found if report and report.study != "sweep"]
     if not whole:
         raise InputError(f"there is no report in {folder}: give the folder that `into` names.")
-    names = [item_name(report, place) for place, report in whole]
+    names = [item_name_of_report(report, place) for place, report in whole]
     files = [Path(place).name for place, _ in whole]
     return pair_items_with_exit_codes(
-        make_item_names_unique(names, files), parse_steps(names), [report for _, report in whole]
+        make_item_names_unique(names, files),
+        parse_training_steps(names),
+        [report for _, report in whole],
     )
 
 
@@ -304,20 +314,22 @@ def make_item_names_unique(names: Sequence[str], files: Sequence[str]) -> list[s
     ]
 
 
-def read_reports(
+def read_named_reports(
     items: ItemOptions, conditions: Sequence[Condition], shown: SweepMetric | None
 ) -> list[FinishedItem]:
     """Read finished reports by name, such as those of a training history; an unreadable one becomes
     a failed item."""
-    names = list_models(items.model, items.glob, items.revisions, items.models_file)
+    names = list_swept_models(items.model, items.glob, items.revisions, items.models_file)
     unfinished = [name for name in names if not name.endswith(ENDING)]
     if unfinished:
         raise UsageError(
             f"{unfinished[0]} is no finished report: say what is run on it, as in `sweep('inspect-model', model={unfinished[0]!r})`."
         )
-    gates.refuse_gates_that_match_no_row(conditions, {"item": names, "step": parse_steps(names)})
+    gates.refuse_gates_that_match_no_row(
+        conditions, {"item": names, "step": parse_training_steps(names)}
+    )
     found = []
-    for name, step in zip(names, parse_steps(names), strict=True):
+    for name, step in zip(names, parse_training_steps(names), strict=True):
         try:
             item, code = SweepItem(name, step, read_report(name)), 0
         except InputError as error:
@@ -327,7 +339,7 @@ def read_reports(
     return found
 
 
-def item_name(report: Report, place: str) -> str:
+def item_name_of_report(report: Report, place: str) -> str:
     """The item as its command named it, else its file."""
     words = report.command[2:3]
     return words[0] if words and not words[0].startswith("-") else place

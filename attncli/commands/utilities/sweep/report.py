@@ -43,40 +43,43 @@ def build_sweep_report(items: Sequence[SweepItem], shown: SweepMetric) -> Report
     rows = [
         row
         for item, found in zip(items, measured, strict=True)
-        for row in found or build_failed_rows(item, series or [shown.text], measured)
+        for row in found or build_rows_of_failed_item(item, series or [shown.text], measured)
     ]
-    measure = metric_label(shown, items)
-    trends = [Finding(f"trend: {name}", describe_trend(rows, name)) for name in series]
+    measure = table_label_of_metric(shown, items)
+    trends = [Finding(f"trend: {name}", describe_trend_over_models(rows, name)) for name in series]
     done = sum(item.report is not None for item in items)
     return Report(
         study="sweep",
-        headline=format_headline(trends, done, len(items)),
+        headline=format_sweep_headline(trends, done, len(items)),
         rows=tuple(rows),
-        metrics=merge_definitions(items, rows),
-        source={"kind": "sweep", "items": [item_source(item) for item in items]},
+        metrics=merge_metric_definitions(items, rows),
+        source={"kind": "sweep", "items": [item_name_and_model_source(item) for item in items]},
         views=(
             View(
                 f"{measure} over the sweep",
                 "step",
-                list_metrics(rows),
+                list_metrics_of_rows(rows),
                 across="series",
                 measure=measure,
             ),
             View("What happened", "item", (), findings="found"),
         ),
-        findings=(*trends, *(Finding(item.name, describe_item(item, items)) for item in items)),
-        warnings=(*warn_duplicates(items), *merge_warnings(items)),
-        verdicts=tuple(collect_verdicts(items)),
+        findings=(
+            *trends,
+            *(Finding(item.name, describe_status_of_item(item, items)) for item in items),
+        ),
+        warnings=(*warn_about_same_weights(items), *merge_report_warnings(items)),
+        verdicts=tuple(collect_gate_verdicts(items)),
     )
 
 
 def build_trend_rows(item: SweepItem, shown: SweepMetric) -> Iterator[Row]:
     """One number for every variant, in the order of the report."""
-    for series, rows in group_by_curve(item, shown).items():
-        yield combine_rows(rows, shown, row_keys(item, series))
+    for series, rows in group_rows_by_curve(item, shown).items():
+        yield combine_rows_of_item(rows, shown, report_row_keys_of_item(item, series))
 
 
-def group_by_curve(item: SweepItem, shown: SweepMetric) -> dict[str, list[Row]]:
+def group_rows_by_curve(item: SweepItem, shown: SweepMetric) -> dict[str, list[Row]]:
     """The rows that are looked at, by their curve."""
     by_series: dict[str, list[Row]] = {}
     for row in shown.choose(item.report) if item.report else ():
@@ -84,19 +87,21 @@ def group_by_curve(item: SweepItem, shown: SweepMetric) -> dict[str, list[Row]]:
     return by_series
 
 
-def metric_label(shown: SweepMetric, items: Sequence[SweepItem]) -> str:
+def table_label_of_metric(shown: SweepMetric, items: Sequence[SweepItem]) -> str:
     """Label of the table's numbers; it says "mean" only where several numbers were averaged."""
-    series = [group_by_curve(item, shown) for item in items]
+    series = [group_rows_by_curve(item, shown) for item in items]
     several = any(len(rows) > 1 for found in series for rows in found.values())
     same_text = shown.text.startswith(f"{shown.aggregate}(")
     return f"{shown.aggregate}({shown.text})" if several and not same_text else shown.text
 
 
-def row_keys(item: SweepItem, series: Scalar) -> dict[str, Scalar]:
+def report_row_keys_of_item(item: SweepItem, series: Scalar) -> dict[str, Scalar]:
     return {"item": item.name, "step": item.step, "series": series}
 
 
-def combine_rows(rows: Sequence[Row], shown: SweepMetric, keys: Mapping[str, Scalar]) -> Row:
+def combine_rows_of_item(
+    rows: Sequence[Row], shown: SweepMetric, keys: Mapping[str, Scalar]
+) -> Row:
     """The row itself, with its spread, where it is the only one."""
     first = rows[0]
     variant, unit = first.variant, first.unit
@@ -121,7 +126,7 @@ def combine_rows(rows: Sequence[Row], shown: SweepMetric, keys: Mapping[str, Sca
     return Row(first.metric, shown.combine(values), unit, variant, keys=keys)
 
 
-def build_failed_rows(
+def build_rows_of_failed_item(
     item: SweepItem, series: Sequence[Scalar], measured: Sequence[Sequence[Row]]
 ) -> Iterator[Row]:
     """Rows with null for every curve of a failed item, so that no gate passes over it."""
@@ -134,11 +139,11 @@ def build_failed_rows(
             like.unit if like else "1",
             like.variant if like else None,
             note=item.failure or "no such number in its report",
-            keys=row_keys(item, name),
+            keys=report_row_keys_of_item(item, name),
         )
 
 
-def describe_trend(rows: Sequence[Row], series: Scalar) -> str:
+def describe_trend_over_models(rows: Sequence[Row], series: Scalar) -> str:
     """First → last, how many pairs agree on a direction (Kendall), and the slope that half of them exceed (Theil, Sen)."""
     points = [
         (int(row.keys["step"]), row.value)
@@ -159,37 +164,41 @@ def describe_trend(rows: Sequence[Row], series: Scalar) -> str:
     return f"{way}, {word} in {agreeing} of {format_count(len(slopes), 'pair')}, {slope} (median)"
 
 
-def format_headline(trends: Sequence[Finding], done: int, total: int) -> str:
+def format_sweep_headline(trends: Sequence[Finding], done: int, total: int) -> str:
     parts = [f"{finding.about.removeprefix('trend: ')}: {finding.text}" for finding in trends]
     failed = f"; {total - done} failed" if done < total else ""
     items = f"{done} of {total} items" if total > 1 else "1 item"
     return f"{'; '.join(parts) or 'nothing was measured'} ({items}{failed})."
 
 
-def merge_definitions(items: Sequence[SweepItem], rows: Sequence[Row]) -> dict[str, Definition]:
+def merge_metric_definitions(
+    items: Sequence[SweepItem], rows: Sequence[Row]
+) -> dict[str, Definition]:
     known = {name: d for item in items if item.report for name, d in item.report.metrics.items()}
-    return {name: known[name] for name in list_metrics(rows) if name in known}
+    return {name: known[name] for name in list_metrics_of_rows(rows) if name in known}
 
 
-def list_metrics(rows: Sequence[Row]) -> tuple[str, ...]:
+def list_metrics_of_rows(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.metric for row in rows))
 
 
-def item_source(item: SweepItem) -> dict[str, object]:
+def item_name_and_model_source(item: SweepItem) -> dict[str, object]:
     return {"item": item.name, "source": item.report.source if item.report else None}
 
 
-def describe_item(item: SweepItem, items: Sequence[SweepItem]) -> str:
+def describe_status_of_item(item: SweepItem, items: Sequence[SweepItem]) -> str:
     """Describe an item: its step and its status."""
     if item.report is None:
         return f"step {item.step}: {item.failure}"
-    same_weights = find_first_with_same_weights(item, items)
+    same_weights = find_earlier_item_with_same_weights(item, items)
     return f"step {item.step}: " + (
         f"the same weights as {same_weights.name}" if same_weights else "done"
     )
 
 
-def find_first_with_same_weights(item: SweepItem, items: Sequence[SweepItem]) -> SweepItem | None:
+def find_earlier_item_with_same_weights(
+    item: SweepItem, items: Sequence[SweepItem]
+) -> SweepItem | None:
     own = weight_hash(item.report) if item.report else None
     for other in items:
         if other is item or own is None:
@@ -199,15 +208,15 @@ def find_first_with_same_weights(item: SweepItem, items: Sequence[SweepItem]) ->
     return None
 
 
-def warn_duplicates(items: Sequence[SweepItem]) -> Iterator[str]:
+def warn_about_same_weights(items: Sequence[SweepItem]) -> Iterator[str]:
     """Warn of items with the same weights: a checkpoint saved twice adds nothing to a trend."""
     for item in items:
-        same_weights = find_first_with_same_weights(item, items)
+        same_weights = find_earlier_item_with_same_weights(item, items)
         if same_weights is not None:
             yield f"{item.name} has the same weights as {same_weights.name}"
 
 
-def merge_warnings(items: Sequence[SweepItem]) -> Iterator[str]:
+def merge_report_warnings(items: Sequence[SweepItem]) -> Iterator[str]:
     """Merge the warnings of the items' reports: each sentence once, with the first item that has
     it."""
     about: dict[str, list[str]] = {}
@@ -219,7 +228,7 @@ def merge_warnings(items: Sequence[SweepItem]) -> Iterator[str]:
         yield f"{names[0]}{more}: {warning}"
 
 
-def collect_verdicts(items: Sequence[SweepItem]) -> Iterator[Verdict]:
+def collect_gate_verdicts(items: Sequence[SweepItem]) -> Iterator[Verdict]:
     """Yield the verdicts of the items' own reports, and a failure for each item without a report."""
     for item in items:
         if item.report is None:

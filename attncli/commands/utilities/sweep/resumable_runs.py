@@ -9,11 +9,11 @@ from functools import cached_property
 from attncli.analysis.run_fingerprint import Options
 from attncli.commands.utilities.sweep.report import SweepItem
 from attncli.commands.utilities.sweep.swept_models import (
-    parse_steps,
+    parse_training_steps,
     read_report_if_complete,
     remove_partial_reports,
-    remove_report,
-    report_name,
+    remove_report_file,
+    report_file_name,
 )
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError
@@ -45,15 +45,15 @@ class SweepPlan:
     """Environment variables that set options."""
     evict: bool = False
 
-    def report_path_of(self, name: str) -> str:
-        return join_path_or_url(self.into, report_name(self.command, self.options, name))
+    def report_path_of_model(self, name: str) -> str:
+        return join_path_or_url(self.into, report_file_name(self.command, self.options, name))
 
-    def command_line_of(self, name: str) -> tuple[str, ...]:
+    def command_line_of_model(self, name: str) -> tuple[str, ...]:
         return (self.command, name, *self.words)
 
     @cached_property
-    def steps(self) -> list[int]:
-        return parse_steps(self.names)
+    def training_steps(self) -> list[int]:
+        return parse_training_steps(self.names)
 
 
 def run_sweep_items(
@@ -65,12 +65,14 @@ def run_sweep_items(
         return runs.run_items(range(len(plan.names)), progress)
     share = list_item_indices_of_rank(plan.names)
 
-    def run_item(place: int) -> FinishedItem:
+    def run_item_on_this_rank(place: int) -> FinishedItem:
         progress(share.index(place), len(share), "models")
         return runs.run_items([place], ignore_progress)[0]
 
-    names = [plan.report_path_of(name) for name in plan.names]
-    return divide_work_between_ranks(range(len(plan.names)), run_item, names.__getitem__)
+    names = [plan.report_path_of_model(name) for name in plan.names]
+    return divide_work_between_ranks(
+        range(len(plan.names)), run_item_on_this_rank, names.__getitem__
+    )
 
 
 class SweepRuns:
@@ -96,7 +98,7 @@ class SweepRuns:
                     self.engine(self.iterate_unfinished_jobs(missing), len(missing))
                 ) as outcomes:
                     for place, run in outcomes:
-                        self.read_outcome(place, run)
+                        self.read_run_outcome(place, run)
                         progress(sum(p in self.finished for p in places), len(places), "models")
             finally:
                 self.remove_partial_files(missing)
@@ -111,11 +113,13 @@ class SweepRuns:
     def find_finished_report(self, place: int) -> bool:
         """Whether an earlier run has left its report."""
         name = self.plan.names[place]
-        self.reports[place] = self.plan.report_path_of(name)
+        self.reports[place] = self.plan.report_path_of_model(name)
         report = read_report_if_complete(self.reports[place])
         if report is None:
             return False
-        self.record_outcome(place, SweepItem(name, self.plan.steps[place], report), 0)
+        self.record_finished_item(
+            place, SweepItem(name, self.plan.training_steps[place], report), 0
+        )
         return True
 
     def iterate_unfinished_jobs(self, places: Sequence[int]) -> Iterator[Job]:
@@ -129,30 +133,34 @@ class SweepRuns:
                 remember_cached_models(name, self.fetched)
             yield Job(
                 place,
-                self.plan.command_line_of(name),
+                self.plan.command_line_of_model(name),
                 self.reports[place],
                 os.getcwd(),
                 self.plan.settings,
             )
 
-    def read_outcome(self, place: int, run: ProcessRun) -> None:
+    def read_run_outcome(self, place: int, run: ProcessRun) -> None:
         """Read the report that the run has written, or describe its failure."""
         name, where = self.plan.names[place], self.reports[place]
-        step = self.plan.steps[place]
+        step = self.plan.training_steps[place]
         report = read_report_if_complete(where) if run.has_report else None
         remove_partial_reports(where)
         if self.plan.evict:
             evict_cached_model(name, self.fetched)
         if report is None:
             failed = SweepItem(name, step, None, f"exit {run.code}: {run.sentence}")
-            self.record_outcome(place, failed, run.code or InputError.exit_code)
-        elif self.plan.report_path_of(name) != where:  # its name speaks of files that are no more
-            remove_report(where)
-            self.record_outcome(place, SweepItem(name, step, None, CHANGED), InputError.exit_code)
+            self.record_finished_item(place, failed, run.code or InputError.exit_code)
+        elif (
+            self.plan.report_path_of_model(name) != where
+        ):  # its name speaks of files that are no more
+            remove_report_file(where)
+            self.record_finished_item(
+                place, SweepItem(name, step, None, CHANGED), InputError.exit_code
+            )
         else:
-            self.record_outcome(place, SweepItem(name, step, report), 0)
+            self.record_finished_item(place, SweepItem(name, step, report), 0)
 
-    def record_outcome(self, place: int, item: SweepItem, code: int) -> None:
+    def record_finished_item(self, place: int, item: SweepItem, code: int) -> None:
         self.finished[place] = (item, code)
         self.seen(item)
 

@@ -23,7 +23,7 @@ ENDING = ".json"
 NUMBERS = re.compile(r"(\d+)")
 
 
-def list_models(
+def list_swept_models(
     sources: Sequence[str],
     patterns: Sequence[str],
     revisions: str | None = None,
@@ -33,8 +33,8 @@ def list_models(
     order (checkpoint-900 before checkpoint-1000)."""
     sources = [*sources, *(() if file is None else read_model_names_from_file(file))]
     for text in sources:
-        refuse_invalid_sources(text)
-    found = list(sources) if revisions is None else expand_revisions(sources, revisions)
+        refuse_invalid_model_name(text)
+    found = list(sources) if revisions is None else list_models_at_revisions(sources, revisions)
     for pattern in patterns:
         matches = sorted(match_glob_pattern(pattern), key=natural_sort_key)
         if not matches:
@@ -64,14 +64,14 @@ def read_model_names_from_file(file: str) -> list[str]:
     return [name for line in lines if (name := line.partition("#")[0].strip())]
 
 
-def refuse_invalid_sources(text: str) -> None:
+def refuse_invalid_model_name(text: str) -> None:
     """Refuse words that name no model, such as `--no-skip`; a model that does not exist becomes a
     failed item instead."""
     with contextlib.suppress(InputError):
         parse_source(text)
 
 
-def expand_revisions(sources: Sequence[str], pattern: str) -> list[str]:
+def list_models_at_revisions(sources: Sequence[str], pattern: str) -> list[str]:
     """Each hub model at every revision that matches."""
     from attncli.models.files.hub_revisions import list_revisions
 
@@ -92,7 +92,7 @@ def natural_sort_key(path: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
 
 
-def parse_steps(names: Sequence[str]) -> list[int]:
+def parse_training_steps(names: Sequence[str]) -> list[int]:
     """Return the last number in each name if all have one and all differ, else the indices."""
     numbers = [[int(number) for number in NUMBERS.findall(name)] for name in names]
     last = [found[-1] if found else -1 for found in numbers]
@@ -100,7 +100,7 @@ def parse_steps(names: Sequence[str]) -> list[int]:
     return last if usable else list(range(len(names)))
 
 
-def report_name(command: str, options: Options, model: str) -> str:
+def report_file_name(command: str, options: Options, model: str) -> str:
     """File name of a report: the model, and a digest of everything its numbers depend on.
 
     Other options, other versions, or other files of a checkpoint or a text make another digest: old numbers are never
@@ -121,7 +121,7 @@ def read_report_if_complete(place: str) -> Report | None:
         return None
 
 
-def remove_report(place: str) -> None:
+def remove_report_file(place: str) -> None:
     """The report itself, of files that are no more."""
     if is_remote_url(place):
         remove_remote_file(place)
@@ -138,7 +138,7 @@ def remove_partial_reports(place: str) -> None:
         remove_abandoned_file(leftover)
 
 
-def list_reports(folder: str) -> list[str]:
+def list_report_files(folder: str) -> list[str]:
     """List the reports of a folder, sorted by the numbers in their names."""
     if is_remote_url(folder):
         return sorted(list_remote_files(folder, ENDING), key=natural_sort_key)

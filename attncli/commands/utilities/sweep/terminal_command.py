@@ -115,9 +115,9 @@ def format_command_lines(plan: "SweepPlan", output: OutputOptions) -> Iterator[s
         raise UsageError(
             f"--list-items writes reports with -o, which takes files: give a folder instead of --into {plan.into}."
         )
-    for name, step in zip(plan.names, plan.steps, strict=True):
-        report = plan.report_path_of(name)
-        words = ["attn", *plan.command_line_of(name), "--format", "json", "-o", report]
+    for name, step in zip(plan.names, plan.training_steps, strict=True):
+        report = plan.report_path_of_model(name)
+        words = ["attn", *plan.command_line_of_model(name), "--format", "json", "-o", report]
         facts = {
             "item": name,
             "step": step,

@@ -10,8 +10,9 @@ from typing import Any
 from attncli.blas_threads_and_lock import TURNS
 from attncli.cli.typer_options import set_function_signature
 from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
-from attncli.declare.option_applicability import ANY_MODEL, Applies
 from attncli.declare.option_declarations import (
+    ANY_MODEL,
+    Applies,
     OptionValues,
     Question,
     declare_option,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from attncli.declare.name_suggestions import suggest_option_name
-from attncli.declare.option_applicability import Applies
 from attncli.declare.option_declarations import (
+    Applies,
     Argument,
     Option,
     declare_option,

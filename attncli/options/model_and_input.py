@@ -4,9 +4,10 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
 
-from attncli.declare.option_applicability import ANY_MODEL, Applies
 from attncli.declare.option_declarations import (
+    ANY_MODEL,
     RUNS_CODE,
+    Applies,
     declare_argument,
     declare_option,
     number_lists_to_texts,

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from attncli.declare.option_applicability import Applies
-from attncli.declare.option_declarations import declare_option
+from attncli.declare.option_declarations import Applies, declare_option
 from attncli.errors import UsageError, require_known_names
 from attncli.options.run_and_output import RunOptions, split_comma_separated_names
 from attncli.options.value_completion import complete_entries, complete_names

@@ -7,8 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from attncli.declare.commands import GATE
-from attncli.declare.option_applicability import ANY_MODEL, SYNTHETIC, Applies
-from attncli.declare.option_declarations import WRITES, declare_option
+from attncli.declare.option_declarations import (
+    ANY_MODEL,
+    SYNTHETIC,
+    WRITES,
+    Applies,
+    declare_option,
+)
 from attncli.errors import UsageError
 from attncli.io.remote_files import is_remote_url
 from attncli.options.value_completion import complete_format

@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from attncli.declare.option_applicability import NETWORKS, Applies
-from attncli.declare.option_declarations import declare_option
+from attncli.declare.option_declarations import NETWORKS, Applies, declare_option
 from attncli.networks.ablation_variants import (
     SETS,
     VARIANTS,

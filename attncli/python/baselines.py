@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from attncli.declare.option_applicability import Applies
 from attncli.declare.option_combination_rules import SetOption, refuse_or_drop_inapplicable_options
 from attncli.declare.option_declarations import (
+    Applies,
     collect_option_rules,
     declare_option,
     is_option_set,

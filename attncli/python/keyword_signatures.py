@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, SupportsFloat, SupportsIndex, get_origin
 
-from attncli.declare.option_applicability import Applies
-from attncli.declare.option_declarations import Argument, Option
+from attncli.declare.option_declarations import Applies, Argument, Option
 from attncli.declare.option_value_conversion import (
     declare_python_keyword,
     find_metavar_of_parameter,

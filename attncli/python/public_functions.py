@@ -16,7 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from attncli.blas_threads_and_lock import TURNS, limit_blas_to_one_thread
-from attncli.declare.option_combination_rules import SetOption, refuse_or_drop_inapplicable_options
+from attncli.declare.option_combination_rules import (
+    SetOption,
+    find_run_source,
+    refuse_or_drop_inapplicable_options,
+)
 from attncli.declare.option_declarations import (
     collect_option_rules,
     fill_option_groups,
@@ -29,7 +33,6 @@ from attncli.declare.option_value_conversion import (
     require_known_keywords,
 )
 from attncli.declare.replaced_options import refuse_keyword_that_became_function
-from attncli.declare.source_kinds import find_run_source
 from attncli.errors import UsageError, translate_system_error
 from attncli.model_and_file_sources import Source
 from attncli.progress import Progress, ignore_progress, make_status_callback, show_progress

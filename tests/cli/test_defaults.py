@@ -14,9 +14,12 @@ from small_checkpoints import saved
 from attncli.cli.app import build_app
 from attncli.cli.command_tree import iterate_commands
 from attncli.declare.commands import COMMANDS, GATE, NETWORKS_AND_MODELS
-from attncli.declare.option_combination_rules import SetOption, refuse_or_drop_inapplicable_options
+from attncli.declare.option_combination_rules import (
+    RunSource,
+    SetOption,
+    refuse_or_drop_inapplicable_options,
+)
 from attncli.declare.option_declarations import Rules, collect_option_rules
-from attncli.declare.source_kinds import RunSource
 from attncli.errors import UsageError
 from attncli.model_and_file_sources import Source
 

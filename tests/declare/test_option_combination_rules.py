@@ -4,15 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from attncli.declare.option_applicability import (
+from attncli.declare.option_combination_rules import (
+    RunSource,
+    SetOption,
+    is_config_without_text,
+    refuse_or_drop_inapplicable_options,
+)
+from attncli.declare.option_declarations import (
     ANY_MODEL,
     NETWORKS,
     SYNTHETIC,
     Applies,
     is_matching_option_value,
 )
-from attncli.declare.option_combination_rules import SetOption, refuse_or_drop_inapplicable_options
-from attncli.declare.source_kinds import RunSource, is_config_without_text
 from attncli.errors import UsageError
 from attncli.model_and_file_sources import Source
 

@@ -30,11 +30,11 @@ from attncli.cli.command_tree import (
 from attncli.declare.option_combination_rules import (
     SetOption,
     Settled,
+    find_run_source,
     refuse_or_drop_inapplicable_options,
 )
 from attncli.declare.option_declarations import OptionValues, is_option_set
 from attncli.declare.replaced_options import refuse_option_that_became_command
-from attncli.declare.source_kinds import find_run_source
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.io.tensor_file_extensions import TENSORS

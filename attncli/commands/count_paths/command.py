@@ -1,7 +1,6 @@
 """`attn count-paths`"""
 
-from attncli.declare.option_applicability import SYNTHETIC, Applies
-from attncli.declare.option_declarations import declare_option
+from attncli.declare.option_declarations import SYNTHETIC, Applies, declare_option
 from attncli.options.model_and_input import SOURCE_ARGUMENT, FetchOptions
 from attncli.python.questions import RunContext, question
 from attncli.records import Report

@@ -1,7 +1,6 @@
 """`attn head-capacity`"""
 
-from attncli.declare.option_applicability import Applies
-from attncli.declare.option_declarations import declare_argument, declare_option
+from attncli.declare.option_declarations import Applies, declare_argument, declare_option
 from attncli.errors import require_known_names
 from attncli.io.tensor_file_extensions import require_tensor_file
 from attncli.options.model_and_input import CheckpointOptions, InputOptions

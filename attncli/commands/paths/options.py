@@ -2,8 +2,13 @@
 
 from dataclasses import dataclass
 
-from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, Applies
-from attncli.declare.option_declarations import declare_option, number_lists_to_texts
+from attncli.declare.option_declarations import (
+    ANY_MODEL,
+    NETWORKS,
+    Applies,
+    declare_option,
+    number_lists_to_texts,
+)
 from attncli.errors import UsageError, make_unknown_name_error, require_known_names
 from attncli.options.model_and_input import OF_MODELS, STACK_OPTION
 from attncli.options.run_and_output import split_comma_separated_names

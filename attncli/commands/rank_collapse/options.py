@@ -3,8 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attncli.declare.option_applicability import ANY_MODEL, NETWORKS, SYNTHETIC, Applies
-from attncli.declare.option_declarations import declare_option
+from attncli.declare.option_declarations import (
+    ANY_MODEL,
+    NETWORKS,
+    SYNTHETIC,
+    Applies,
+    declare_option,
+)
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.networks.network_spec import KINDS
 from attncli.options.model_and_input import ARITHMETICS, AUTO, EXACTLY, OF_MODELS, PLAIN

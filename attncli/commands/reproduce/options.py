@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.declare.option_applicability import Applies
-from attncli.declare.option_declarations import WRITES, declare_option
+from attncli.declare.option_declarations import WRITES, Applies, declare_option
 from attncli.errors import UsageError, quote_parameter_name
 from attncli.options.run_and_output import split_comma_separated_names
 from attncli.resource_limits import parse_whole_number

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attncli.commands.reproduce.options import task_option
-from attncli.declare.option_applicability import Applies
+from attncli.declare.option_declarations import Applies
 
 
 @dataclass(frozen=True)

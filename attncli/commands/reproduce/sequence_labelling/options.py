@@ -4,8 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from attncli.commands.reproduce.options import task_option
-from attncli.declare.option_applicability import Applies
-from attncli.declare.option_declarations import declare_option
+from attncli.declare.option_declarations import Applies, declare_option
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from attncli.commands.utilities.list.registry_catalogue import (
     SMALL,
     list_catalogue_entries,
 )
-from attncli.declare.option_applicability import Applies
-from attncli.declare.option_declarations import WRITES, declare_argument, declare_option
+from attncli.declare.option_declarations import WRITES, Applies, declare_argument, declare_option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.io.standard_streams import is_terminal
 from attncli.options.value_completion import complete_names

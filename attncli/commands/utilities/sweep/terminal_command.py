@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.commands.utilities.sweep.options import EngineOptions, ItemOptions
 from attncli.declare.commands import MODEL_COMMANDS
-from attncli.declare.option_applicability import Applies
-from attncli.declare.option_declarations import declare_argument, declare_option
+from attncli.declare.option_declarations import Applies, declare_argument, declare_option
 from attncli.errors import UsageError
 from attncli.io.remote_files import is_remote_url
 from attncli.options.run_and_output import OutputOptions

@@ -1,4 +1,4 @@
-"""One rank of a training under torchrun, or the same trainings in one process. Run: training_ranks.py FOLDER"""
+"""One rank of a training in two processes, started as torchrun does, or the same trainings in one process."""
 
 import os
 import sys
@@ -53,11 +53,7 @@ def with_trainer(folder: Path, measure: str, stop_if: Any = ()) -> None:
     run = InOrder(undropped(), args, train_dataset=Rows(), callbacks=[callback])
     run.train()
     told = "nothing" if not callback.stopped else callback.stopped
-    # One write, as both processes write to one pipe: the end of a line that comes apart would come after the other's.
-    print(
-        f"rank {os.environ.get('RANK', '0')} ended at step {run.state.global_step} for {told}\n",
-        end="",
-    )
+    print(f"rank {os.environ.get('RANK', '0')} ended at step {run.state.global_step} for {told}")
 
 
 def with_shards(folder: Path, measure: str) -> None:
@@ -103,7 +99,3 @@ def main() -> None:
     if dist.is_initialized():
         dist.destroy_process_group()
     exit_process(0)  # torch's threads abort one process in some ten at the interpreter's own end
-
-
-if __name__ == "__main__":
-    main()

@@ -101,9 +101,9 @@ def examined(kind: str) -> Result:
         if proof.sites or (result.capture == NO_ATTENTION and "input_ids" in inputs):
             result.mixers, result.linear = try_mixers(model, inputs, proof)
         if result.capture != NO_ATTENTION or result.mixers:
-            result.ablation = try_ablation(model, inputs)
-        if result.ablation == UNDERSTOOD and model.dtype == torch.float64:
-            result.exact = try_exact(model, inputs, proof)
+            anatomy, result.ablation = try_ablation(model, inputs)
+            if anatomy and model.dtype == torch.float64:
+                result.exact = try_exact(model, inputs, proof, anatomy)
     return result
 
 
@@ -145,18 +145,18 @@ def try_capture(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[Veri
     return proof, " and ".join(sorted(ways))
 
 
-def try_ablation(model: PreTrainedModel, inputs: Mapping[str, Any]) -> str:
+def try_ablation(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[Any, str]:
     try:
-        recognise_block_anatomy(model, inputs)
+        return recognise_block_anatomy(model, inputs), UNDERSTOOD
     except Exception as error:
-        return f"refused: {reason(error)}"
-    return UNDERSTOOD
+        return None, f"refused: {reason(error)}"
 
 
-def try_exact(model: PreTrainedModel, inputs: Mapping[str, Any], proof: VerifiedCapture) -> str:
+def try_exact(
+    model: PreTrainedModel, inputs: Mapping[str, Any], proof: VerifiedCapture, anatomy: Any
+) -> str:
     """Whether common row and residual can be carried apart through every variant, to what subtraction finds."""
     try:
-        anatomy = recognise_block_anatomy(model, inputs)
         subtracted, exact = (
             residuals(CollapseModel(model, anatomy, how, proof.eager_alone), inputs)
             for how in (False, True)

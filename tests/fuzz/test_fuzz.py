@@ -6,7 +6,7 @@ import pytest
 from warm import Warm, environment
 
 CAMPAIGN = "import sys; from fuzz.campaign import main; sys.exit(main())"
-WORDS = ("--cases", "60", "--seed", "1", "--patience", "60")
+WORDS = ("--cases", "40", "--seed", "1", "--patience", "60")
 
 
 @pytest.mark.slow

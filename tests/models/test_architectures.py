@@ -89,7 +89,8 @@ def test_exact_residuals_are_those_of_subtraction_at_any_size(kind: str) -> None
         inputs = COVERAGE.make_example_inputs(model)
         with COVERAGE.home(model):
             proof, _ = COVERAGE.try_capture(model, inputs)
-            assert COVERAGE.try_exact(model, inputs, proof) == "equal"
+            anatomy, _ = COVERAGE.try_ablation(model, inputs)
+            assert COVERAGE.try_exact(model, inputs, proof, anatomy) == "equal"
 
 
 def test_the_table_covers_what_transformers_knows() -> None:

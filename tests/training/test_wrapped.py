@@ -9,7 +9,7 @@ from typing import Any
 import peft
 import pytest
 import torch
-from processes import outcomes, torchrun
+from processes import outcomes, two_ranks
 from training_ranks import with_shards, with_trainer
 from training_runs import PROBE, all_of, assert_same, batch, llama, train
 
@@ -184,15 +184,15 @@ def test_a_probe_of_arguments_is_read_without_its_padding() -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_of_torchrun_find_what_one_finds(tmp_path: Path) -> None:
+def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
     """With copies of a model, and with parts of one."""
-    program = [str(Path(__file__).parent.parent / "training_ranks.py")]
-    ((code, out, err),) = outcomes([torchrun(str(tmp_path / "two"), folder=tmp_path, program=program)])  # fmt: skip
-    assert code == 0, err
+    program = "import training_ranks; training_ranks.main()"
+    first, second = outcomes(two_ranks(program, [str(tmp_path / "two")], tmp_path))
+    assert (first[0], second[0]) == (0, 0), first[2] + second[2]
     for measure in ("probe", "batch"):
         with_trainer(tmp_path / "one" / "ddp" / measure, measure)
         with_shards(tmp_path / "one" / "fsdp2", measure)
-    stopped_together(out, err)
+    stopped_together(first[1] + second[1], first[2] + second[2])
     ours = [path for path in sorted((tmp_path / "two").rglob("step-*.json")) if "stopped" not in path.parts]  # fmt: skip
     assert [sum(how in path.parts for path in ours) for how in ("ddp", "fsdp2")] == [7, 7]
     for path in ours:
@@ -207,9 +207,7 @@ def test_two_processes_of_torchrun_find_what_one_finds(tmp_path: Path) -> None:
 
 def stopped_together(printed: str, said: str) -> None:
     """Both processes end the third run at the same step, for the same reason, and one of them says so."""
-    ends = re.findall(
-        r"rank \d ended at (.*)", printed
-    )  # behind what another process prints at that moment
+    ends = re.findall(r"rank \d ended at (.*)", printed)
     assert len(ends) == 6
     (end,) = {each for each in ends if "nothing" not in each}
     assert ends.count(end) == 2

@@ -87,9 +87,11 @@ class EnergyRank:
         left = list(range(len(found)))
         if self.keys > FEW_KEYS:
             left = self.count_by_bounds(found)
-        for unit in left:
-            sums = self.find_squared_singular_values(unit).cumsum(dim=-1)
-            found[unit] = (sums < (SHARE - ROUNDING) * sums[-1]).sum() + 1.0
+        together = max(1, FEW_KEYS**2 // self.keys**2)  # each pass goes through all maps
+        for start in range(0, len(left), together):
+            units = left[start : start + together]
+            sums = self.find_squared_singular_values(units).cumsum(dim=-1)
+            found[units] = (sums < (SHARE - ROUNDING) * sums[:, -1:]).sum(dim=-1).to(found) + 1.0
         return found.view(self.lead)
 
     def count_by_bounds(self, found: "Tensor") -> list[int]:
@@ -127,18 +129,18 @@ class EnergyRank:
             return self.multiply_by_gram(vectors, units.tolist())
         return (self.sums.flatten(0, 1)[units] @ vectors.to(self.sums.dtype)).double()
 
-    def find_squared_singular_values(self, unit: int) -> "Tensor":
-        """σ², falling."""
+    def find_squared_singular_values(self, units: list[int]) -> "Tensor":
+        """[map, value]: σ², falling."""
         import torch
 
         if self.multiply_by_gram is None:
-            gram = self.sums.flatten(0, 1)[unit].double()
+            gram = self.sums.flatten(0, 1)[units].double()
         else:
             require_memory(24 * self.keys**2, f"the rank of a map over {self.keys} keys", REMEDY)
-            gram = torch.eye(self.keys, dtype=torch.float64)
+            gram = torch.eye(self.keys, dtype=torch.float64).repeat(len(units), 1, 1)
             for start in range(0, self.keys, FEW_KEYS):
-                part = gram[None, :, start : start + FEW_KEYS]
-                part.copy_(self.multiply_by_gram(part, [unit]))
+                part = gram[..., start : start + FEW_KEYS]
+                part.copy_(self.multiply_by_gram(part, units))
         found: Tensor = torch.linalg.eigvalsh(gram).flip(-1).clamp_min(0.0)
         return found
 

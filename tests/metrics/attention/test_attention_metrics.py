@@ -1,7 +1,7 @@
 """Every metric of attention against closed forms and dense oracles, and the laws all of them obey."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -384,9 +384,9 @@ def test_bounds_decide_small_ranks_and_all_singular_values_the_others(
     dense: list[int] = []
     every = EnergyRank.find_squared_singular_values
 
-    def note(self: EnergyRank, unit: int) -> Tensor:
-        dense.append(unit)
-        return every(self, unit)
+    def note(self: EnergyRank, units: list[int]) -> Tensor:
+        dense.extend(units)
+        return every(self, units)
 
     monkeypatch.setattr(EnergyRank, "find_squared_singular_values", note)
     found = measure_maps(maps[None], ["attention_effective_rank_90"])
@@ -394,6 +394,24 @@ def test_bounds_decide_small_ranks_and_all_singular_values_the_others(
     assert shown[:5] == [rank_90(each.numpy()) for each in maps[:5]]
     assert shown[5:] == [360.0, 9.0]
     assert dense == [1, 5, 6]
+
+
+def test_windows_are_multiplied_together() -> None:
+    """A product goes through all maps of the attention, of which an image has thousands."""
+    maps = torch.rand(40, 3, 9, 9, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    products: list[int] = []
+
+    def multiply(vectors: Tensor, which: Sequence[int]) -> Tensor:
+        products.append(len(which))
+        some = maps.flatten(0, 1)[[*which]].double()
+        return some.transpose(1, 2) @ (some @ vectors)
+
+    rows = MapStripRows(maps)
+    rows.multiply_by_gram = multiply
+    found = EnergyRank(rows)
+    found.add(rows)
+    assert found.count_directions().tolist() == [[rank_90(each.numpy()) for each in item] for item in maps]  # fmt: skip
+    assert products == [120]
 
 
 def test_ritz_values_that_are_too_small_decide_no_rank() -> None:

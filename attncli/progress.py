@@ -40,12 +40,12 @@ def make_progress_counter(progress: Progress, total: int, what: str) -> Callable
     """Return a callback that is called after each step, or with the number of steps done, and reports their sum."""
     done = 0
 
-    def count(steps: int = 1) -> None:
+    def count_finished_steps(steps: int = 1) -> None:
         nonlocal done
         done += steps
         progress(done, total, what)
 
-    return count
+    return count_finished_steps
 
 
 def ignore_message(sentence: str) -> None:

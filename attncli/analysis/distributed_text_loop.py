@@ -33,13 +33,13 @@ def apply_to_each_text(
     report is complete; None where the work has other effects than its result.
     """
 
-    def work_with_name(item: tuple[int, ModelInput]) -> R:
+    def apply_with_named_errors(item: tuple[int, ModelInput]) -> R:
         with translate_model_errors(body, {item[1].name: item[1].kwargs}):
             return work(*item)
 
     return divide_work_between_ranks(
         list(enumerate(texts)),
-        work_with_name,
+        apply_with_named_errors,
         partial(
             cache_key_of_text_result,
             f"{what} {identity.get('weight_sha256')} {identity.get('dtype')}",
@@ -54,12 +54,12 @@ def wrap_with_progress(
     """Wrap `work` to report progress after each text of this process."""
     count_text = make_progress_counter(progress, len(list_item_indices_of_rank(texts)), "texts")
 
-    def work_and_count(place: int, text: ModelInput) -> R:
+    def apply_and_count_text(place: int, text: ModelInput) -> R:
         found = work(place, text)
         count_text()
         return found
 
-    return work_and_count
+    return apply_and_count_text
 
 
 def cache_key_of_text_result(model: str, item: tuple[int, ModelInput]) -> str:

@@ -76,7 +76,7 @@ def find_files_named_in_options(options: Options, but: Sequence[str]) -> Iterato
         if name in WITHOUT_EFFECT or name in WRITTEN:
             continue
         for text in iterate_strings(value):
-            path = find_file_named_by_text(text.removeprefix(FILE))
+            path = find_file_named_by_option_value(text.removeprefix(FILE))
             if path is not None and path.is_file():
                 yield path
             elif path is not None and name == SOURCE:
@@ -92,7 +92,7 @@ def iterate_strings(value: object) -> Iterator[str]:
         yield str(value)
 
 
-def find_file_named_by_text(text: str) -> Path | None:
+def find_file_named_by_option_value(text: str) -> Path | None:
     try:
         path = expand_home_folder(text)
         return path if text and path.exists() else None

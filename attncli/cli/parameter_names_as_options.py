@@ -36,10 +36,10 @@ def replace_parameters_by_options(sentence: str) -> str:
         return sentence
     options, commands = list_option_and_command_names()
 
-    def spell_match(match: re.Match[str]) -> str:
+    def replace_matched_parameter(match: re.Match[str]) -> str:
         return python_call_to_command_line(match[1], options, commands) or match[0]
 
-    return QUOTED.sub(spell_match, sentence)
+    return QUOTED.sub(replace_matched_parameter, sentence)
 
 
 @cache

@@ -30,10 +30,10 @@ def flatten_option_groups(command: Callable[..., int]) -> Callable[..., int]:
     """Let a command take whole groups: typer sees a group's fields, the command gets the filled dataclass."""
 
     @functools.wraps(command)
-    def run_flattened(**values: Any) -> int:
+    def run_with_option_groups(**values: Any) -> int:
         return command(**fill_option_groups(command, values))
 
-    return set_function_signature(run_flattened, list_parameters_without_groups(command))
+    return set_function_signature(run_with_option_groups, list_parameters_without_groups(command))
 
 
 def set_function_signature(

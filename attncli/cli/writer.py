@@ -60,7 +60,7 @@ def write_report(report: Report, options: OutputOptions) -> int:
     after the report."""
     undrawn = None
     if options.plot not in (None, "terminal"):
-        undrawn = draw_plot(report, Path(options.plot), options.figure_inches())
+        undrawn = plot_report(report, Path(options.plot), options.figure_inches())
     name = resolve_report_format(options)
     plot = options.plot == "terminal"
     if options.output is None:
@@ -80,7 +80,7 @@ def write_report(report: Report, options: OutputOptions) -> int:
     return gates.exit_code(report)
 
 
-def draw_plot(
+def plot_report(
     report: Report, target: Path, size: "tuple[float, float] | None"
 ) -> UsageError | None:
     """Or why there is no such figure."""

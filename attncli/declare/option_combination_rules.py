@@ -141,7 +141,7 @@ def explain_why_setting_does_not_apply(
     """Why a setting does not apply, given what goes before it; None if it does."""
     rule = find_rule_for_other_source_kinds(rules, one, subject)
     if rule is not None and subject is not None:
-        return describe_wrong_source(rule, [one], subject)
+        return describe_unaccepted_source_kind(rule, [one], subject)
     return next(
         filter(
             None,
@@ -163,7 +163,7 @@ def refuse_options_for_other_sources(
             refused.setdefault(same, []).append(one)
     if subject is not None:
         for rule, names in refused.items():
-            annotations = describe_wrong_source(rule, names, subject)
+            annotations = describe_unaccepted_source_kind(rule, names, subject)
             raise UsageError(annotations, about=[one.name for one in names])
 
 
@@ -203,7 +203,9 @@ def is_model_source(subject: RunSource | None) -> bool:
     return subject is not None and subject.kind_for_option_rules in ANY_MODEL
 
 
-def describe_wrong_source(rule: Applies, options: Sequence[SetOption], subject: RunSource) -> str:
+def describe_unaccepted_source_kind(
+    rule: Applies, options: Sequence[SetOption], subject: RunSource
+) -> str:
     names, source = [format_boolean_option(one) for one in options], subject.source
     if rule.why:
         return format_rule_reason(rule, options[0], source=str(source))

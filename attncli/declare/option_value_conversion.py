@@ -54,11 +54,11 @@ def suggest_unknown_keywords(function: Callable[P, R]) -> Callable[P, R]:
     known = inspect.signature(function).parameters
 
     @functools.wraps(function)
-    def call_checked(*args: P.args, **keywords: P.kwargs) -> R:
+    def call_or_suggest_keyword(*args: P.args, **keywords: P.kwargs) -> R:
         require_known_keywords(function.__qualname__.removesuffix(".__init__"), keywords, known)
         return function(*args, **keywords)
 
-    return call_checked
+    return call_or_suggest_keyword
 
 
 def is_path_parameter(parameter: inspect.Parameter) -> bool:

@@ -13,7 +13,7 @@ from attncli.gates.row_selection import (
     SUBJECT,
     RowSelection,
     describe_missing_value,
-    format_row_coordinates,
+    format_row_axis_values,
     parse_selectors,
     select_gated_rows,
 )
@@ -58,10 +58,10 @@ class AllowedChange(RowSelection):
         """The pair's change in this unit, positive in the direction that fails; by chance the least likely is the largest."""
         if self.unit == CHANCE:
             return -self.noise_probability(pair)
-        change = self.convert_change(pair)
+        change = self.convert_change_to_limit_unit(pair)
         return {"-": -change, "+": change, "": abs(change)}[self.sign]
 
-    def convert_change(self, pair: RowPair) -> float:
+    def convert_change_to_limit_unit(self, pair: RowPair) -> float:
         change, old = pair.change_in_value, pair.old
         assert change is not None
         assert old is not None
@@ -82,7 +82,7 @@ class AllowedChange(RowSelection):
     def make_unknown_noise_error(self, pair: RowPair) -> UsageError:
         """The refusal for a number of unknown noise."""
         return UsageError(
-            f"the gate '{self.text}' needs standard deviations, and {format_row_coordinates(pair.row_with_coordinates)} has none in both reports: "
+            f"the gate '{self.text}' needs standard deviations, and {format_row_axis_values(pair.new_or_old_row)} has none in both reports: "
             "measure several texts or seeds, or give another limit, such as 5%."
         )
 
@@ -93,7 +93,7 @@ class AllowedChange(RowSelection):
         toward, chance = self.convert_change_to_standard_deviations(pair), pair.noise_probability
         if chance is None:
             raise UsageError(
-                f"the gate '{self.text}' asks how likely a change is by noise alone, and of {format_row_coordinates(pair.row_with_coordinates)} it is not "
+                f"the gate '{self.text}' asks how likely a change is by noise alone, and of {format_row_axis_values(pair.new_or_old_row)} it is not "
                 "known over how many texts or seeds it was measured: save both reports again."
             )
         if not self.sign:
@@ -277,7 +277,7 @@ def is_number_missing_from_report(pair: RowPair) -> bool:
 def describe_missing_number(pair: RowPair, name: str) -> str:
     if pair.new is not None:
         return describe_missing_value(pair.new)
-    return f"no number to test: {format_row_coordinates(pair.row_with_coordinates)} it is in {name} alone"
+    return f"no number to test: {format_row_axis_values(pair.new_or_old_row)} it is in {name} alone"
 
 
 def decide_baseline_gate(check: ChangeCheck, noise: set[tuple[int, int]] | None) -> Verdict:
@@ -307,11 +307,11 @@ def describe_largest_change(check: ChangeCheck) -> str:
     pair = check.pairs[check.largest_change_index()]
     assert pair.old is not None
     assert pair.new is not None
-    return f"{format_row_coordinates(pair.row_with_coordinates)} {pair.old.value:.6g} → {pair.new.value:.6g} ({describe_change_in_gate_unit(pair, check)})"
+    return f"{format_row_axis_values(pair.new_or_old_row)} {pair.old.value:.6g} → {pair.new.value:.6g} ({describe_change_in_gate_unit(pair, check)})"
 
 
 def describe_change_in_gate_unit(pair: RowPair, check: ChangeCheck) -> str:
-    change, size = check.change, f"{check.change.convert_change(pair):+.3g}"
+    change, size = check.change, f"{check.change.convert_change_to_limit_unit(pair):+.3g}"
     paired = ", paired" * bool(pair.differences) + f", n = {format_text_counts(pair)}"
     if change.unit == CHANCE:
         among = f" among {format_count(len(check.pairs), 'value')}" if len(check.pairs) > 1 else ""

@@ -12,7 +12,7 @@ from attncli.gates.row_selection import (
     SUBJECT,
     RowSelection,
     describe_missing_value,
-    format_row_coordinates,
+    format_row_axis_values,
     parse_selectors,
     select_gated_rows,
 )
@@ -138,17 +138,17 @@ def decide_report_gate(condition: Condition, rows: Sequence[Row]) -> Verdict:
     ]
     failed = len(holding) == len(numbers) if condition.aggregate == "all" else bool(holding)
     return Verdict(
-        condition.text, failed, describe_rows_behind_verdict(condition, numbers, holding)
+        condition.text, failed, describe_rows_of_gate_verdict(condition, numbers, holding)
     )
 
 
-def describe_rows_behind_verdict(
+def describe_rows_of_gate_verdict(
     condition: Condition, rows: Sequence[Row], holding: Sequence[Row]
 ) -> str:
     """For how many rows the condition holds, and the one nearest to or farthest past the threshold; of one row its value."""
     reverse = condition.op in (">", ">=")
     extreme = sorted(holding or rows, key=lambda row: row.value or 0.0, reverse=reverse)[0]
-    found = f"{format_row_coordinates(extreme)} {extreme.value:.6g}"
+    found = f"{format_row_axis_values(extreme)} {extreme.value:.6g}"
     if len(rows) == 1:
         return found
     count = f"holds for {len(holding) or 'none'} of {format_count(len(rows), 'value')}"

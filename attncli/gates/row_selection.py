@@ -71,11 +71,11 @@ def select_gated_rows(report: Report, selection: RowSelection) -> list[Row]:
     chosen = rows
     for axis, value in selection.selectors:
         present = [row for row in rows if row.axis(axis) is not None]
-        ends = find_last_coordinates(present, axis)
+        ends = find_last_axis_values(present, axis)
         found = {id(row) for row in present if is_row_selected(row, axis, value, ends[id(row)])}
         if not found:
             raise UsageError(
-                f"{selection.option_name} '{selection.text}' matches nothing at {axis}={value}: {describe_available_coordinates(rows, axis)}."
+                f"{selection.option_name} '{selection.text}' matches nothing at {axis}={value}: {describe_available_axis_values(rows, axis)}."
             )
         chosen = [row for row in chosen if id(row) in found]
     if not chosen:
@@ -85,19 +85,19 @@ def select_gated_rows(report: Report, selection: RowSelection) -> list[Row]:
     return chosen
 
 
-def find_last_coordinates(rows: Sequence[Row], axis: str) -> dict[int, float]:
+def find_last_axis_values(rows: Sequence[Row], axis: str) -> dict[int, float]:
     """For each row (by identity) where its axis ends: among the rows that differ from it along the axis alone."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault(coordinates_without_axis(row, axis), []).append(row)
+        groups.setdefault(row_keys_without_axis(row, axis), []).append(row)
     return {
-        id(row): max(convert_coordinate_to_float(member.axis(axis)) for member in members)
+        id(row): max(convert_axis_value_to_float(member.axis(axis)) for member in members)
         for members in groups.values()
         for row in members
     }
 
 
-def coordinates_without_axis(row: Row, axis: str) -> tuple[object, ...]:
+def row_keys_without_axis(row: Row, axis: str) -> tuple[object, ...]:
     return tuple(sorted(item for item in row.coordinates.items() if item[0] != axis))
 
 
@@ -109,18 +109,18 @@ def is_row_selected(row: Row, axis: str, requested: str, end: float) -> bool:
     assert value is not None
     first, colon, last = requested.partition(":")
     try:
-        low = parse_coordinate_range_end(first, axis, end, -math.inf if colon else math.nan)
-        high = parse_coordinate_range_end(last, axis, end, math.inf) if colon else low
+        low = parse_axis_range_end(first, axis, end, -math.inf if colon else math.nan)
+        high = parse_axis_range_end(last, axis, end, math.inf) if colon else low
     except ValueError:
         return False
     return low <= value <= high
 
 
-def convert_coordinate_to_float(value: Scalar | None) -> float:
+def convert_axis_value_to_float(value: Scalar | None) -> float:
     return float(value) if isinstance(value, int | float) else math.nan
 
 
-def parse_coordinate_range_end(text: str, axis: str, end: float, empty: float) -> float:
+def parse_axis_range_end(text: str, axis: str, end: float, empty: float) -> float:
     """One end of a range; negative layers and heads count from the end."""
     if not text.strip():
         return empty
@@ -128,7 +128,7 @@ def parse_coordinate_range_end(text: str, axis: str, end: float, empty: float) -
     return end + 1.0 + value if value < 0 and axis in ("layer", "head") else value
 
 
-def describe_available_coordinates(rows: Sequence[Row], axis: str) -> str:
+def describe_available_axis_values(rows: Sequence[Row], axis: str) -> str:
     values = list(dict.fromkeys(row.axis(axis) for row in rows if row.axis(axis) is not None))
     if not values:
         axes = [name for name in ("variant", "layer", "head") if rows[0].axis(name) is not None]
@@ -141,9 +141,9 @@ def describe_available_coordinates(rows: Sequence[Row], axis: str) -> str:
 
 def describe_missing_value(row: Row) -> str:
     """What a verdict says where there is no number."""
-    return f"no number to test: {format_row_coordinates(row)} {row.note}"
+    return f"no number to test: {format_row_axis_values(row)} {row.note}"
 
 
-def format_row_coordinates(row: Row) -> str:
+def format_row_axis_values(row: Row) -> str:
     """`SAN, layer 12:`"""
     return f"{row.place}:" if row.place else "value"

@@ -53,7 +53,7 @@ class AttentionLayerCounts:
             return None
         return self.heads / self.key_heads
 
-    def summary_line(self) -> str:
+    def describe_layer_counts(self) -> str:
         """One line: `30 layers (30 full) of 9 heads, 3 for each key head`."""
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
         parts = [
@@ -75,7 +75,7 @@ class AttentionLayerCounts:
         return ", ".join(parts)
 
 
-def count_attention(config: Facts, tensors: Collection[str]) -> AttentionLayerCounts:
+def count_attention_kinds(config: Facts, tensors: Collection[str]) -> AttentionLayerCounts:
     """`config`: config.json; of a model with several towers, its text model is counted."""
     text = config.get("text_config")
     if isinstance(text, Mapping):

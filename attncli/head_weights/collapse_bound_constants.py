@@ -8,7 +8,7 @@ import numpy as np
 from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_projections import (
     Array,
-    find_query_norm,
+    find_qk_norm_tensor,
     read_output_projection,
     read_projection,
 )
@@ -26,14 +26,14 @@ class LayerTheoremConstant:
     """log10 of 4βH times the scale of the logits, 1/√d mostly."""
 
 
-def explain_theorem_gap(config: HeadConfig, tensors: TensorReader) -> str:
+def explain_missing_collapse_bound(config: HeadConfig, tensors: TensorReader) -> str:
     """Explain what the theorem does not cover; empty where it covers this attention."""
     family = config.family
     if family.causal:
         return "the theorem is about attention without a mask, and this one is causal"
     if family.rotary:
         return "the theorem is about attention on content alone, and this one turns queries and keys by position"
-    if family.qk_norm or find_query_norm(tensors, 0) is not None:
+    if family.qk_norm or find_qk_norm_tensor(tensors, 0) is not None:
         return "the theorem is about logits that are bilinear, and queries and keys are normalised here"
     if family.logits:
         return f"the theorem is about scaled products of queries and keys: {family.logits}"
@@ -57,7 +57,7 @@ def logit_range(tensors: TensorReader, config: HeadConfig, layer: int, residual:
     return max(found) * config.logit_scale(layer)
 
 
-def compute_layer_constant(
+def compute_collapse_bound_constant(
     tensors: TensorReader, config: HeadConfig, layer: int
 ) -> LayerTheoremConstant:
     """Compute a layer's constant; biases change the common rows only, which the bound does not concern."""

@@ -44,7 +44,7 @@ def weight_name(tensors: TensorReader, template: str, place: int) -> str:
     return name
 
 
-def find_query_norm(tensors: TensorReader, place: int) -> str | None:
+def find_qk_norm_tensor(tensors: TensorReader, place: int) -> str | None:
     """The tensor of a norm on queries or keys, if the layer has one."""
     for name in tensors.places:
         if f".{place}." in name and any(f".{norm}." in name for norm in QK_NORMS):
@@ -120,7 +120,9 @@ def count_heads_before(config: HeadConfig, part: Part, head: int) -> int:
     return head + sum(count_heads(config, each) for each in PARTS[: PARTS.index(part)])
 
 
-def find_input_norm(tensors: TensorReader, config: HeadConfig, layer: int) -> InputNorm | None:
+def find_input_layer_norm(
+    tensors: TensorReader, config: HeadConfig, layer: int
+) -> InputNorm | None:
     """The norm that feeds this layer's projections; None if it is none, or has no gain in the file."""
     family = config.family
     template = family.first_norm if layer == 0 and family.first_norm else family.norm

@@ -84,7 +84,7 @@ def project_inputs(head: Head, x: Floats, dtype: str) -> tuple[Floats, Floats]:
     return results[0], results[1]
 
 
-def largest_input_norm(head: Head, x: Floats) -> float | None:
+def largest_input_vector_norm(head: Head, x: Floats) -> float | None:
     """Largest ‖z‖ / √hidden of the least standardised tokens z that the norm's gain and bias carry to such projections.
 
     Up to 1 the norm before the head can put them out: what is missing to its fixed length goes where W_Q and W_K do

@@ -67,7 +67,7 @@ def read_families() -> dict[str, HeadFamily]:
 FAMILIES = read_families()
 
 
-def explain_no_family(config: Mapping[str, object]) -> str:
+def explain_unsupported_model_type(config: Mapping[str, object]) -> str:
     """Explain why the weights of its heads are not read; empty where they are."""
     kind = config.get("model_type")
     if kind in FAMILIES:

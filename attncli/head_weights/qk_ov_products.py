@@ -9,8 +9,8 @@ from attncli.errors import InputError
 from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_projections import (
     Array,
-    find_input_norm,
-    find_query_norm,
+    find_input_layer_norm,
+    find_qk_norm_tensor,
     read_output_projection,
     read_projection,
 )
@@ -39,8 +39,8 @@ def iter_head_products(
     """Iterate over heads; only one head is in memory at a time."""
     for layer in layers:
         place = config.tensor_layer_index(layer)
-        gain = read_branch_norm_gain(tensors, config, layer)
-        normalised = config.family.qk_norm or find_query_norm(tensors, place) is not None
+        gain = read_input_layer_norm_gain(tensors, config, layer)
+        normalised = config.family.qk_norm or find_qk_norm_tensor(tensors, place) is not None
         for head in heads:
             key_head = head * config.key_heads // config.heads
             with np.errstate(over="ignore"):  # numbers outside float range are refused by name
@@ -75,11 +75,11 @@ def query_key_product(
     return LowRankProduct(gain * query, gain * key)
 
 
-def read_branch_norm_gain(tensors: TensorReader, config: HeadConfig, layer: int) -> Array:
+def read_input_layer_norm_gain(tensors: TensorReader, config: HeadConfig, layer: int) -> Array:
     """The gain of the norm in the branch, [feature, 1]; ones where the head reads the stream itself."""
     if not config.family.pre_norm:
         return np.ones((1, 1))
-    norm = find_input_norm(tensors, config, layer)
+    norm = find_input_layer_norm(tensors, config, layer)
     if norm is None:
         raise InputError(
             f"{tensors.folder} has no gain of the norm before layer {layer}: its files and config disagree."

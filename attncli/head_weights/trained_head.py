@@ -12,8 +12,8 @@ from attncli.head_weights.head_files import open_tensors
 from attncli.head_weights.head_projections import (
     Array,
     InputNorm,
-    find_input_norm,
-    find_query_norm,
+    find_input_layer_norm,
+    find_qk_norm_tensor,
     read_projection,
     weight_name,
 )
@@ -92,7 +92,7 @@ def read_head_parts(
 ) -> Head:
     """Assemble all parts of the head, with its description."""
     family, place = config.family, config.tensor_layer_index(layer)
-    refuse_query_norm(tensors, place)
+    refuse_qk_norm(tensors, place)
     key_head = head * config.key_heads // config.heads
     w_q, b_q = read_projection(tensors, config, place, "query", head)
     w_k, b_k = read_projection(tensors, config, place, "key", key_head)
@@ -105,7 +105,7 @@ def read_head_parts(
         scale=config.logit_scale(layer),
         causal=family.causal,
         rotary=config.read_rotary_embedding(),
-        norm=find_input_norm(tensors, config, layer),
+        norm=find_input_layer_norm(tensors, config, layer),
         window=config.find_window_of_layer(layer),
         description={
             "folder": local.name,
@@ -120,8 +120,8 @@ def read_head_parts(
     )
 
 
-def refuse_query_norm(tensors: TensorReader, place: int) -> None:
-    name = find_query_norm(tensors, place)
+def refuse_qk_norm(tensors: TensorReader, place: int) -> None:
+    name = find_qk_norm_tensor(tensors, place)
     if name is not None:
         raise UsageError(
             f"{tensors.folder} normalises its queries and keys ({name}), which no linear inverse undoes: "

@@ -173,10 +173,10 @@ def translate_os_errors(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise make_system_error(str(path), error) from error
+        raise make_error_from_os_error(str(path), error) from error
 
 
-def make_system_error(target: str, error: OSError) -> AttnError:
+def make_error_from_os_error(target: str, error: OSError) -> AttnError:
     """The sentence and the exit code for a system error."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return LimitError(f"cannot write {target}: the disk is full.")

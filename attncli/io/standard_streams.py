@@ -6,7 +6,7 @@ import sys
 from typing import TextIO
 
 from attncli.errors import UsageError
-from attncli.io.atomic_files import make_system_error
+from attncli.io.atomic_files import make_error_from_os_error
 from attncli.sanitize import sanitize_sentence
 
 
@@ -25,7 +25,7 @@ def write_stdout(text: str) -> None:
         silence_final_flush(sys.stdout)
     except OSError as error:
         silence_final_flush(sys.stdout)
-        raise make_system_error("to stdout", error) from None
+        raise make_error_from_os_error("to stdout", error) from None
 
 
 def write_text_completely(stream: TextIO, text: str) -> None:

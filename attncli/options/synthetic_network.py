@@ -48,7 +48,7 @@ def format_default(field: str) -> str:
 complete_variant = complete_names(lambda: [*SETS, *VARIANTS])
 
 
-def exclude_swept_size(name: str, *others: Applies) -> tuple[Applies, ...]:
+def make_swept_size_rule(name: str, *others: Applies) -> tuple[Applies, ...]:
     """Of a size that `sweep` may vary."""
     why = "{name} is what `sweep` varies: leave it out."
     return (*(others or (OF_NETWORKS,)), Applies(excludes=(f"sweep:{name}",), why=why))
@@ -67,23 +67,23 @@ class NetworkOptions:
 
     layers: int | None = network_option(
         usual=True,
-        applies=exclude_swept_size("layers"),
+        applies=make_swept_size_rule("layers"),
         help=f"Number of blocks. {format_default('layers')}",
     )
     tokens: int | None = network_option(
         usual=True,
-        applies=exclude_swept_size("tokens", ANY_RUN),
+        applies=make_swept_size_rule("tokens", ANY_RUN),
         of_any_model=True,
         help=f"Number of tokens. {format_default('tokens')}",
     )
     width: int | None = network_option(
         usual=True,
-        applies=exclude_swept_size("width"),
+        applies=make_swept_size_rule("width"),
         help=f"Features per token. {format_default('width')}",
     )
     heads: int | None = network_option(
         usual=True,
-        applies=exclude_swept_size("heads"),
+        applies=make_swept_size_rule("heads"),
         help=f"Heads per layer. {format_default('heads')}",
     )
     key_width: int | None = network_option(
@@ -106,7 +106,7 @@ class NetworkOptions:
     activation: str | None = declare_kind_option("activation", "Activation of the MLP.")
     biases: bool | None = network_option(help="Random biases, or none.")
     init_scale: float | None = network_option(
-        applies=exclude_swept_size("init-scale"),
+        applies=make_swept_size_rule("init-scale"),
         help=f"Factor on the standard deviation of all weights. {format_default('init_scale')}",
     )
 
@@ -206,7 +206,7 @@ class NormSwitchOptions:
         help="Where the MLP is removed, keep the norm after it.",
     )
 
-    def switch_norms_in_variants(
+    def switch_layer_norms_in_variants(
         self, variants: Mapping[str, AblationSwitches]
     ) -> Mapping[str, AblationSwitches]:
         variants = switch_off_norms(variants) if self.no_norms else variants

@@ -28,11 +28,17 @@ def random(
     if k > length:
         raise UsageError(f"pattern 'random': k = {k} keys per query, but there are only {length}.")
     require_known_names("weights of pattern 'random'", [weights], WEIGHTS)
-    query, key = draw_causal_pairs(length, k, rng) if causal else draw_regular_pairs(length, k, rng)
-    return make_pattern_from_pairs(length, query, key, draw_weights(weights, query, k, rng))
+    query, key = (
+        sample_random_causal_pairs(length, k, rng)
+        if causal
+        else sample_random_regular_pairs(length, k, rng)
+    )
+    return make_pattern_from_pairs(
+        length, query, key, sample_random_weights(weights, query, k, rng)
+    )
 
 
-def draw_weights(
+def sample_random_weights(
     kind: str, query: NDArray[np.int64], k: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """A weight for each pair; a Dirichlet(1) row is k exponential variables over their sum."""
@@ -47,7 +53,7 @@ def draw_weights(
     return 0.5**rank
 
 
-def draw_regular_pairs(
+def sample_random_regular_pairs(
     length: int, k: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """k random permutations, repaired until no query has a key twice: exactly k per row and column.
@@ -72,7 +78,7 @@ def find_repeated_keys(keys: NDArray[np.int64], column: int) -> NDArray[np.bool_
     return result
 
 
-def draw_causal_pairs(
+def sample_random_causal_pairs(
     length: int, k: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """min(k, i + 1) distinct keys of 0 … i for each query i (Floyd's sampling, one key a round)."""

@@ -80,7 +80,7 @@ def build_result_cache(*types: type) -> Keep:
     """Build a cache of results that consist of these types, of tensors, and of plain numbers,
     strings and containers."""
 
-    def load_or_make(name: str, make: Callable[[], object]) -> Any:
+    def load_or_compute_result(name: str, make: Callable[[], object]) -> Any:
         path = PARTS.path_of_saved_result(name)
         if path is None:
             return make()
@@ -90,7 +90,7 @@ def build_result_cache(*types: type) -> Keep:
             try_write_result(path, found)
         return found
 
-    return load_or_make
+    return load_or_compute_result
 
 
 def read_cached_result(path: Path, types: Sequence[type]) -> Any:

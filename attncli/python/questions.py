@@ -56,8 +56,8 @@ def question(own: Sequence[str] = (), any_module: bool = False) -> Callable[[Fun
     from transformers.
     """
 
-    def declare(function: Function) -> Function:
+    def declare_question(function: Function) -> Function:
         vars(function).update(own=tuple(own), any_module=any_module)
         return function
 
-    return declare
+    return declare_question

@@ -130,7 +130,7 @@ def compute_relative_change(pair: RowPair, scales: Scales) -> float | None:
     """The change as a share of the metric's largest number."""
     if pair.change_in_value is None:
         return None
-    scale = scales[pair.row_with_coordinates.metric, pair.row_with_coordinates.unit]
+    scale = scales[pair.new_or_old_row.metric, pair.new_or_old_row.unit]
     return pair.change_in_value / scale if scale else 0.0
 
 
@@ -159,7 +159,7 @@ def build_rows_of_pair(
     pair: RowPair, names: tuple[str, str], scales: Scales, shown: bool
 ) -> Iterator[Row]:
     """Five rows at the pair's coordinates; a null names the report that lacks it."""
-    unit = pair.row_with_coordinates.unit
+    unit = pair.new_or_old_row.unit
     note = None if pair.change_in_value is not None else explain_missing_number(pair, names)
     share, missed = compute_relative_change(pair, scales), note
     spreads = pair.change_in_standard_deviations
@@ -199,13 +199,13 @@ def build_comparison_row(
     """One row at the pair's coordinates."""
     if value is not None and math.isinf(value):
         value, why = None, BEYOND
-    row, note = pair.row_with_coordinates, why if value is None else None
+    row, note = pair.new_or_old_row, why if value is None else None
     return Row(metric, value, unit, row.variant, row.layer, row.head, note=note, keys=keys)
 
 
 def build_pair_row_keys(pair: RowPair, shown: bool) -> Mapping[str, Scalar]:
     """The keys of all rows of a pair."""
-    row = pair.row_with_coordinates
+    row = pair.new_or_old_row
     return {
         **row.keys,
         "measured": row.metric,
@@ -266,7 +266,7 @@ def format_changed_value(pair: RowPair, scales: Scales) -> str:
         tail = f", {spreads:+.2g} standard deviations"
     if spreads is None and share is not None:
         tail = f", {share:+.2g} of the metric's largest"
-    return f"{format_row_label(pair.row_with_coordinates)}: {pair.old.value:.4g} → {pair.new.value:.4g} ({pair.change_in_value:+.3g}{tail})"
+    return f"{format_row_label(pair.new_or_old_row)}: {pair.old.value:.4g} → {pair.new.value:.4g} ({pair.change_in_value:+.3g}{tail})"
 
 
 def describe_report_source(report: Report, name: str) -> dict[str, object]:
@@ -288,6 +288,6 @@ def warn_missing_rows(pairs: Sequence[RowPair], names: tuple[str, str]) -> Itera
     sides = ([p for p in pairs if p.new is None], [p for p in pairs if p.old is None])
     for alone, name in zip(sides, names, strict=True):
         if alone:
-            named = "; ".join(format_row_label(pair.row_with_coordinates) for pair in alone[:NAMED])
+            named = "; ".join(format_row_label(pair.new_or_old_row) for pair in alone[:NAMED])
             rest = f" and {len(alone) - NAMED} more" if len(alone) > NAMED else ""
             yield f"in {name} alone: {named}{rest}"

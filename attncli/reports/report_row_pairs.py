@@ -34,7 +34,7 @@ class RowPair:
     """new - old for each text or seed; empty where the reports do not have the same ones."""
 
     @property
-    def row_with_coordinates(self) -> Row:
+    def new_or_old_row(self) -> Row:
         """The row of the pair's coordinates."""
         row = self.new or self.old
         assert row is not None

@@ -192,7 +192,7 @@ class SamePositionTexts(HeadObserver):
     def make_strip_observer(self, site: AttentionSite) -> Callable[[Strip], bool]:
         def check_and_keep(strip: Strip) -> bool:
             refuse_nan(site, strip)
-            return self.observe_strip(site, strip)
+            return self.observe_map_rows(site, strip)
 
         return check_and_keep
 

@@ -77,7 +77,9 @@ def residuals(model: nn.Module, inputs: dict[str, torch.Tensor]) -> Callable[[],
         found = []
         for name in names:
             record = StateRecorder(subject.stacks, metrics, name)
-            VariantRun(subject, text, VARIANTS[name], metrics, False, name).run_once(record)
+            VariantRun(subject, text, VARIANTS[name], metrics, False, name).run_pass_with_recorder(
+                record
+            )
             found.append(record.values)
         return found
 

@@ -383,7 +383,7 @@ def observe(
     with fix_rng():
         found = measure_forward_pass(
             model, (), inputs, wanted, UniformAttentionControl(), "a text", lambda share: None,
-            maps.add_strip if weights else None, strip_memory=memory,
+            maps.add_map_rows if weights else None, strip_memory=memory,
         )  # fmt: skip
     for site, values in found.heads.items():
         more = {"pairs": found.pairs[site].weights, "map": maps.maps[site]} if weights else {}

@@ -107,7 +107,10 @@ def test_the_product_equals_a_loop_over_the_models_own_parameters(hyper: tuple[A
         range(model.config.num_hidden_layers)
     )
     assert [row.value for row in rows[-2:]] == list(last)
-    assert f"{len(found)} times the {model.config.hc_mult} streams" in told.build_finding().text
+    assert (
+        f"{len(found)} times the {model.config.hc_mult} streams"
+        in told.build_stream_gain_finding().text
+    )
 
 
 def test_ablation_is_refused_for_that_reason(hyper: tuple[Any, Any]) -> None:
@@ -119,7 +122,7 @@ def test_a_matrix_that_is_not_seen_is_said() -> None:
     told = compute_stream_gains([[StreamMixing("layers.0.mix", None)]], ())
     assert told is not None
     assert list(told.build_gain_rows(1)) == []
-    assert told.build_finding().text == (
+    assert told.build_stream_gain_finding().text == (
         "layers.0.mix mixes streams of each token by a matrix that was not seen"
     )
 

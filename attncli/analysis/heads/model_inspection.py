@@ -182,7 +182,7 @@ def inspect_model(
         take_metadata(collect_map_metadata(rows, layers, subject, plan, keys, len(texts)), keys)
     softmax = [head for head in heads if head.keys.get("span") != LINEAR]
     findings = list_model_findings(rows, softmax, linear, layers, texts, runs.own) if roles else ()
-    findings += (streams.build_finding(),) if streams else ()
+    findings += (streams.build_stream_gain_finding(),) if streams else ()
     return Report(
         study="inspect-model",
         headline=format_headline(
@@ -273,7 +273,7 @@ def observe_model(
     if like is None:
         found.repeated_token_passes = observe_repeated_tokens(subject, plan, null)
         found.generated_text_passes = observe_generated_texts(subject, plan, null)
-    elsewhere = (like or found).metrics_not_on_texts(
+    elsewhere = (like or found).metrics_on_generated_tokens(
         metrics.repeated_token_metrics, metrics.generated_text_metrics()
     )
     on_text = tuple(name for name in metrics.heads if name not in elsewhere)
@@ -290,7 +290,7 @@ def observe_model(
         apart=subject.uncapturable_paths,
     )
 
-    def measure_alone(text: ModelInput, tick: Tick, look: Look | None = None) -> PassResult:
+    def measure_single_text(text: ModelInput, tick: Tick, look: Look | None = None) -> PassResult:
         return run(HeadObserver(request, null, text.name, tick), kwargs=text.kwargs, on_strip=look)
 
     def measure_batch(batch: Sequence[ModelInput]) -> list[PassResult]:
@@ -298,13 +298,15 @@ def observe_model(
         run(observer, kwargs=join_inputs(batch))
         return observer.results_by_text()
 
-    judge = partial(measure_alone, tick=ignore_progress_share)
+    judge = partial(measure_single_text, tick=ignore_progress_share)
     batches = TextBatches(subject, request, texts, measure_batch, judge) if texts[1:] else None
 
     def measure_text(place: int, text: ModelInput) -> PassResult:
         look = on_strip if place == 0 else None
         found = None if look or batches is None else batches.take_batched_result(place)
-        return flatten_pass_metrics(found or measure_alone(text, meter.add_finished_share, look))
+        return flatten_pass_metrics(
+            found or measure_single_text(text, meter.add_finished_share, look)
+        )
 
     made_of = RESULT_TYPES if on_strip is None else None  # what is shown is not kept
     found.texts += apply_to_each_text(subject.body, texts, measure_text, identity, what, made_of)
@@ -326,7 +328,7 @@ def observe_repeated_tokens(
     where, linear = ON_RANDOM, subject.linear.select_heads(plan.layers, plan.selects)
     run = partial(observe_heads, body=subject.body, stacks=subject.stacks, proved=subject.shapes)
 
-    def run_alone(draw: int) -> PassResult:
+    def measure_single_draw(draw: int) -> PassResult:
         observer = HeadObserver(request, null, where, ignore_progress_share)
         return run(
             observer,
@@ -343,7 +345,7 @@ def observe_repeated_tokens(
     if draws and not linear.layers:
         return draws
     each = [
-        run_alone(draw) for draw in range(DRAWS)
+        measure_single_draw(draw) for draw in range(DRAWS)
     ]  # functions of linear layers are taken apart here
     for seen, own in zip(each, draws, strict=False):
         seen.heads.update(own.heads)
@@ -564,7 +566,7 @@ def describe_texts_and_metrics(
         else {}
     )
     elsewhere = sorted(
-        observed.metrics_not_on_texts(
+        observed.metrics_on_generated_tokens(
             metrics.repeated_token_metrics, metrics.generated_text_metrics()
         )
     )

@@ -56,7 +56,7 @@ class DecomposableModel:
         wide = self.checkpoint.model.dtype == torch.float64
         return "" if wide else "; large terms cancel here: use `dtype='float64'`"
 
-    def run_on_text(
+    def apply_in_sufficient_precision(
         self, text: ModelInput, work: "Callable[[DecomposableModel, ModelInput], R]"
     ) -> tuple[R, bool]:
         """The work on a text, done again in float64 where large terms cancel; and whether it was."""
@@ -71,7 +71,7 @@ class DecomposableModel:
                 raise imprecise from None
         return work(wide, text.to_float64()), True
 
-    def run_on_texts(
+    def apply_to_all_texts(
         self,
         texts: Sequence[ModelInput],
         work: "Callable[[DecomposableModel, ModelInput], R]",
@@ -81,10 +81,13 @@ class DecomposableModel:
     ) -> tuple[list[R], JsonObject]:
         """The work on every text, and the report's description of the model."""
 
-        def read_text(place: int, text: ModelInput) -> tuple[R, bool]:
-            return self.run_on_text(text, work)
+        def apply_to_one_text(place: int, text: ModelInput) -> tuple[R, bool]:
+            return self.apply_in_sufficient_precision(text, work)
 
-        counted, identity = wrap_with_progress(read_text, texts, progress), self.checkpoint.identity
+        counted, identity = (
+            wrap_with_progress(apply_to_one_text, texts, progress),
+            self.checkpoint.identity,
+        )
         read = apply_to_each_text(self.model_without_head, texts, counted, identity, what, made_of)
         return [found for found, _ in read], self.describe_decomposition(
             texts, [again for _, again in read]

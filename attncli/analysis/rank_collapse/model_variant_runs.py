@@ -78,7 +78,7 @@ class CollapseModel:
     def stacks(self) -> tuple[BlockStack, ...]:
         return self.anatomy.stacks
 
-    def runs_in_plain_numbers(self, variants: Iterable[str]) -> bool:
+    def needs_model_arithmetic(self, variants: Iterable[str]) -> bool:
         """Whether any of these variants is."""
         return not self.exact or any(name in (self.why_plain or ()) for name in variants)
 
@@ -114,14 +114,14 @@ class StateRecorder:
         return line
 
     def record_state_after_block(self, stack: str, index: int, state: Tensor) -> None:
-        self.record_plain_state(StateLocation(stack), index, state)
+        self.record_model_state(StateLocation(stack), index, state)
 
     def record_state_within_block(self, run: BlockRun, after: str, stream: Tensor) -> None:
         """The stream between two sub-blocks."""
         stream = to_token_layout(stream, 1, run.call.module)
-        self.record_plain_state(StateLocation(run.stack, after), run.call.layer + 1, stream)
+        self.record_model_state(StateLocation(run.stack, after), run.call.layer + 1, stream)
 
-    def record_plain_state(self, place: StateLocation, index: int, state: Tensor) -> None:
+    def record_model_state(self, place: StateLocation, index: int, state: Tensor) -> None:
         """A state [batch of one, token, feature] of the model itself."""
         array = state[0].detach().to("cpu", torch.float64)
         if not bool(torch.isfinite(array).all()):
@@ -132,17 +132,21 @@ class StateRecorder:
         self.record_state_array(place, index, array.numpy())
 
     def record_state_array(self, place: StateLocation, index: int, state: Array) -> None:
-        self.record_split_state(place, index, SplitState.from_states(state))
+        self.record_common_row_and_residual(place, index, SplitState.from_states(state))
 
-    def record_split_state(self, place: StateLocation, index: int, state: SplitState) -> None:
+    def record_common_row_and_residual(
+        self, place: StateLocation, index: int, state: SplitState
+    ) -> None:
         self.curves_at_location(self.values, place, self.metrics.metric_names)
-        self.record_values(self.values, place, index, self.metrics.measure_state(state))
+        self.record_metric_values(self.values, place, index, self.metrics.measure_state(state))
         if self.metrics.of_step:
             for at, before in find_previous_states(self.before, place, index):
-                self.record_values(self.values, at, index, self.metrics.measure_step(before, state))
+                self.record_metric_values(
+                    self.values, at, index, self.metrics.measure_step(before, state)
+                )
             store_as_previous_state(self.before, place, index, state)
 
-    def record_values(
+    def record_metric_values(
         self, lines: Lines, place: StateLocation, index: int, numbers: Mapping[str, float]
     ) -> None:
         line = self.curves_at_location(lines, place, numbers)
@@ -155,11 +159,11 @@ class SplitStateRecorder(StateRecorder):
     measured."""
 
     def record_block_state(self, stack: BlockStack, index: int, state: SplitState) -> None:
-        self.record_split_state(StateLocation(stack.name), index, state)
+        self.record_common_row_and_residual(StateLocation(stack.name), index, state)
 
     def record_state_within_block(self, run: BlockRun, after: str, stream: Tensor) -> None:
         if isinstance(stream, SplitTensor):
-            self.record_split_state(
+            self.record_common_row_and_residual(
                 StateLocation(run.stack, after), run.call.layer + 1, stream.state()
             )
 
@@ -240,7 +244,7 @@ class SecondPassRecorder(StateRecorder):
         line = self.first.values[place]
         values = {name: line[name][index] for name in measures}
         self.curves_at_location(self.uncertain, place, line)
-        self.record_values(
+        self.record_metric_values(
             self.uncertain, place, index, estimate_uncertainties(measures, values, states)
         )
 
@@ -289,7 +293,7 @@ class VariantRun:
         """Curves in exact arithmetic if requested, otherwise plain, with their uncertainty."""
         subject = self.subject
         if not subject.exact:
-            return self.run_in_plain_numbers("")
+            return self.run_in_model_arithmetic("")
         if subject.why_plain is None:
             return self.run_in_exact_arithmetic()
         why = subject.why_plain.get(name)
@@ -298,15 +302,15 @@ class VariantRun:
                 return self.run_in_exact_arithmetic()
             except InputError as error:
                 why = remove_advice_from_error_text(error)
-        return replace(self, subject=replace(subject, exact=False)).run_in_plain_numbers(why)
+        return replace(self, subject=replace(subject, exact=False)).run_in_model_arithmetic(why)
 
     def run_in_exact_arithmetic(self) -> Curves:
         """Curves with common row and residual separate; run twice where blocks may amplify last
         bits, null where they do."""
-        first = self.run_with_split_states()
+        first = self.run_with_common_row_and_residual()
         if not self.can_amplify_rounding():
             return {place: Trajectory(values, [], EXACT) for place, values in first.items()}
-        second = self.run_with_split_states(LastBitPerturbation())
+        second = self.run_with_common_row_and_residual(LastBitPerturbation())
         return {
             place: build_trajectory(
                 values, estimate_rounding(values, second[place]), EXACT, "", is_exactly_known
@@ -314,11 +318,11 @@ class VariantRun:
             for place, values in first.items()
         }
 
-    def run_with_split_states(self, move: Move | None = None) -> Lines:
+    def run_with_common_row_and_residual(self, move: Move | None = None) -> Lines:
         """The numbers of one exact pass; `move`: changes each stream as it enters a block."""
         subject = self.subject
         record = SplitStateRecorder(subject.stacks, self.metrics, self.where, self.over)
-        with self.modify_model(record):
+        with self.switch_off_model_parts(record):
             run_with_split_tensors(
                 subject.body, subject.stacks, self.text.kwargs, record.record_block_state, move
             )
@@ -335,43 +339,45 @@ class VariantRun:
         mixers = any(anatomy.has_mixers(stack.name) for stack in self.subject.stacks)
         return (switches.mlp and not switches.mlp_skip) or (mixers and not switches.skip)
 
-    def run_in_plain_numbers(self, why: str, first: FirstPassRecorder | None = None) -> Curves:
+    def run_in_model_arithmetic(self, why: str, first: FirstPassRecorder | None = None) -> Curves:
         """Run in the model's arithmetic, twice, with null where the passes agree in too few digits;
         `first`: the first of the two, if it has run already."""
-        first = first or self.run_first_plain_pass()
+        first = first or self.run_first_pass_in_model_arithmetic()
         second = SecondPassRecorder(first, self.subject.stacks)
-        self.run_once(second, perturb_rounding(self.subject.stacks))
+        self.run_pass_with_recorder(second, perturb_rounding(self.subject.stacks))
         arithmetic = dtype_name(next(self.subject.body.parameters()).dtype)
         return {
             place: build_trajectory(values, second.uncertain[place], arithmetic, why)
             for place, values in first.values.items()
         }
 
-    def run_first_plain_pass(self, ran: UnchangedForward | None = None) -> FirstPassRecorder:
+    def run_first_pass_in_model_arithmetic(
+        self, ran: UnchangedForward | None = None
+    ) -> FirstPassRecorder:
         """Run in the model's arithmetic, with its states kept in memory; `ran`: such a pass on this text."""
         first = FirstPassRecorder(self.subject.stacks, self.metrics, self.where, self.over)
         if ran is None:
-            self.run_once(first)
+            self.run_pass_with_recorder(first)
         else:
             for (stack, index), state in ran.states.items():
                 first.record_state_after_block(stack, index, state)
         return first
 
-    def run_once(
+    def run_pass_with_recorder(
         self, record: StateRecorder, within: AbstractContextManager[None] | None = None
     ) -> None:
         """Run once in the model's arithmetic, with a recorder."""
         body = self.subject.body
         with (
             fix_rng(),
-            self.modify_model(record),
+            self.switch_off_model_parts(record),
             observe_block_states(body, self.subject.stacks, record.record_state_after_block),
             within or nullcontext(),
         ):
             body(**self.text.kwargs)
 
     @contextmanager
-    def modify_model(self, record: StateRecorder) -> Iterator[None]:
+    def switch_off_model_parts(self, record: StateRecorder) -> Iterator[None]:
         """The model without the parts that are off, and with the attention that the arithmetic needs."""
         body = self.subject.body
         within = record.record_state_within_block if self.sub_blocks else None

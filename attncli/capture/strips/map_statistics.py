@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attncli.metrics.attention import ATTENTION, WITHOUT_WEIGHTS
-from attncli.metrics.attention._energy_rank import draw_first_vectors
-from attncli.metrics.attention._map_spectrum import draw_first_orthonormal_block
+from attncli.metrics.attention._energy_rank import make_start_vectors
+from attncli.metrics.attention._map_spectrum import make_orthonormal_start_vectors
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._row_statistics import MapSums, RowStatistics, VisibleKeys
 
@@ -33,7 +33,7 @@ COLUMNS, OFFSETS, COLUMN_SQUARES, CENTRED_SQUARES = 1, 2, 4, 8
 SQUARES = frozenset({"offsets", "spectrum", "gram"})
 """Kinds of metrics that need the squares of all rows."""
 
-FIRST_VECTORS = {"spectrum": draw_first_orthonormal_block, "gram": draw_first_vectors}
+FIRST_VECTORS = {"spectrum": make_orthonormal_start_vectors, "gram": make_start_vectors}
 """What kinds of metrics multiply A^T A with first."""
 
 

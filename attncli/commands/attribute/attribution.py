@@ -43,7 +43,9 @@ def measure_attribution(
     `request`: relevance as well."""
     require_same_token_position(token, texts)
     work = partial(attribute_state_to_tokens, token=token, request=request)
-    found, about = subject.run_on_texts(texts, work, "attribution", (AttributedText,), progress)
+    found, about = subject.apply_to_all_texts(
+        texts, work, "attribution", (AttributedText,), progress
+    )
     chosen = choose_attributed_token(found[0], texts, is_attributed_to_decoder_tokens(subject))
     source = texts[0].labels if len(texts) == 1 else ()
     rows = (

@@ -59,7 +59,7 @@ def inspect_maps(
     shown = tuple(name for name in plan.metrics.heads if name not in saved_metrics)
     full_row = (FULL_ROW if file.own is None else SAVED_ROW_SUM).tolerance_for_dtype()
     request = PassRequest(shown, pairs=plan.metrics.pairs, full_row=full_row)
-    looks = [*([small.add_strip] if small else []), *([on_strip] if on_strip else [])]
+    looks = [*([small.add_map_rows] if small else []), *([on_strip] if on_strip else [])]
     seen = observe_saved_maps(file, maps, request, progress, looks)
     numbers = {saved.site: saved.heads for saved in maps}
     own = HeadObservations([seen], numbers=numbers)
@@ -204,7 +204,7 @@ def observe_saved_maps(
     def observe_strip(site: AttentionSite, strip: Strip) -> bool:
         for look in on_strip:
             look(site, strip)
-        return observer.observe_strip(site, strip)
+        return observer.observe_map_rows(site, strip)
 
     def pass_saved_map_to_observers(saved: SavedMap) -> None:
         observe_in_rounds(lambda _: file.iter_strips(saved), partial(observe_strip, saved.site))

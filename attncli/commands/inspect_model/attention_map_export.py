@@ -64,14 +64,16 @@ def save_or_plot_collected_maps(
 
     def run_study_and_save_maps(progress: Progress) -> "Report":
         metadata_of = collect_metadata_of_maps if save is not None else None
-        report = study(on_strip=collected.add_strip, progress=progress, take_metadata=metadata_of)
+        report = study(
+            on_strip=collected.add_map_rows, progress=progress, take_metadata=metadata_of
+        )
         if save is not None:
             metadata.update(collected.build_file_metadata(identity, names))
             write_atomically(
                 save,
                 lambda path: write_safetensors(path, collected.maps_by_tensor_name(), metadata),
             )
-        pictures = collected.build_plots(names) if draws else ()
+        pictures = collected.build_map_pictures(names) if draws else ()
         return replace(report, pictures=tuple(pictures))
 
     return run_study_and_save_maps
@@ -95,7 +97,7 @@ def add_map_thumbnails(
         take_metadata: TakesMetadata | None = None,
     ) -> "Report":
         def observe_strip(site: AttentionSite, strip: Strip) -> None:
-            small.add_strip(site, strip)
+            small.add_map_rows(site, strip)
             if on_strip is not None:
                 on_strip(site, strip)
 

@@ -82,7 +82,7 @@ def build_head_weight_findings(
         yield from find_heads_with_large_weights(product, rows, nulls)
     yield from find_preference_for_similar_tokens(rows, nulls)
     yield from find_copying_heads(rows, nulls)
-    yield Finding("census", counts.summary_line())
+    yield Finding("census", counts.describe_layer_counts())
 
 
 def find_heads_with_zero_weights(

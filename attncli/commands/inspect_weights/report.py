@@ -16,7 +16,7 @@ from attncli.commands.inspect_weights.head_weight_findings import (
     format_head_weights_headline,
 )
 from attncli.errors import BelowResolution, UsageError, require_known_names
-from attncli.head_weights.attention_kind_counts import AttentionLayerCounts, count_attention
+from attncli.head_weights.attention_kind_counts import AttentionLayerCounts, count_attention_kinds
 from attncli.head_weights.qk_ov_products import NORMALISED, HeadProducts, iter_head_products
 from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS
@@ -56,7 +56,7 @@ def build_weights_report(
     names = validate_weight_metrics(metrics)
     opened = open_weights(source, how, seed)
     config, tensors = opened.config, opened.tensors
-    counts = count_attention(config.settings, tensors.places)
+    counts = count_attention_kinds(config.settings, tensors.places)
     chosen_layers = select_layer_or_head_indices("layer", layers, config.layers)
     chosen_heads = select_layer_or_head_indices("head", heads, config.heads)
     rows: list[Row] = []
@@ -168,7 +168,7 @@ def describe_model_and_tensor_hash(
         "weight_sha256_of_tensors_read": tensors.sha256(),
         "tensors_read": len(tensors.read_from),
         "norm_gain_folded": config.family.pre_norm,
-        "census": counts.summary_line(),
+        "census": counts.describe_layer_counts(),
     }
 
 

@@ -77,7 +77,7 @@ def rank_collapse(
 
     subject = resolve_source(source, "rank_collapse", how.output)
     if subject.is_model:
-        applied = model_switches.switch_norms_in_variants(choose())
+        applied = model_switches.switch_layer_norms_in_variants(choose())
         if conditions:
             refuse_gates_on_absent_variants(conditions, applied, options.with_random_init)
         from attncli.commands.rank_collapse.run import prepare_model_collapse_study

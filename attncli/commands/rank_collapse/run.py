@@ -62,7 +62,7 @@ def prepare_model_collapse_study(
     size = count_input_elements(first.short.kwargs)  # some images and sounds have one size
     cheap = all(size < count_input_elements(text.kwargs) for text in texts)
     subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
-    require_enough_memory(first, texts, subjects[""].runs_in_plain_numbers(variants))
+    require_enough_memory(first, texts, subjects[""].needs_model_arithmetic(variants))
     if with_random_init:
         from attncli.models.loading.random_init import make_random_init_model
 

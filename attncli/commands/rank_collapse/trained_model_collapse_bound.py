@@ -26,14 +26,14 @@ from attncli.capture.model_structure.module_paths import find_module_by_name
 from attncli.errors import AttnError, InputError, format_count
 from attncli.head_weights.collapse_bound_constants import (
     LayerTheoremConstant,
-    compute_layer_constant,
-    explain_theorem_gap,
+    compute_collapse_bound_constant,
+    explain_missing_collapse_bound,
     logit_range,
 )
 from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_projections import Array
 from attncli.head_weights.in_memory_tensors import InMemoryTensors
-from attncli.head_weights.model_families import explain_no_family, find_family
+from attncli.head_weights.model_families import explain_unsupported_model_type, find_family
 from attncli.maths.matrices.matrix_norms import composite_norm
 from attncli.maths.number_format import format_number
 from attncli.models.inputs.model_input import ModelInput
@@ -82,14 +82,14 @@ def evaluate_collapse_theorem(
         constants = []
         for layer in range(config.layers):
             progress(layer, config.layers, "layers' constants")
-            constants.append(compute_layer_constant(tensors, config, layer))
+            constants.append(compute_collapse_bound_constant(tensors, config, layer))
     except AttnError as error:
-        why = explain_no_family(model.config.to_dict()) or str(error).removesuffix(".")
+        why = explain_unsupported_model_type(model.config.to_dict()) or str(error).removesuffix(".")
         return [
             Row(metric, None, THEOREM_METRICS[metric].unit, note=f"{NOT_APPLICABLE}{why}")
             for metric in THEOREM_METRICS
         ], Finding("theorem", why)
-    uncovered = explain_theorem_gap(config, tensors)
+    uncovered = explain_missing_collapse_bound(config, tensors)
     residuals = (
         []
         if uncovered

@@ -69,10 +69,10 @@ def explain_why_variant_is_inexact(
         return remove_advice_from_error_text(error)
     alone = replace(run, subject=replace(subject, exact=False))
     unchanged = switches == AblationSwitches() and not subject.eager_alone
-    first = alone.run_first_plain_pass(plain if unchanged else None)
+    first = alone.run_first_pass_in_model_arithmetic(plain if unchanged else None)
     if are_residual_curves_equal(exact, first.values):
         return ""
-    return describe_curve_disagreement(exact, alone.run_in_plain_numbers("", first))
+    return describe_curve_disagreement(exact, alone.run_in_model_arithmetic("", first))
 
 
 def are_residual_curves_equal(exact: Curves, plain: Lines) -> bool:

@@ -41,7 +41,7 @@ REMEDY = "cut the text with `tokens`"
 
 
 @lru_cache(maxsize=2)
-def draw_first_vectors(keys: int) -> "Tensor":
+def make_start_vectors(keys: int) -> "Tensor":
     """[key, vector] float32, the same for all maps: an orthonormal block, then the random vectors; few keys: all of them."""
     import torch
 
@@ -69,20 +69,24 @@ class EnergyRank:
             require_memory(size, what, REMEDY)
             self.sums = rows.weights.new_zeros((*self.lead, self.keys, self.keys))
 
-    def add(self, rows: MapStripRows) -> None:
+    def add_map_rows(self, rows: MapStripRows) -> None:
         self.squares += rows.sums_of_squares.double().sum(dim=-1)
         if self.multiply_by_gram is not None:
             # at once: a model may write to its keys later
-            self.known = self.count_directions_of_all_maps()
+            self.known = self.count_leading_singular_values_of_all_maps()
             return
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
         self.sums[..., part, part] += rows.weights.transpose(-2, -1) @ rows.weights
 
-    def count_directions(self) -> "Tensor":
+    def count_leading_singular_values(self) -> "Tensor":
         """[batch, head]"""
-        return self.count_directions_of_all_maps() if self.multiply_by_gram is None else self.known
+        return (
+            self.count_leading_singular_values_of_all_maps()
+            if self.multiply_by_gram is None
+            else self.known
+        )
 
-    def count_directions_of_all_maps(self) -> "Tensor":
+    def count_leading_singular_values_of_all_maps(self) -> "Tensor":
         found = self.squares.flatten().clone()
         left = list(range(len(found)))
         if self.keys > FEW_KEYS:
@@ -100,7 +104,7 @@ class EnergyRank:
 
         energy = self.squares.flatten()
         units = torch.arange(len(energy), device=energy.device)
-        drawn = draw_first_vectors(self.keys).to(energy).expand(len(units), -1, -1)
+        drawn = make_start_vectors(self.keys).to(energy).expand(len(units), -1, -1)
         basis, probes = drawn[..., :BLOCK], drawn[..., BLOCK:]
         first = self.multiply_by_gram_matrices(drawn, units)
         products, probed = first[..., :BLOCK], first[..., BLOCK:]

@@ -39,8 +39,8 @@ class SinkColumn:
     def __init__(self, rows: MapStripRows) -> None:
         self.parts: list[Array] = []
 
-    def add(self, rows: MapStripRows) -> None:
-        unseen = (rows.keys_per_query <= 1) | ~rows.sees_first
+    def add_map_rows(self, rows: MapStripRows) -> None:
+        unseen = (rows.keys_per_query <= 1) | ~rows.sees_first_token
         column = (
             rows.weights_on_first_token.expand(rows.weights.shape[:-1])
             .double()

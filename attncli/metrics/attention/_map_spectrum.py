@@ -30,7 +30,7 @@ UNIT_SUM = 1e-5
 
 
 @lru_cache(maxsize=2)
-def draw_first_orthonormal_block(keys: int) -> "Tensor":
+def make_orthonormal_start_vectors(keys: int) -> "Tensor":
     """[key, vector], orthonormal: the same for all maps."""
     import torch
 
@@ -62,7 +62,7 @@ class SpectrumIteration:
 
         self.generator = torch.Generator().manual_seed(SEED + 1)
         self.lead, self.keys, self.queries = rows.weights.shape[:2], rows.keys, rows.queries
-        start = draw_first_orthonormal_block(self.keys).to(rows.weights.device)
+        start = make_orthonormal_start_vectors(self.keys).to(rows.weights.device)
         self.blocks = [start.expand(*self.lead, -1, -1)]
         self.products: list[Tensor] = []
         self.running = self.make_zeros(rows)
@@ -74,7 +74,7 @@ class SpectrumIteration:
         self.short = torch.zeros(self.lead, dtype=torch.float64, device=start.device)
         """[batch, head]: how far below the true ones, as a part of itself, one of the two largest values may be."""
 
-    def draw_noise(self, like: "Tensor", columns: int) -> "Tensor":
+    def sample_random_vectors(self, like: "Tensor", columns: int) -> "Tensor":
         import torch
 
         drawn = torch.randn(self.keys, columns, generator=self.generator, dtype=torch.float64)
@@ -83,7 +83,7 @@ class SpectrumIteration:
     def make_zeros(self, rows: MapStripRows) -> "Tensor":
         return rows.weights.new_zeros(self.blocks[-1].shape).double()
 
-    def add(self, rows: MapStripRows) -> None:
+    def add_map_rows(self, rows: MapStripRows) -> None:
         weights = rows.weights
         part = slice(rows.first_key, rows.first_key + weights.shape[-1])
         if not self.products:
@@ -144,7 +144,9 @@ class SpectrumIteration:
         import torch
 
         found = self.products[-1][..., :columns]
-        found = found + NOISE * found.norm(dim=-2, keepdim=True) * self.draw_noise(found, columns)
+        found = found + NOISE * found.norm(dim=-2, keepdim=True) * self.sample_random_vectors(
+            found, columns
+        )
         return orthogonalise(found, torch.cat(self.blocks, dim=-1))
 
     def project_on_blocks(self) -> "Tensor":

@@ -70,7 +70,7 @@ class MapStripRows:
         """[batch, head, query, key]: the signed map of a linear layer, of which `weights` are shares of the sizes."""
 
     @property
-    def signed_map_rows(self) -> "MapStripRows":
+    def rows_with_signed_weights(self) -> "MapStripRows":
         """The signed map of a linear layer; the same rows where there was a softmax."""
         if self.applied is None:
             return self
@@ -98,7 +98,7 @@ class MapStripRows:
         return self.visible.sum(dim=-1).to(self.weights.dtype)
 
     @property
-    def sees_first(self) -> "Tensor":
+    def sees_first_token(self) -> "Tensor":
         """[batch or 1, 1, query] bool: whether a query sees token 0."""
         if self.first_key > 0:
             return self.keys_per_query < 0
@@ -114,12 +114,12 @@ class MapStripRows:
     @cached_property
     def sums_of_absolute_weights(self) -> "Tensor":
         """[batch, head, query]: Σ_j |A_ij|, of the signed map where there is one."""
-        return self.signed_map_rows.weights.abs().sum(dim=-1)
+        return self.rows_with_signed_weights.weights.abs().sum(dim=-1)
 
     @cached_property
     def sums_of_negative_weights(self) -> "Tensor":
         """[batch, head, query]: Σ_j max(-A_ij, 0), of the signed map where there is one."""
-        return -self.signed_map_rows.weights.clamp_max(0.0).sum(dim=-1)
+        return -self.rows_with_signed_weights.weights.clamp_max(0.0).sum(dim=-1)
 
     @cached_property
     def row_sums(self) -> "Tensor":

@@ -77,10 +77,10 @@ class MetricTotals:
         specs = map(ATTENTION.declaration_of_entry, self.functions)
         return {spec.of: find_collector(spec) for spec in specs if spec.of in COLLECTED}
 
-    def add(self, rows: MapStripRows) -> None:
+    def add_map_rows(self, rows: MapStripRows) -> None:
         """Add one strip; strips of a map come in order, each row once, and again where `needs_strips_again`."""
         if self.repeating:
-            self.sums["spectrum"].add(rows.signed_map_rows)
+            self.sums["spectrum"].add_map_rows(rows.rows_with_signed_weights)
             return
         self.period = rows.period
         self.made = rows.ids is not None
@@ -90,7 +90,7 @@ class MetricTotals:
             if ATTENTION.declaration_of_entry(name).of in ROW_KINDS and self.is_metric_possible(
                 name
             ):
-                self.add_rows(name, metric(rows), rows)
+                self.add_metric_values_of_rows(name, metric(rows), rows)
         if any("logits" in ATTENTION.declaration_of_entry(name).needs for name in self.functions):
             self.cut_off = self.cut_off or rows.has_unknown_logits
         if "virtual_sink" in self.functions:
@@ -106,7 +106,7 @@ class MetricTotals:
         self.row_sums = least, largest
 
     @property
-    def least_row(self) -> float:
+    def least_row_sum(self) -> float:
         """The least row sum, except for heads without any weight."""
         least, largest = self.row_sums or (None, None)
         attending = [] if least is None or largest is None else least[largest > 0.0].tolist()
@@ -117,10 +117,10 @@ class MetricTotals:
             self.unseen = self.unseen or rows.explain_no_operands()
             if self.unseen:
                 return
-        applied = rows.signed_map_rows if kind in AS_APPLIED else rows
+        applied = rows.rows_with_signed_weights if kind in AS_APPLIED else rows
         if kind not in self.sums:
             self.sums[kind] = self.collector_types[kind](applied)
-        self.sums[kind].add(applied)
+        self.sums[kind].add_map_rows(applied)
 
     def add_outputs(self, outputs: "HeadOutputs") -> None:
         """Add the heads' outputs of the whole attention, after all strips."""
@@ -141,7 +141,7 @@ class MetricTotals:
             if ATTENTION.declaration_of_entry(name).of == "gates"
         }
 
-    def add_rows(self, name: str, values: "Tensor", rows: MapStripRows) -> None:
+    def add_metric_values_of_rows(self, name: str, values: "Tensor", rows: MapStripRows) -> None:
         values = values.double()
         if ATTENTION.declaration_of_entry(name).take != "mean":
             self.sums.setdefault(name, []).append(
@@ -258,7 +258,7 @@ class MetricTotals:
     def explain_missing_input(self, name: str) -> str:
         """Explain what a metric needs and the strips lack; empty where they have it."""
         needs = ATTENTION.declaration_of_entry(name).needs
-        if "learned sink" in needs and self.least_row > 1.0 - self.full_row:
+        if "learned sink" in needs and self.least_row_sum > 1.0 - self.full_row:
             return "all rows sum to 1: there is no learned sink"
         if "outputs" in needs and "outputs" not in self.sums:
             return "what the heads write is not seen entering a linear layer as it is"
@@ -316,7 +316,7 @@ def measure_maps(weights: "Tensor", names: Iterable[str], **how: Any) -> Values:
     """The metrics of whole maps [batch, head, query, key]."""
     totals = MetricTotals(names, how.pop("same_tokens", True), how.pop("signed", False))
     rows = MapStripRows(weights, **how)
-    totals.add(rows)
+    totals.add_map_rows(rows)
     while totals.needs_strips_again():
-        totals.add(rows)
+        totals.add_map_rows(rows)
     return totals.compute_metric_values()

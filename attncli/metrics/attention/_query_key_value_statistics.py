@@ -41,14 +41,14 @@ class OperandStatistics:
         """[batch, head, …] of grouped keys or values."""
         return grouped.double().repeat_interleave(self.heads // grouped.shape[1], dim=1)
 
-    def add(self, rows: MapStripRows) -> None:
+    def add_map_rows(self, rows: MapStripRows) -> None:
         assert rows.sides is not None
         query = unit_vectors(rows.sides[0]).double()
         around = (rows.sum_over_visible_keys(self.units) * query).sum(dim=-1)
         around /= rows.keys_per_query.double().clamp_min(1.0)
         self.every = add_cosines(self.every, around, query.new_ones(rows.keys_per_query.shape))
         on_first = (query * self.units[..., :1, :]).sum(dim=-1)
-        self.first = add_cosines(self.first, on_first, rows.sees_first.double())
+        self.first = add_cosines(self.first, on_first, rows.sees_first_token.double())
 
 
 def add_cosines(sums: CosineSums, cosines: "Tensor", counted: "Tensor") -> CosineSums:

@@ -19,7 +19,7 @@ class ReceivedMass:
         self.queries = self.mass[:, :1].clone()
         """[batch or 1, 1, key]: how many queries see the key."""
 
-    def add(self, rows: MapStripRows) -> None:
+    def add_map_rows(self, rows: MapStripRows) -> None:
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
         received, seen = rows.sum_received_mass()
         self.mass[..., part] += received

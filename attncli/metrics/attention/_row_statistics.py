@@ -61,7 +61,7 @@ class RowStatistics(MapStripRows):
         self.multiply_by_gram = sums.multiply_by_gram
 
     @property
-    def sees_first(self) -> "Tensor":
+    def sees_first_token(self) -> "Tensor":
         return self.keys_seen.sees_first
 
     def sum_over_visible_keys(self, vectors: "Tensor") -> "Tensor":

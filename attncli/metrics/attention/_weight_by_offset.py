@@ -22,7 +22,7 @@ class Offsets:
         self.zero = rows.keys - 1
         """The index of offset 0."""
 
-    def add(self, rows: MapStripRows) -> None:
+    def add_map_rows(self, rows: MapStripRows) -> None:
         weights, pairs, first = rows.sum_weights_over_diagonals()
         part = slice(first + self.zero, first + self.zero + weights.shape[-1])
         self.weights[..., part] += weights

@@ -13,4 +13,4 @@ def attention_effective_rank_90(gram: EnergyRank) -> "Tensor":
 
     1: rank one nearly is the map (Sanyal et al. 2024 call layers of such heads lazy); 0.9 n: a permutation.
     """
-    return gram.count_directions()
+    return gram.count_leading_singular_values()

@@ -7,7 +7,7 @@ from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.metrics._unit_tokens import scale_tokens_to_unit_length
 
 
-def compute_chord_lengths(before: SplitState, after: SplitState) -> Array:
+def compute_unit_vector_distances(before: SplitState, after: SplitState) -> Array:
     """[token]: ‖u - v‖ of the unit vectors before and after, which keeps small angles' digits; nan for a zero token."""
     first, second = scale_tokens_to_unit_length(before), scale_tokens_to_unit_length(after)
     found: Array = np.linalg.norm(second - first, axis=1)

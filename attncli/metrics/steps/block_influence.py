@@ -1,6 +1,6 @@
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.metrics import metric
-from attncli.metrics.steps._unit_vector_distances import compute_chord_lengths
+from attncli.metrics.steps._unit_vector_distances import compute_unit_vector_distances
 
 
 @metric("1")
@@ -9,4 +9,4 @@ def block_influence(before: SplitState, after: SplitState) -> float:
 
     0: the block turns nothing and could be left out; 1: nothing of the direction stays.
     """
-    return float((compute_chord_lengths(before, after) ** 2 / 2.0).mean())
+    return float((compute_unit_vector_distances(before, after) ** 2 / 2.0).mean())

@@ -2,7 +2,7 @@ import numpy as np
 
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.metrics import metric
-from attncli.metrics.steps._unit_vector_distances import compute_chord_lengths
+from attncli.metrics.steps._unit_vector_distances import compute_unit_vector_distances
 
 
 @metric("1")
@@ -12,4 +12,4 @@ def spike_turn(before: SplitState, after: SplitState) -> float:
     A norm keeps directions: where this is near 0 from layer to layer, it hands the same vector on, whatever the length.
     """
     longest = int(np.linalg.norm(after.states.mantissa, axis=1).argmax())
-    return float(compute_chord_lengths(before, after)[longest] ** 2 / 2.0)
+    return float(compute_unit_vector_distances(before, after)[longest] ** 2 / 2.0)

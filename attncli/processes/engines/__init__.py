@@ -38,7 +38,7 @@ ENGINES: Registry[Callable[[str, EngineOptions], Engine]] = Registry(
 
 def open_engine(text: str, options: Sequence[str]) -> Engine:
     """The engine that `local:4` or `dask:tcp://host:8786` names."""
-    require_one_line("engine", text)
+    require_single_line_option("engine", text)
     name, _, where = text.partition(":")
     return ENGINES[name](where, parse_engine_options(options))
 
@@ -47,18 +47,18 @@ def parse_engine_options(texts: Sequence[str]) -> dict[str, str | int | float]:
     """`partition=a,timeout_min=60`, repeatable."""
     found: dict[str, str | int | float] = {}
     for text in texts:
-        require_one_line("engine_options", text)
+        require_single_line_option("engine_options", text)
     for part in (part.strip() for text in texts for part in text.split(",")):
         name, equals, value = part.partition("=")
         if not (name and equals and value):
             raise UsageError(f"cannot read '{part}' of `engine_options`: write name=value,….")
         if name in found:
             raise UsageError(f"`engine_options` gives {name} twice: leave one out.")
-        found[name] = parse_value(value)
+        found[name] = parse_engine_option_value(value)
     return found
 
 
-def require_one_line(option: str, text: str) -> None:
+def require_single_line_option(option: str, text: str) -> None:
     """Require one line: a scheduler puts these words into a script, where a further line would be
     run."""
     if not text.isprintable():
@@ -67,7 +67,7 @@ def require_one_line(option: str, text: str) -> None:
         )
 
 
-def parse_value(value: str) -> str | int | float:
+def parse_engine_option_value(value: str) -> str | int | float:
     for kind in (int, float):
         try:
             return kind(value)
@@ -76,7 +76,9 @@ def parse_value(value: str) -> str | int | float:
     return value
 
 
-def refuse_options(engine: str, options: EngineOptions, known: Sequence[str]) -> None:
+def refuse_unknown_engine_options(
+    engine: str, options: EngineOptions, known: Sequence[str]
+) -> None:
     for name in options:
         if name not in known:
             takes = f"takes {', '.join(known)}" if known else "takes none"

@@ -11,7 +11,7 @@ from attncli.processes.engines import (
     EngineOptions,
     Outcomes,
     make_missing_library_error,
-    refuse_options,
+    refuse_unknown_engine_options,
 )
 from attncli.processes.engines._futures import (
     make_outcome_of_lost_job,
@@ -39,7 +39,9 @@ def dask(where: str, options: EngineOptions) -> Engine:
     resources = {name: value for name, value in options.items() if name not in OWN}
     for name, value in resources.items():
         if isinstance(value, str):
-            refuse_options("dask", {name: value}, (*OWN, "and resources with numbers"))
+            refuse_unknown_engine_options(
+                "dask", {name: value}, (*OWN, "and resources with numbers")
+            )
     return partial(run_jobs_on_dask, distributed, where, options, resources)
 
 

@@ -11,7 +11,7 @@ from typing import IO
 from attncli.distributed_ranks import remove_rank_variables
 from attncli.errors import UsageError
 from attncli.processes.command_in_subprocess import ProcessRun, describe_exit
-from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
+from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_unknown_engine_options
 from attncli.processes.job_sent_to_worker import Job
 from attncli.resource_limits import MEMORY, free_memory, parse_whole_number
 
@@ -22,7 +22,7 @@ PATIENCE = 5.0
 
 def local(where: str, options: EngineOptions) -> Engine:
     """Warm workers on this machine, one item at a time each, as in local:4; without a number one."""
-    refuse_options("local", options, ())
+    refuse_unknown_engine_options("local", options, ())
     count = parse_whole_number(where or "1")
     if not count:
         raise UsageError(f"`engine={f'local:{where}'!r}`: write how many workers, as in local:4.")

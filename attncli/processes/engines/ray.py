@@ -12,7 +12,7 @@ from attncli.processes.engines import (
     EngineOptions,
     Outcomes,
     make_missing_library_error,
-    refuse_options,
+    refuse_unknown_engine_options,
 )
 from attncli.processes.engines._futures import make_scheduler_lost_error
 from attncli.processes.job_sent_to_worker import Job
@@ -32,7 +32,7 @@ def ray(where: str, options: EngineOptions) -> Engine:
         import ray as _library  # noqa: F401
     except ImportError:
         raise make_missing_library_error("ray", "ray", "ray") from None
-    refuse_options("ray", options, KNOWN)
+    refuse_unknown_engine_options("ray", options, KNOWN)
     for name, value in options.items():
         if isinstance(value, str):
             raise UsageError(f"{name}={value} of `engine_options`: it must be a number.")

@@ -4,13 +4,13 @@ from pathlib import Path
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
 from attncli.processes.command_in_subprocess import run_command_to_report_file
-from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_options
+from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_unknown_engine_options
 from attncli.processes.job_sent_to_worker import Job
 
 
 def torchrun(where: str, options: EngineOptions) -> Engine:
     """The processes that torchrun has started, every n-th item in each, and each item in a process of its own."""
-    refuse_options("torchrun", options, ())
+    refuse_unknown_engine_options("torchrun", options, ())
     if where or not read_launch_environment().is_distributed:
         raise UsageError(
             "`engine='torchrun'` takes the processes that there are: torchrun --nproc-per-node N -m attncli sweep …"

@@ -21,14 +21,14 @@ Cell = Scalar | None
 
 
 @dataclass(frozen=True, slots=True)
-class PackedColumn:
+class EncodedColumn:
     """A column's description, and its bytes."""
 
     description: JsonObject
     data: bytes
 
 
-def encode_report_columns(report: Report) -> Iterator[PackedColumn]:
+def encode_report_columns(report: Report) -> Iterator[EncodedColumn]:
     """Pack the columns of the report contract, then further axes in order of appearance; empty ones are left out."""
     for name in ROW_COLUMNS:
         cells = [getattr(row, name) for row in report.rows]
@@ -39,7 +39,7 @@ def encode_report_columns(report: Report) -> Iterator[PackedColumn]:
 
 def encode_report_column(
     name: str, cells: Sequence[Cell], numbers: bool = False
-) -> Iterator[PackedColumn]:
+) -> Iterator[EncodedColumn]:
     if all(cell is None for cell in cells):
         return
     if numbers or is_numeric(cells):
@@ -64,7 +64,7 @@ def convert_to_float_or_infinity(cell: Scalar) -> float:
         return math.inf
 
 
-def encode_number_column(name: str, cells: list[float]) -> PackedColumn:
+def encode_number_column(name: str, cells: list[float]) -> EncodedColumn:
     """Pack numbers in four bytes; `exact` lists the rows whose number would change, with it."""
     odd = [index for index, cell in enumerate(cells) if cell and not SMALL < abs(cell) < LARGE]
     exact = [index for index in odd if not math.isnan(cells[index])]
@@ -74,17 +74,17 @@ def encode_number_column(name: str, cells: list[float]) -> PackedColumn:
         described["exact"] = [[index, cells[index]] for index in exact]
         for index in exact:
             cells[index] = 0.0
-    return PackedColumn(described, split_byte_planes(array("d" if wide else "f", cells)))
+    return EncodedColumn(described, split_byte_planes(array("d" if wide else "f", cells)))
 
 
-def encode_category_column(name: str, cells: Sequence[Cell]) -> PackedColumn:
+def encode_category_column(name: str, cells: Sequence[Cell]) -> EncodedColumn:
     """Pack values as codes; 1 and 1.0 are the same number, in a page as in Python."""
     codes: dict[Cell, int] = {}
     found = [codes.setdefault(cell, len(codes)) for cell in cells]
     kind = "B" if len(codes) <= 2**8 else "H" if len(codes) <= 2**16 else "I"
     data = array(kind, found)
     described = {"name": name, "kind": "codes", "width": data.itemsize, "values": list(codes)}
-    return PackedColumn(described, split_byte_planes(data))
+    return EncodedColumn(described, split_byte_planes(data))
 
 
 def split_byte_planes(values: "array[int] | array[float]") -> bytes:

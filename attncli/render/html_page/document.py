@@ -110,7 +110,7 @@ def encode_report_for_script(report: Report) -> str:
     header = {
         "study": report.study,
         "count": len(report.rows),
-        "columns": store.append_packed_columns(encode_report_columns(report)),
+        "columns": store.append_encoded_columns(encode_report_columns(report)),
         "metrics": {name: [found.unit, found.definition] for name, found in report.metrics.items()},
         "nulls": NULLS,
         "found": sorted(FOUND_KEYS),

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from attncli.records import Facts, JsonObject
-from attncli.render.html_page.columns_as_bytes import PackedColumn
+from attncli.render.html_page.columns_as_bytes import EncodedColumn
 from attncli.sanitize import sanitize_value
 
 
@@ -18,15 +18,15 @@ class ColumnStore:
         self.parts: list[bytes] = []
         self.size = 0
 
-    def append_packed_column(self, packed: PackedColumn) -> dict[str, Any]:
+    def append_encoded_column(self, packed: EncodedColumn) -> dict[str, Any]:
         """Append a column; return its description with its offset."""
         described = {**packed.description, "from": self.size}
         self.parts.append(packed.data)
         self.size += len(packed.data)
         return described
 
-    def append_packed_columns(self, columns: Iterable[PackedColumn]) -> list[JsonObject]:
-        return [self.append_packed_column(packed) for packed in columns]
+    def append_encoded_columns(self, columns: Iterable[EncodedColumn]) -> list[JsonObject]:
+        return [self.append_encoded_column(packed) for packed in columns]
 
     def encode_as_compressed_text(self, header: Facts) -> str:
         """All of it, with every text in the header made visible; the same content gives the same

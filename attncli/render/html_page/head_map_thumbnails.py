@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Iterator
 
 from attncli.records import JsonObject, MapPicture, MapThumbnail, Report
-from attncli.render.html_page.columns_as_bytes import PackedColumn
+from attncli.render.html_page.columns_as_bytes import EncodedColumn
 from attncli.render.html_page.embedded_data import ColumnStore
 from attncli.render.plots.attention_map_in_terminal import colour_scale_of_panels
 
@@ -62,4 +62,4 @@ def encode_map_panel(
     name: str, rows: int, columns: int, full: float, data: bytes, store: ColumnStore
 ) -> JsonObject:
     described = {"name": name, "rows": rows, "columns": columns, "full": full}
-    return store.append_packed_column(PackedColumn(described, data))
+    return store.append_encoded_column(EncodedColumn(described, data))

@@ -27,7 +27,7 @@ def kept(weights: torch.Tensor, visible: torch.Tensor, rows: int = 2) -> Collect
             seen = part.any(dim=0).nonzero()
             keys = slice(int(seen[0]), int(seen[-1]) + 1)
             strip = weights[None, :, start : start + rows, keys]
-            found.add_strip(site, Strip(strip, start, keys.start, *visible.shape, part[None, None, :, keys]))  # fmt: skip
+            found.add_map_rows(site, Strip(strip, start, keys.start, *visible.shape, part[None, None, :, keys]))  # fmt: skip
     return found
 
 
@@ -43,7 +43,7 @@ def test_chosen_heads_are_put_together_from_strips() -> None:
     said = found.build_file_metadata({"class": "Some"}, TokenNames("abcdefg"))
     assert json.loads(said["heads"]) == {"layers.2.attention": [1, 3]}
     assert json.loads(said["spans"]) == {"layers.2.attention": "sliding"}
-    first, second = found.build_plots(TokenNames("abcdefg"))
+    first, second = found.build_map_pictures(TokenNames("abcdefg"))
     assert (first.title, second.title) == ("head 2.1", "head 2.3")
     assert np.array_equal(second.panels["2.3"], weights[3])
 

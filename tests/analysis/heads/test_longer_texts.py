@@ -154,7 +154,7 @@ def test_the_last_attention_must_come_again_too() -> None:
     site = AttentionSite("h", 0, "self", "full", "h.0.attn")
     weights = torch.rand(1, 1, 40, 40, generator=torch.Generator().manual_seed(0))
     strip = Strip(weights / weights.sum(-1, keepdim=True), 0, 0, 40, 40)
-    assert observer.observe_strip(site, strip)
+    assert observer.observe_map_rows(site, strip)
     with pytest.raises(InputError, match=r"h.0.attn was to be seen once more"):
         observer.finish_attention_statistics()
 

@@ -45,7 +45,7 @@ def taken(weights: torch.Tensor, rows: int, side: int) -> Thumbnails:
         part = weights[:, start : start + rows]
         seen = (part > 0.0).any(dim=0).any(dim=0).nonzero()
         first, last = (int(seen[0]), int(seen[-1]) + 1) if len(seen) else (0, 1)
-        small.add_strip(SITE, Strip(part[None, :, :, first:last], start, first, queries, keys))
+        small.add_map_rows(SITE, Strip(part[None, :, :, first:last], start, first, queries, keys))
     return small
 
 
@@ -82,11 +82,11 @@ def test_what_has_no_place_on_a_page_is_left_out() -> None:
     """Windows that have no place in the text, differences that fall below 0, maps that come again."""
     small = Thumbnails(8, lambda site: [0])
     weights = torch.rand(1, 1, 2, 2)
-    small.add_strip(SITE, Strip(weights.expand(3, 1, 2, 2), 0, 0, 2, 2))
+    small.add_map_rows(SITE, Strip(weights.expand(3, 1, 2, 2), 0, 0, 2, 2))
     assert small.maps == {}
-    small.add_strip(SITE, Strip(weights, 0, 0, 2, 2))
+    small.add_map_rows(SITE, Strip(weights, 0, 0, 2, 2))
     before = small.maps[SITE]
-    small.add_strip(SITE, Strip(weights * 0.1, 0, 0, 2, 2, round=1))
+    small.add_map_rows(SITE, Strip(weights * 0.1, 0, 0, 2, 2, round=1))
     assert small.maps[SITE] is before
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from attncli.commands.inspect_weights.head_weight_findings import build_head_weight_findings
-from attncli.head_weights.attention_kind_counts import count_attention
+from attncli.head_weights.attention_kind_counts import count_attention_kinds
 from attncli.records import Row
 
 
@@ -14,7 +14,7 @@ def heads(metric: str, values: Sequence[float]) -> list[Row]:
 def told(rows: Sequence[Row], **null: float) -> list[str]:
     """What is said of the two products."""
     nulls = [Row(metric, value, "1") for metric, value in null.items()]
-    found = build_head_weight_findings(rows, nulls, count_attention({}, ()))
+    found = build_head_weight_findings(rows, nulls, count_attention_kinds({}, ()))
     return [finding.text for finding in found if finding.about != "census"]
 
 

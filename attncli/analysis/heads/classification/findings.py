@@ -185,7 +185,7 @@ def is_role_evident(role: Role, head: ClassifiedHead, numbers: Mapping[str, floa
     """Whether these numbers, the head's or a control's, would show the role, regardless of its other roles."""
     metric = role.evidence
     return metric in numbers and role.is_value_clear_evidence(
-        numbers[metric], head.uniform_values.get(metric)
+        numbers[metric], head.uniform_attention_values.get(metric)
     )
 
 
@@ -238,7 +238,11 @@ def format_value_under_uniform_attention(
     heads: Sequence[ClassifiedHead], metric: str, form: Callable[[float], str] = format_number
 ) -> str:
     """`; uniform attention: 0.4 %`, from least to most where the heads see different keys."""
-    values = [head.uniform_values[metric] for head in heads if metric in head.uniform_values]
+    values = [
+        head.uniform_attention_values[metric]
+        for head in heads
+        if metric in head.uniform_attention_values
+    ]
     if not values:
         return ""
     low, high = form(min(values)), form(max(values))
@@ -345,8 +349,14 @@ def find_uniform_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFindin
 def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
     """Find heads whose output is close to zero."""
     metric = "head_contribution"
-    known = [head for head in heads if metric in head.numbers and metric in head.uniform_values]
-    found = [head for head in known if head.numbers[metric] < IDLE * head.uniform_values[metric]]
+    known = [
+        head for head in heads if metric in head.numbers and metric in head.uniform_attention_values
+    ]
+    found = [
+        head
+        for head in known
+        if head.numbers[metric] < IDLE * head.uniform_attention_values[metric]
+    ]
     if found:
         found.sort(key=lambda head: head.numbers[metric])
         least = ", ".join(
@@ -354,7 +364,7 @@ def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
             for head in truncate_head_list(found)
         )
         more = " …" if len(found) > NAMED else ""
-        shares = sorted({format_number(head.uniform_values[metric]) for head in found})
+        shares = sorted({format_number(head.uniform_attention_values[metric]) for head in found})
         yield RankedFinding(
             30.0 + 50.0 * len(found) / len(known),
             Finding(
@@ -414,5 +424,5 @@ def describe_heads_with_disagreeing_samples(heads: Sequence[ClassifiedHead], met
 
 
 def is_role_of_control_head(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
-    played = classify_role(numbers, head.uniform_values)
+    played = classify_role(numbers, head.uniform_attention_values)
     return played is not None and played.role is role

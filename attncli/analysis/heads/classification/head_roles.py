@@ -32,7 +32,7 @@ class ClassifiedHead:
     role: AssignedRole | None = None
 
     @property
-    def uniform_values(self) -> Mapping[str, float]:
+    def uniform_attention_values(self) -> Mapping[str, float]:
         """The numbers of uniform attention."""
         return self.nulls[UNIFORM]
 
@@ -65,7 +65,7 @@ def classify_heads(rows: Iterable[Row], drawn: Collection[str] = ()) -> list[Cla
                 numbers[row.metric] = value
     for head in found.values():
         head.role = classify_role_from_samples(
-            head.numbers, head.uniform_values, collect_values_by_sample(head, drawn)
+            head.numbers, head.uniform_attention_values, collect_values_by_sample(head, drawn)
         )
     return list(found.values())
 
@@ -88,7 +88,7 @@ def build_role_rows(heads: Iterable[ClassifiedHead]) -> Iterator[Row]:
         if head.role is None:
             continue
         played, mixed = head.role, head.role.role is MIXED
-        keys: dict[str, Scalar] = {**head.keys, ROLE: played.name, "mark": played.mark}
+        keys: dict[str, Scalar] = {**head.keys, ROLE: played.name, "mark": played.mark_with_doubt}
         nearest = f"{NOT_APPLICABLE}no role is clear; nearest: {played.evidence} {played.value:.2f}"
         agreement = f", in {played.passing_texts} of {played.draws} draws of random tokens"
         row = Row(
@@ -108,7 +108,7 @@ def build_role_rows(heads: Iterable[ClassifiedHead]) -> Iterator[Row]:
 def role_sampling_row_keys(head: ClassifiedHead, played: AssignedRole) -> JsonObject:
     """The standard deviation of a role's score, and how many texts or draws it is over."""
     if played.role is LOCAL:
-        source, even = head.rows["distance"], head.uniform_values["distance"]
+        source, even = head.rows["distance"], head.uniform_attention_values["distance"]
         spread = None if source.spread is None else source.spread / even
         return {"spread": spread, "n": source.n, "each": tuple(1.0 - d / even for d in source.each)}
     source = head.rows[played.evidence]

@@ -157,7 +157,11 @@ def describe_attention_distances(
     if not values:
         return ""
     others = [head.numbers[metric] for head in softmax if metric in head.numbers]
-    even = [head.uniform_values[metric] for head in own if metric in head.uniform_values]
+    even = [
+        head.uniform_attention_values[metric]
+        for head in own
+        if metric in head.uniform_attention_values
+    ]
     comparison = f"softmax heads: {format_number(median(others))}; " if others else ""
     comparison += f"uniform attention: {format_number(median(even))}" if even else ""
     what = metric.replace("_", " ")

@@ -90,7 +90,7 @@ class AssignedRole:
         return self.role.name + DOUBT * (not self.is_same_in_all_samples)
 
     @property
-    def mark(self) -> str:
+    def mark_with_doubt(self) -> str:
         return self.role.mark + DOUBT * (not self.is_same_in_all_samples)
 
 

@@ -110,7 +110,7 @@ class HeadObserver:
         self.empty = False
         """Whether some row of the linear layer in work takes from no token."""
 
-    def observe_strip(self, site: AttentionSite, strip: Strip) -> bool:
+    def observe_map_rows(self, site: AttentionSite, strip: Strip) -> bool:
         """Measure a strip; at the last one, return whether the map is needed once more."""
         strip = move_to_float64_device(strip)
         if strip.is_first:
@@ -124,13 +124,15 @@ class HeadObserver:
         if self.site is None:
             return False
         if strip.round == 0:
-            self.spans.add_strip(strip)
+            self.spans.add_map_rows(strip)
             self.mark_heads_with_weights(strip)
             if self.strongest is not None:
-                self.strongest.add_strip(strip)
+                self.strongest.add_map_rows(strip)
         if site.is_linear:
             self.empty = self.empty or not bool(strip.weights.any(dim=-1).all())
-        self.totals.add(make_map_rows_for_metrics(strip, self.request.period, self.request.ids))
+        self.totals.add_map_rows(
+            make_map_rows_for_metrics(strip, self.request.period, self.request.ids)
+        )
         if strip.is_last:
             self.again = self.totals.needs_strips_again()
         return self.again and strip.is_last
@@ -340,11 +342,11 @@ def observe_forward_pass(
     """Run the model once for an observer."""
     request = observer.request
 
-    def observe_strip(site: AttentionSite, strip: Strip) -> bool:
+    def observe_map_rows(site: AttentionSite, strip: Strip) -> bool:
         if strip.round == 0:
             for take in takes if on_strip is None else [*takes, on_strip]:
                 take(site, strip)
-        return observer.observe_strip(site, strip)
+        return observer.observe_map_rows(site, strip)
 
     extra_names = {ATTENTION.declaration_of_entry(name).of for name in request.heads}
     weights = on_strip is not None or request.pairs > 0
@@ -357,7 +359,7 @@ def observe_forward_pass(
         observe_block_states(body, stacks, observer.observe_hidden_state)
         if request.states
         else nullcontext(),
-        capture_attention(body, observe_strip, strip_memory, proved, apart, one_pass),
+        capture_attention(body, observe_map_rows, strip_memory, proved, apart, one_pass),
         capture_linear_heads(body, linear, observer, strip_memory) as missed,
     ):
         body(**kwargs)
@@ -378,7 +380,7 @@ def capture_linear_heads(
     from attncli.capture.linear_attention.layers_with_linear_maps import capture_linear_attention
 
     return capture_linear_attention(
-        body, linear.layers, linear.heads, observer.observe_strip, memory
+        body, linear.layers, linear.heads, observer.observe_map_rows, memory
     )
 
 

@@ -46,7 +46,7 @@ class StreamGains:
             for name, value in zip((FORWARD, BACKWARD), gain, strict=True):
                 yield Row(name, value, "1", layer=layer, n=texts, keys=keys)
 
-    def build_finding(self) -> Finding:
+    def build_stream_gain_finding(self) -> Finding:
         if self.unread:
             return Finding(
                 "streams",

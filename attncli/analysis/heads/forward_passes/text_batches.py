@@ -124,7 +124,7 @@ class TextBatches:
             [] if place in self.ahead or not self.goes_on else self.find_texts_of_same_shapes(place)
         )
         if len(places) >= (2 if self.verified else FEWEST):
-            self.ahead |= zip(places, self.run_batch(places), strict=False)
+            self.ahead |= zip(places, self.measure_batch_of_texts(places), strict=False)
             self.goes_on = place in self.ahead
         return self.ahead.pop(place, None)
 
@@ -135,7 +135,7 @@ class TextBatches:
         alike = [each for each in window if key and self.keys.get(each) == key]
         return alike[: self.most // max(1, self.texts[place].tokens)]
 
-    def run_batch(self, places: Sequence[int]) -> list[PassResult]:
+    def measure_batch_of_texts(self, places: Sequence[int]) -> list[PassResult]:
         """Their results; none where the batch fails, of which each text alone says why, or is not its texts."""
         texts = [self.texts[place] for place in places]
         try:

@@ -43,7 +43,7 @@ class Thumbnails:
     """Queries, keys, and tokens along the side of a cell."""
     growing: NDArray[np.float32] | None = None
 
-    def add_strip(self, site: AttentionSite, strip: Strip) -> None:
+    def add_map_rows(self, site: AttentionSite, strip: Strip) -> None:
         heads = self.choose_heads(site)
         if strip.is_first:
             self.sites.append(site)

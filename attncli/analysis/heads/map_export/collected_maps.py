@@ -39,7 +39,7 @@ class CollectedMaps:
     visible: dict[AttentionSite, NDArray[np.uint8]] = field(default_factory=dict)
     """[query, key], where some key is hidden."""
 
-    def add_strip(self, site: AttentionSite, strip: Strip) -> None:
+    def add_map_rows(self, site: AttentionSite, strip: Strip) -> None:
         if self.layers is not None and site.layer not in self.layers:
             return
         numbers = self.numbers.get(site, range(strip.weights.shape[1]))
@@ -98,7 +98,7 @@ class CollectedMaps:
     def has_several_stacks_or_kinds(self) -> bool:
         return len({(site.stack, site.kind) for site in self.maps}) > 1
 
-    def build_plots(self, names: TokenNames) -> list[MapPicture]:
+    def build_map_pictures(self, names: TokenNames) -> list[MapPicture]:
         """One plot for each square map of tokens over themselves; rows are queries."""
         found = []
         for site, weights in self.maps.items():

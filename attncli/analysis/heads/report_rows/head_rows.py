@@ -57,7 +57,7 @@ class HeadObservations:
             ATTENTION.declaration_of_entry(metric).text, self.texts
         )
 
-    def metrics_not_on_texts(
+    def metrics_on_generated_tokens(
         self, on_repeats: Sequence[str], on_made: Mapping[str, Sequence[str]]
     ) -> frozenset[str]:
         """The metrics that were measured on tokens drawn for them."""
@@ -68,7 +68,7 @@ class HeadObservations:
     def attention_sites(self) -> list[AttentionSite]:
         return list(dict.fromkeys(site for seen in self.texts for site in seen.heads))
 
-    def values_by_text(
+    def metric_values_by_text(
         self, site: AttentionSite, metric: str, nulls: bool = False
     ) -> "list[Tensor] | str":
         """[head, …] for each text, or the reason why there is none."""
@@ -77,7 +77,7 @@ class HeadObservations:
         reason = next((value for value in values if isinstance(value, str)), None)
         return reason if reason is not None else [v for v in values if isinstance(v, Tensor)]
 
-    def find_silent_heads(self, site: AttentionSite, metric: str = "") -> set[int]:
+    def find_heads_with_zero_maps(self, site: AttentionSite, metric: str = "") -> set[int]:
         """The heads whose map has only zero weights on some text that the metric uses."""
         passes = self.passes_with_metric(metric) if metric else self.texts
         silent_by_pass = [seen.silent[site].tolist() for seen in passes if site in seen.silent]
@@ -137,7 +137,7 @@ def build_head_rows(
     """Build the rows; `nulls`: observations of the controls, by the row's key for their means."""
     for metric in metrics:
         for site in observed.attention_sites:
-            found = observed.values_by_text(site, metric)
+            found = observed.metric_values_by_text(site, metric)
             if isinstance(found, str):
                 yield Row(
                     metric,
@@ -150,16 +150,20 @@ def build_head_rows(
             else:
                 extra_rows = {
                     UNIFORM: reduce_over_texts(
-                        metric, observed.values_by_text(site, metric, nulls=True)
+                        metric, observed.metric_values_by_text(site, metric, nulls=True)
                     ),
                     **{
-                        name: reduce_over_texts(metric, null.values_by_text(site, metric))
+                        name: reduce_over_texts(metric, null.metric_values_by_text(site, metric))
                         for name, null in nulls.items()
                     },
                 }
                 numbers = observed.numbers.get(site, range(len(found[0])))
                 short = observed.singular_value_shortfall(site, metric)
-                silent = observed.find_silent_heads(site, metric) if is_map_metric(metric) else ()
+                silent = (
+                    observed.find_heads_with_zero_maps(site, metric)
+                    if is_map_metric(metric)
+                    else ()
+                )
                 for row in build_rows_of_attention_site(
                     metric, site, found, extra_rows, keys[site], selects, numbers
                 ):

@@ -44,7 +44,7 @@ def token_pair_rows(
             for of, pairs in zip(names, own, strict=True)
         ]
         for head, number in enumerate(numbers):
-            if selects(site.layer, number) and head in observed.find_silent_heads(site):
+            if selects(site.layer, number) and head in observed.find_heads_with_zero_maps(site):
                 ranks = {**keys[site], "rank": 1}
                 yield Row(PAIR, None, "1", layer=site.layer, head=number, note=SILENT, keys=ranks)
             elif selects(site.layer, number):

@@ -16,7 +16,7 @@ from attncli.analysis.fits.fit_rows import (
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInDtype, PatternInputs
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import describe_missed_limits
-from attncli.head_weights.inputs_for_scores import invert_projections, largest_input_norm
+from attncli.head_weights.inputs_for_scores import invert_projections, largest_input_vector_norm
 from attncli.head_weights.trained_head import Head
 from attncli.maths.dtype_rounding import DTYPES
 from attncli.maths.number_format import format_number
@@ -119,7 +119,10 @@ def build_pattern_distance_rows(
             longest = float(np.linalg.norm(shown.x.astype(np.float64), axis=1).max())
             yield build_metric_row_or_null("input_norm", longest, OUT_OF_RANGE, keys)
             yield build_metric_row_or_null(
-                "norm_reach", largest_input_norm(head, shown.x), "n/a: no known norm before", keys
+                "norm_reach",
+                largest_input_vector_norm(head, shown.x),
+                "n/a: no known norm before",
+                keys,
             )
     for dtype in DTYPES:
         condition = invert_projections(head, dtype).condition
@@ -144,7 +147,9 @@ def describe_limits_missed_by_pattern(shown: PatternInDtype, request: FitRequest
 def warn_about_inputs_and_head(head: Head, inputs: Sequence[PatternInputs]) -> Iterator[str]:
     yield from head.warnings
     far = [
-        one.pattern for one in inputs if (largest_input_norm(head, one.by_dtype[0].x) or 0.0) > 1.0
+        one.pattern
+        for one in inputs
+        if (largest_input_vector_norm(head, one.by_dtype[0].x) or 0.0) > 1.0
     ]
     if far:
         yield (

@@ -46,7 +46,7 @@ def measure_output_shares_by_steps(
     subject: DecomposableModel, texts: Sequence[ModelInput], progress: Progress = ignore_progress
 ) -> Report:
     """The shares of every pair of lengths, over texts."""
-    shares, about = subject.run_on_texts(
+    shares, about = subject.apply_to_all_texts(
         texts, compute_output_shares_by_steps, "steps", (StepShares,), progress
     )
     rows = tuple(build_rows_of_attentions_and_mlps(shares))

@@ -41,7 +41,7 @@ def measure_model_output_shares_by_head(
     subject: DecomposableModel, texts: Sequence[ModelInput], progress: Progress = ignore_progress
 ) -> Report:
     """The share of every head of a stack, over texts."""
-    read, about = subject.run_on_texts(
+    read, about = subject.apply_to_all_texts(
         texts, compute_model_output_shares_by_head, "heads", (HeadOrSkip,), progress
     )
     found, errors = [shares for shares, _ in read], [error for _, error in read]

@@ -76,7 +76,7 @@ def measure_model_paths(
 ) -> Report:
     """One stack of a model, over texts."""
     made_of = (DecomposedText, PathTermMeasurements)
-    found, about = subject.run_on_texts(
+    found, about = subject.apply_to_all_texts(
         texts, partial(decompose_output_on_text, plan=plan), "paths", made_of, progress
     )
     rows = [row for step in plan.steps for row in build_model_path_rows(found, step)]

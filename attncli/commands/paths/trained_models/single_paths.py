@@ -110,7 +110,7 @@ def measure_paths_on_texts(
     count_numbers = make_progress_counter(progress, numbers, "numbers of paths")
 
     def measure_paths_of_text(place: int, text: ModelInput) -> tuple[Followed, bool]:
-        return subject.run_on_text(
+        return subject.apply_in_sufficient_precision(
             text,
             lambda model, model_input: measure_paths_on_text(
                 model, model_input, paths_of(place), count_numbers

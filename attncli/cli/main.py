@@ -149,7 +149,7 @@ def format_usage_error(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "attn"
     message = " ".join(message.split()).rstrip(".")
-    if unknown := UNKNOWN.match(message):
+    if context is not None and (unknown := UNKNOWN.match(message)):
         suggestion = suggest_option(unknown[2], context.command)
         if suggestion or unknown[1] == "option":
             message = f"{unknown[0]}{suggestion}"

@@ -56,18 +56,14 @@ def decompose_by_length(
     model: nn.Module,
     stack: BlockStack,
     inputs: Inputs,
-    count_attention_kinds: bool,
+    count_attention: bool,
     go_on: GoOn | None = None,
 ) -> tuple[PathDecomposition, Any]:
     """Decompose by path length in one forward pass; `go_on` also runs the rest of the model, whose output comes second."""
-    steps = (
-        sum(call.attention for call in stack.calls) if count_attention_kinds else len(stack.calls)
-    )
+    steps = sum(call.attention for call in stack.calls) if count_attention else len(stack.calls)
 
     def build_streams() -> LengthStreams:
-        return (
-            LengthStreams(attentions=steps) if count_attention_kinds else LengthStreams(mlps=steps)
-        )
+        return LengthStreams(attentions=steps) if count_attention else LengthStreams(mlps=steps)
 
     with torch.no_grad(), accept_path_tensors(model):
         found, output = run_path_tensors(
@@ -78,7 +74,7 @@ def decompose_by_length(
         random_init = run_with_random_weights(model, stack, inputs, build_streams())
         return found.terms[-1] if random_init is None else random_init.terms[-1]
 
-    check_path_steps(found, stack, steps, count_attention_kinds, longest_with_random_weights)
+    check_path_steps(found, stack, steps, count_attention, longest_with_random_weights)
     return found, output
 
 
@@ -174,19 +170,19 @@ def check_path_steps(
     decomposition: PathDecomposition,
     stack: BlockStack,
     steps: int,
-    count_attention_kinds: bool,
+    count_attention: bool,
     longest_with_random_weights: Callable[[], Tensor],
 ) -> None:
     """Check that every block took its steps, so that no two path lengths are mixed up.
 
     The longest paths may be zero where a block's weights are.
     """
-    seen = len(decomposition.heads) if count_attention_kinds else steps
+    seen = len(decomposition.heads) if count_attention else steps
     if seen != steps or not (
         bool(decomposition.terms[-1].any()) or bool(longest_with_random_weights().any())
     ):
         raise InputError(
-            f"stack {stack.name}: {steps} blocks make {'attention' if count_attention_kinds else 'MLP'} steps, but not just "
+            f"stack {stack.name}: {steps} blocks make {'attention' if count_attention else 'MLP'} steps, but not just "
             "one each: their paths have no length that is understood here."
         )
 

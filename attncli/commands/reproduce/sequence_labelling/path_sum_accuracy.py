@@ -138,7 +138,7 @@ def decompose_output_by_path_length(
     network: TokenClassifier, stack: BlockStack, inputs: Mapping[str, Tensor]
 ) -> tuple[Tensor, float]:
     """The terms [length, token, feature], checked against the output of a plain pass."""
-    terms = decompose_by_length(network, stack, inputs, count_attention_kinds=True)[0].terms
+    terms = decompose_by_length(network, stack, inputs, count_attention=True)[0].terms
     output = network.compute_final_states(**inputs)[0]
     error = float((terms.sum(dim=0) - output).norm() / output.norm())
     if not error <= COMPLETENESS.tolerance_for_dtype(output.dtype):

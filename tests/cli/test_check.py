@@ -106,6 +106,17 @@ def test_stdin_is_a_report_too() -> None:
 
 
 @pytest.mark.slow
+def test_a_report_is_read_under_any_name_and_other_files_are_named_by_their_kind(tmp_path: Path) -> None:  # fmt: skip
+    report, matrix = tmp_path / "report.csv", tmp_path / "matrix.csv"
+    report.write_text(VERSION_1.read_text())
+    matrix.write_text("1,0\n0,1\n")
+    shown, same = attn("check", str(report)), attn("check", str(VERSION_1))
+    assert (shown.code, shown.out) == (same.code, same.out)
+    refused = attn("check", str(matrix))
+    assert refused.code == 3
+    assert f"{matrix} is a file of matrices: attn check takes a saved report" in refused.err
+
+
 def test_checking_imports_neither_torch_nor_numpy() -> None:
     code = (
         "import sys; from attncli.cli.main import run_command_line\n"

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -15,23 +16,27 @@ from attncli.errors import InputError
 
 def find_body_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
     """The class that AutoModel takes, or the most body-like class made for this config."""
-    classes = list_body_classes(config)
-    if not classes:
-        raise InputError(
-            f"model type '{config.model_type}' has no model class in transformers: it is a part of other types."
-        )
-    return classes[0]
+    for found in iter_body_classes(config):
+        return found
+    raise make_no_class_error(config)
 
 
-def list_body_classes(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
-    """All classes made for this config, in order of preference."""
+def make_no_class_error(config: PreTrainedConfig) -> InputError:
+    return InputError(
+        f"model type '{config.model_type}' has no model class in transformers: it is a part of other types."
+    )
+
+
+def iter_body_classes(config: PreTrainedConfig) -> Iterator[type[PreTrainedModel]]:
+    """All classes made for this config, in order of preference; modelling files are searched only beyond the first."""
+    chosen: Any = None
+    with suppress(KeyError, ValueError):  # in no mapping, or mapped to a class that does not exist
+        chosen = MODEL_MAPPING[type(config)]
+        chosen = chosen[0] if isinstance(chosen, tuple) else chosen
+    if chosen is not None:
+        yield chosen
     others = sorted(find_model_classes(type(config)), key=rank_body_first)
-    try:
-        found: Any = MODEL_MAPPING[type(config)]
-    except (KeyError, ValueError):  # in no mapping, or mapped to a class that does not exist
-        return others
-    chosen: type[PreTrainedModel] = found[0] if isinstance(found, tuple) else found
-    return [chosen, *(other for other in others if other is not chosen)]
+    yield from (other for other in others if other is not chosen)
 
 
 def find_model_classes(kind: type[PreTrainedConfig]) -> list[type[PreTrainedModel]]:

@@ -30,7 +30,6 @@ from attncli.capture.strips.attention_interface import (
 )
 from attncli.capture.strips.attention_sites import SiteNamer
 from attncli.capture.strips.differential_attention import is_differential
-from attncli.capture.strips.map_statistics import request_statistics
 from attncli.errors import InputError, NonFiniteNumbers, UsageError
 from attncli.forward_types import Args, Inputs, Kwargs
 from attncli.metrics.attention import ATTENTION, is_map_metric
@@ -137,7 +136,7 @@ class StepCapture(BatchCapture):
         self.rows = find_unpadded_spans(inputs)
         self.borders = split_packed_rows(inputs, self.rows)
         self.groups: dict[tuple[int, int], SamePositionTexts] | None = None
-        self.one_pass = OnePass(request_statistics(self.runs.metrics.heads, None))
+        self.one_pass = OnePass(self.runs.metrics.heads, None)
         self.around = ExitStack()
         self.running = True
         self.around.enter_context(self.sites.count_runs())

@@ -11,6 +11,9 @@ from typing import NamedTuple
 SWITCH = "ATTN_KERNEL"
 """The environment variable that says `off`, `own`, or the instructions to use instead of the widest ones."""
 
+OWN = "own"
+"""Where it says so, the models' own functions compute all attention."""
+
 NAME = "attncli.capture.one_pass._one_pass"
 
 OWN_FUNCTION = "the model's own function"
@@ -78,8 +81,8 @@ class NoLibrary(NamedTuple):
 def find_library() -> Library | NoLibrary:
     """The library as the environment asks for it, or why there is none."""
     setting = os.environ.get(SWITCH, "")
-    if setting in ("off", "own"):
-        return NoLibrary(f"{SWITCH}={setting}", setting == "own")
+    if setting in ("off", OWN):
+        return NoLibrary(f"{SWITCH}={setting}", setting == OWN)
     found = load_library()
     if isinstance(found, NoLibrary) or setting not in INSTRUCTIONS[: found.level]:
         return found

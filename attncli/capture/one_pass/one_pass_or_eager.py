@@ -5,6 +5,7 @@ learned sink. Whether a layer has it is not read from its code: its first and it
 own function too, in every forward pass, and where they differ that function computes all.
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -23,7 +24,14 @@ from attncli.capture.one_pass.attention_score_formula import (
     is_score_bias,
     read_score_formula,
 )
-from attncli.capture.one_pass.compiled_library import OWN_FUNCTION, Library, NoLibrary, find_library
+from attncli.capture.one_pass.compiled_library import (
+    OWN,
+    OWN_FUNCTION,
+    SWITCH,
+    Library,
+    NoLibrary,
+    find_library,
+)
 from attncli.capture.one_pass.fused_attention_calls import FUSED_BY_DEVICE
 from attncli.capture.strips.attention_interface import (
     Attention,
@@ -32,7 +40,7 @@ from attncli.capture.strips.attention_interface import (
     compute_strip,
     observe_in_rounds,
 )
-from attncli.capture.strips.map_statistics import StatisticsRequest
+from attncli.capture.strips.map_statistics import StatisticsRequest, request_statistics
 from attncli.capture.strips.rowwise_masks import PerMask
 from attncli.capture.strips.visible_key_spans import KeySpans, find_visible_spans
 from attncli.metrics.attention._map_strip_rows import MapStripRows
@@ -54,12 +62,17 @@ FUSED_CALLS = "fused calls with their log-sum-exp"
 class OnePass:
     """Attends by the library or in tiles what these cover, and notes what they do not, and why."""
 
-    def __init__(self, request: StatisticsRequest) -> None:
-        self.request = request
+    def __init__(self, metrics: tuple[str, ...], period: int | None, weights: bool = False) -> None:
+        """`metrics`: of what is asked for; `period` and `weights`: as for `request_statistics`."""
+        self.asked = metrics, period, weights
         self.workspace, self.map_memory = Workspace(), Workspace()
         self.uncovered: dict[nn.Module, str] = {}
         """Attentions that were tried, and why the model's own function computes them."""
         self.start_forward_pass()
+
+    @property
+    def request(self) -> StatisticsRequest:
+        return request_statistics(*self.asked)
 
     @property
     def library(self) -> Library | NoLibrary:
@@ -93,8 +106,8 @@ class OnePass:
         self, eager: Attention, call: EagerCall, rows: int
     ) -> tuple[Tensor, Callable[[int], Iterable[Strip]]]:
         """The output, which is complete after the first round of the strips, and these; judged."""
-        if isinstance(self.library, NoLibrary) and self.library.own:
-            raise NotCovered(self.library.why)
+        if os.environ.get(SWITCH) == OWN:  # short inputs do not need the library, nor load it
+            raise NotCovered(f"{SWITCH}={OWN}")
         if len(call.query) * call.queries * call.keys < FEWEST_CELLS:
             raise NotCovered("short inputs")
         if call.module in self.uncovered:

@@ -27,7 +27,7 @@ from attncli.models.library_errors import (
     describe_division_by_config_size,
     find_missing_library_name,
 )
-from attncli.models.model_classes import find_body_class, iter_nested_configs, list_body_classes
+from attncli.models.model_classes import iter_body_classes, iter_nested_configs, make_no_class_error
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.resource_limits import require_memory
 
@@ -97,13 +97,13 @@ def draw_random_model_or_text_part(
 def find_text_config(config: PreTrainedConfig) -> PreTrainedConfig | None:
     """Find the text config, where the config has others too, and a model class for it."""
     text = text_config(config)
-    return text if text is not config and list_body_classes(text) else None
+    return text if text is not config and any(iter_body_classes(text)) else None
 
 
 def find_main_config(config: PreTrainedConfig) -> PreTrainedConfig:
     """The config, or the first nested one with a model class where transformers has none for the whole."""
     nested = [value for value in vars(config).values() if isinstance(value, PreTrainedConfig)]
-    return next((each for each in (config, *nested) if list_body_classes(each)), config)
+    return next((each for each in (config, *nested) if any(iter_body_classes(each))), config)
 
 
 def refuse_many_layers(arch: str, sizes: Mapping[str, Size]) -> None:
@@ -226,13 +226,13 @@ def build_first_working_class(
     config: PreTrainedConfig, make: Callable[[type[PreTrainedModel]], PreTrainedModel]
 ) -> PreTrainedModel:
     """Build the body's class, or the next one if that fails on its own config, as Musicgen's does."""
-    classes = list_body_classes(config) or [find_body_class(config)]
-    for found in classes[:-1]:
+    failure: AttributeError | None = None
+    for found in iter_body_classes(config):
         try:
             return make(found)
-        except AttributeError:
-            continue
-    return make(classes[-1])
+        except AttributeError as error:
+            failure = error
+    raise failure or make_no_class_error(config)
 
 
 @contextmanager

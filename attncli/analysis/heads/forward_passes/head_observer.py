@@ -20,7 +20,6 @@ from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
 from attncli.capture.one_pass.one_pass_or_eager import OnePass
 from attncli.capture.reruns.float64 import move_to_float64_device
-from attncli.capture.strips.map_statistics import request_statistics
 from attncli.capture.strips.output_projections import observe_projections
 from attncli.errors import InputError, NonFiniteNumbers
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
@@ -350,7 +349,7 @@ def observe_forward_pass(
 
     extra_names = {ATTENTION.declaration_of_entry(name).of for name in request.heads}
     weights = on_strip is not None or request.pairs > 0
-    one_pass = OnePass(request_statistics(request.heads, request.period, weights))
+    one_pass = OnePass(request.heads, request.period, weights)
     with (
         translate_model_errors(body, {observer.where: kwargs}),
         torch.no_grad(),

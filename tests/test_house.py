@@ -664,7 +664,6 @@ SHORT_FILES = {
     "analysis/heads/report_rows/token_pair_and_completeness_definitions": "by `inspect-model` before anything heavy is imported",
     "analysis/bootstrap_quantile_errors": "the only statistics that need numpy",
     "forward_types": "by every package that runs models",
-    "capture/reruns/fixed_rng": "one of the ways to run a model again",
     "capture/model_structure/module_paths": "by commands, without the search for blocks",
     "commands/reproduce/circle/arc_positions": "below everything that trains or draws the circle",
     "commands/reproduce/rank_heads/rank_head_metrics": "by gates, before torch is imported",

@@ -42,7 +42,7 @@ from attncli.capture.other_mixers.uncapturable_attention import (
     find_uncapturable_mixers,
     refuse_uncapturable_attention,
 )
-from attncli.capture.reruns.fixed_rng import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_rng
 from attncli.capture.verification import NOTHING_ATTENDS
 from attncli.errors import AttnError, LimitError, NoAttention
 from attncli.forward_types import Inputs

@@ -8,7 +8,7 @@ from attncli.capture.model_errors import run_model_or_refuse
 from attncli.capture.model_structure.blocks import find_block_lists
 from attncli.capture.model_structure.probe_forward import ForwardProber, ModuleCall
 from attncli.capture.model_structure.residual_stream import batch_size, to_token_layout
-from attncli.capture.reruns.float64 import run_in_native_precision
+from attncli.capture.reruns.seed_and_precision import run_in_native_precision
 from attncli.forward_types import Inputs
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.capture.reruns.float64 import run_in_native_precision
+from attncli.capture.reruns.seed_and_precision import run_in_native_precision
 from attncli.errors import AttnError, InputError, is_memory_error, shorten_error_text
 from attncli.forward_types import Inputs, Output
 

@@ -19,7 +19,7 @@ from attncli.capture.other_mixers.uncapturable_attention import (
     UncapturableAttention,
     find_uncapturable_attention,
 )
-from attncli.capture.reruns.fixed_rng import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_rng
 from attncli.capture.strips.attention_interface import ALIVE, Strip
 from attncli.capture.strips.attention_sites import CROSS, NUMBER, AttentionSite, MapShape
 from attncli.errors import AttnError, InputError, NoAttention, NonFiniteNumbers

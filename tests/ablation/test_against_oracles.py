@@ -15,7 +15,7 @@ from oracles.forwards.tiny_models import TINY
 
 from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
 from attncli.capture.model_structure.blocks import observe_block_states
-from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.networks.ablation_variants import AblationSwitches
 
 States = dict[str, list[NDArray[np.float64]]]

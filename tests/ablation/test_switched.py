@@ -21,7 +21,7 @@ from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
 from attncli.ablation.stream_tracking.call_sites import CallSite, current_call_site
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import observe_block_states
-from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.errors import UsageError
 from attncli.networks.ablation_variants import AblationSwitches
 

@@ -17,7 +17,7 @@ from attncli.capture.other_mixers.uncapturable_attention import (
     find_uncapturable_mixers,
     refuse_uncapturable_attention,
 )
-from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.errors import InputError
 
 torch.set_num_threads(1)

@@ -22,7 +22,7 @@ from attncli.capture.linear_attention.measured_linear_heads import (
     LinearAttentionLayers,
 )
 from attncli.capture.other_mixers.token_mixers import TokenMixer
-from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.errors import InputError
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs

@@ -49,7 +49,7 @@ from attncli.capture.one_pass.compiled_library import (
     open_library,
 )
 from attncli.capture.one_pass.one_pass_or_eager import FUSED_CALLS, ONE_PASS
-from attncli.capture.reruns.fixed_rng import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_rng
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import StatisticsRequest, request_statistics
 from attncli.capture.strips.rowwise_masks import PerMask

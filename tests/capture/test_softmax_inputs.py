@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import attncli as attn
-from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.capture.strips.attention_interface import LastSoftmax
 from attncli.models.random.random_models import build_model
 

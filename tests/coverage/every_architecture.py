@@ -35,7 +35,7 @@ from attncli.capture import verify_capture
 from attncli.capture.linear_attention.layers_with_linear_maps import find_linear_attention_layers
 from attncli.capture.model_structure.blocks import find_block_stacks, find_stacks_without_attention
 from attncli.capture.other_mixers.token_mixers import find_token_mixers
-from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.capture.verification import NOTHING_ATTENDS, VerifiedCapture, list_output_tensors
 from attncli.errors import InputError, NoAttention
 from attncli.models.inputs.model_input import ModelInput

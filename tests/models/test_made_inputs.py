@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from transformers import CONFIG_MAPPING, BertConfig, BertModel
 
 from attncli.capture import verify_capture
-from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.errors import InputError, UsageError
 from attncli.model_and_file_sources import parse_source
 from attncli.models.inputs.vocabulary_and_positions import max_positions

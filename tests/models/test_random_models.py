@@ -8,7 +8,7 @@ import torch
 from commands import attn
 from transformers import CONFIG_MAPPING, AutoModel, BartConfig, BertConfig, PreTrainedModel
 
-from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.model_and_file_sources import parse_source
 from attncli.models.loading.random_init import make_random_init_model

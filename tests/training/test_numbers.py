@@ -14,7 +14,7 @@ from training_runs import MODELS, PROBE, batch, llama, train
 
 import attncli as attn
 from attncli.capture.one_pass import one_pass_or_eager
-from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.records import Report
 
 EVERY = 4

@@ -29,7 +29,7 @@ from attncli.capture.model_structure.residual_stream import (
     replace_output,
     select_tensor_at,
 )
-from attncli.capture.reruns.fixed_rng import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_rng
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 

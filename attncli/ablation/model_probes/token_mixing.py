@@ -23,7 +23,7 @@ from attncli.capture.model_structure.residual_stream import (
     replace_argument,
 )
 from attncli.capture.other_mixers.token_mixers import draw_noise_like
-from attncli.capture.reruns.fixed_rng import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_rng
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import TOKEN_MIXING
 

@@ -11,7 +11,7 @@ from attncli.ablation.stream_tracking.ablation_policies import DropAdditions, Ke
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.ablation.structure_checks import describe_block
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.reruns.fixed_rng import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_rng
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.tolerances import TRACKED_OUTPUT

@@ -30,8 +30,8 @@ from attncli.analysis.rank_collapse.trajectories import EXACT, StateMetrics, Tra
 from attncli.capture.eager_interface import force_eager_attention
 from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
 from attncli.capture.model_structure.residual_stream import to_token_layout
-from attncli.capture.reruns.fixed_rng import fix_rng
 from attncli.capture.reruns.perturbed_rounding import perturb_rounding
+from attncli.capture.reruns.seed_and_precision import fix_rng
 from attncli.errors import InputError
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.capture.strips.attention_interface import to_float32
 from attncli.forward_types import Args, Function, Kwargs, Output
 

@@ -36,7 +36,7 @@ from attncli.capture.linear_attention.scans_in_forward_code import (
     record_mixer_runs,
 )
 from attncli.capture.other_mixers.token_mixers import TokenMixer
-from attncli.capture.reruns.float64 import move_to_float64_device
+from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.capture.strips.attention_interface import Strip, observe_in_rounds, rows_per_strip
 from attncli.capture.strips.attention_sites import LINEAR, AttentionSite
 from attncli.errors import InputError, NonFiniteNumbers

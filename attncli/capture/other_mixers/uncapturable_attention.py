@@ -23,7 +23,7 @@ from attncli.capture.other_mixers.token_mixers import (
     has_change_at_other_tokens,
     record_module_inputs,
 )
-from attncli.capture.reruns.fixed_rng import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_rng
 from attncli.capture.strips.attention_sites import NUMBER, AttentionSite
 from attncli.errors import InputError
 from attncli.forward_types import Inputs

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
-from attncli.capture.reruns.float64 import move_to_float64_device
+from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.commands.attribute.relevance import RelevanceRequest, compute_relevance
 from attncli.commands.attribute.report import (
     METRICS,

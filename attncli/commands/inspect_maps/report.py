@@ -37,7 +37,7 @@ from attncli.analysis.heads.report_rows.token_names import TokenNames
 from attncli.analysis.heads.report_rows.token_pairs import token_pair_rows
 from attncli.analysis.heads.report_tables import build_inspection_views
 from attncli.capture import AttentionSite, MapShape, Strip, observe_in_rounds
-from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.capture.saved_maps.map_files import MapFile, SavedMap
 from attncli.errors import InputError, UsageError, format_count, list_first_names
 from attncli.progress import Progress, ignore_progress

@@ -23,7 +23,7 @@ from attncli.analysis.paths.jacobian_norm_sampling import (
     estimate_shares,
 )
 from attncli.capture import AttentionSite, Strip, capture_attention
-from attncli.capture.reruns.float64 import move_to_float64_device
+from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.capture.strips.attention_sites import find_enclosing_stack
 from attncli.commands.sensitivity.report import (
     METRICS,

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.capture.model_structure.probe_forward import probe_forward
-from attncli.capture.reruns.float64 import run_in_native_precision
+from attncli.capture.reruns.seed_and_precision import run_in_native_precision
 from attncli.capture.verification import list_output_tensors
 from attncli.errors import InputError, UsageError, format_parameter_list
 from attncli.forward_types import Inputs

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from attncli.capture.reruns.float64 import run_in_native_precision
+from attncli.capture.reruns.seed_and_precision import run_in_native_precision
 from attncli.errors import UsageError, quote_parameter_name
 from attncli.models.files.state_hashing import STORED_AS
 from attncli.models.files.weight_hashing import FLOATS

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attncli.capture.reruns.float64 import run_in_native_precision
+from attncli.capture.reruns.seed_and_precision import run_in_native_precision
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature, select_named_parameters

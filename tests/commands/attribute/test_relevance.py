@@ -13,7 +13,7 @@ from small_checkpoints import saved
 from trained_models import trained
 
 import attncli
-from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.records import Report
 

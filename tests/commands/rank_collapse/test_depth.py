@@ -14,7 +14,7 @@ from commands import attn
 from small_checkpoints import saved
 
 import attncli
-from attncli.capture.reruns.float64 import force_float64
+from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
 

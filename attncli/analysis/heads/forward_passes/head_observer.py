@@ -19,7 +19,7 @@ from attncli.capture.linear_attention.measured_linear_heads import NO_LINEAR, Li
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
 from attncli.capture.one_pass.one_pass_or_eager import OnePass
-from attncli.capture.reruns.float64 import move_to_float64_device
+from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.capture.strips.output_projections import observe_projections
 from attncli.errors import InputError, NonFiniteNumbers
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState

@@ -16,7 +16,7 @@ from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.model_errors import FAILURES
 from attncli.capture.model_structure.custom_modules import ForeignModule
-from attncli.capture.reruns.float64 import move_to_float64_device
+from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.capture.verification import model_dtype
 from attncli.errors import AttnError
 from attncli.metrics.activations._activation_state import ActivationState

@@ -9,7 +9,7 @@ from torch import Tensor
 from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_metrics import format_percent
-from attncli.capture.reruns.float64 import move_to_float64_device
+from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.commands.paths.synthetic.metrics_by_path_length import NORM_SHARE, OUTPUT_SHARE
 from attncli.errors import InsufficientPrecision
 from attncli.models.inputs.model_input import ModelInput

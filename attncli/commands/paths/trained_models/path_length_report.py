@@ -14,7 +14,7 @@ from attncli.analysis.means_and_confidence_intervals import describe_averaging, 
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_count_rows import build_path_count_rows
 from attncli.analysis.paths.path_metrics import format_headline, metric_definitions
-from attncli.capture.reruns.float64 import move_to_float64_device
+from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
     PathTermMeasurements,
     measure_terms_by_path_length,

@@ -10,7 +10,7 @@ import torch
 from attncli.analysis.distributed_text_loop import apply_to_each_text
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.path_selection import Path, sample_path
-from attncli.capture.reruns.float64 import move_to_float64_device
+from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.commands.paths.synthetic.single_paths import (
     NORM,
     OWN_METRICS,

@@ -1,4 +1,4 @@
-"""A float64 model that stays in float64.
+"""The random numbers and the precision with which a model runs again: a fixed seed, and float64 that stays float64.
 
 Model code casts to float32 inside: RMSNorm, the softmax of most decoders, rotary angles. In a float64 model those casts
 lower the requested precision, and a pure-attention Llama would stop at 5e-8. Here they are refused:
@@ -25,6 +25,17 @@ T = TypeVar("T")
 
 WITHOUT_FLOAT64 = frozenset({"mps"})
 """Types of device: what is added up in float64 is moved from them to the CPU."""
+
+
+@contextmanager
+def fix_rng() -> Iterator[None]:
+    """Fix the random seed within, and restore the caller's generator."""
+    with torch.random.fork_rng():
+        if torch.accelerator.is_available():
+            torch.manual_seed(0)
+        else:  # as torch.manual_seed, but without recording a stack trace for lazy devices on every call
+            torch.default_generator.manual_seed(0)
+        yield
 
 
 def move_to_float64_device(value: T) -> T:

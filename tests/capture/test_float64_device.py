@@ -18,7 +18,7 @@ from attncli.analysis.heads.forward_passes.text_batches import BatchObserver
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import list_state_metrics
 from attncli.capture.model_structure.blocks import find_block_stacks
-from attncli.capture.reruns import float64
+from attncli.capture.reruns import seed_and_precision
 from attncli.metrics.attention import ATTENTION
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
@@ -58,7 +58,7 @@ def test_every_metric_adds_up_where_there_is_float64(monkeypatch: pytest.MonkeyP
     inputs = make_example_inputs(model, 8)
     device = DeviceWithoutFloat64([*model.parameters(), *model.buffers(), *inputs.values()])
     monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: device.move(tensor))
-    monkeypatch.setattr(float64, "WITHOUT_FLOAT64", {"cpu"})
+    monkeypatch.setattr(seed_and_precision, "WITHOUT_FLOAT64", {"cpu"})
     states = tuple(name for name in list_state_metrics() if name != "log10_residual_optimal")
     request = PassRequest(tuple(ATTENTION.names()), states, ids=inputs["input_ids"][0], pairs=2)
     common = (request, UniformAttentionControl(), "a text")

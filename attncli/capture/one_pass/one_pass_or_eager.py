@@ -63,8 +63,8 @@ class OnePass:
     """Attends by the library or in tiles what these cover, and notes what they do not, and why."""
 
     def __init__(self, metrics: tuple[str, ...], period: int | None, weights: bool = False) -> None:
-        """`metrics`: of what is asked for; `period` and `weights`: as for `request_statistics`."""
-        self.asked = metrics, period, weights
+        """The statistics that these metrics need: the arguments are those of `request_statistics`."""
+        self.statistics_arguments = metrics, period, weights
         self.workspace, self.map_memory = Workspace(), Workspace()
         self.uncovered: dict[nn.Module, str] = {}
         """Attentions that were tried, and why the model's own function computes them."""
@@ -72,7 +72,7 @@ class OnePass:
 
     @property
     def request(self) -> StatisticsRequest:
-        return request_statistics(*self.asked)
+        return request_statistics(*self.statistics_arguments)
 
     @property
     def library(self) -> Library | NoLibrary:

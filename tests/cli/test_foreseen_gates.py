@@ -25,7 +25,7 @@ def no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "attncli.commands.inspect_model.run.load_model",
         "attncli.analysis.rank_collapse.network_collapse.run_networks_in_all_variants",
         "attncli.analysis.rank_collapse.size_sweep.run_networks_in_all_variants",
-        "attncli.commands.utilities.sweep.command.run_sweep_items",
+        "attncli.commands.utilities.sweep.command.run_swept_models",
     )
     for place in places:  # all before the first is patched: one imports from another
         importlib.import_module(place.rpartition(".")[0])

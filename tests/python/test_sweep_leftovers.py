@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attncli.commands.utilities.sweep.report import SweepItem
-from attncli.commands.utilities.sweep.resumable_runs import SweepPlan, run_sweep_items
+from attncli.commands.utilities.sweep.resumable_runs import SweepPlan, run_swept_models
 from attncli.commands.utilities.sweep.swept_models import remove_partial_reports
 from attncli.errors import UsageError
 from attncli.io.atomic_files import write_atomically
@@ -50,5 +50,5 @@ def test_nothing_half_written_stays_where_a_sweep_is_ended_in_the_middle(
 
     plan = SweepPlan("rank-collapse", (), {}, ("net-1", "net-2"), str(tmp_path))
     with pytest.raises(UsageError, match="it does not go on"):
-        run_sweep_items(plan, stopped_while_writing, ignore_progress, refuse)
+        run_swept_models(plan, stopped_while_writing, ignore_progress, refuse)
     assert not list(tmp_path.iterdir())

@@ -12,8 +12,8 @@ from attncli.commands.attribute.report import (
     AttributedText,
     ChosenToken,
     build_attribution_tables,
+    build_constants_and_completeness_rows,
     build_relevance_rows,
-    build_summary_rows,
     build_token_share_rows,
     describe_relevance,
     format_largest_shares_headline,
@@ -51,11 +51,11 @@ def measure_attribution(
     rows = (
         *mark_rows_of_largest_shares(build_token_share_rows(chosen, found), top),
         *build_relevance_rows(chosen, found, source),
-        *build_summary_rows(chosen, found),
+        *build_constants_and_completeness_rows(chosen, found),
     )
     findings = [
         Finding(
-            chosen.token_name,
+            chosen.name_of_chosen_token,
             format_largest_shares_headline(chosen, rows, len(subject.stack.calls)),
         )
     ]

@@ -103,14 +103,14 @@ def format_target_class_or_token(
 ) -> str:
     if classes:
         return f"class {classes[index]}"
-    return f"token {index} {text_or_empty_without_tokenizer(lambda: decode_vocabulary_id(checkpoint, index))}".rstrip()
+    return f"token {index} {decode_or_empty_without_tokenizer(lambda: decode_vocabulary_id(checkpoint, index))}".rstrip()
 
 
 def decode_vocabulary_id(checkpoint: LoadedModel, index: int) -> str:
     return load_tokenizer(checkpoint).decode_each_token([index])[0]
 
 
-def text_or_empty_without_tokenizer(word: Callable[[], str]) -> str:
+def decode_or_empty_without_tokenizer(word: Callable[[], str]) -> str:
     """The text, or empty without a tokenizer."""
     try:
         return word()

@@ -95,14 +95,14 @@ class ChosenToken(NamedTuple):
     """Names of the visible tokens; empty where they have none."""
 
     @property
-    def token_name(self) -> str:
-        return self.format_token(self.position)
+    def name_of_chosen_token(self) -> str:
+        return self.format_token_at_position(self.position)
 
-    def format_token(self, place: int) -> str:
+    def format_token_at_position(self, place: int) -> str:
         return f"token {place} {self.words.get(place, '')}".rstrip()
 
     def format_token_relative_to_chosen(self, place: int) -> str:
-        return "itself" if place == self.position else self.format_token(place)
+        return "itself" if place == self.position else self.format_token_at_position(place)
 
 
 def build_token_share_rows(chosen: ChosenToken, texts: Sequence[AttributedText]) -> Iterator[Row]:
@@ -120,7 +120,7 @@ def build_token_share_rows(chosen: ChosenToken, texts: Sequence[AttributedText])
             numbers = {**numbers, RELEVANCE: ([one.relevance[place] for one in texts], {})}
         for metric, (values, extra_keys) in numbers.items():
             yield summarize_values(
-                metric, "1", values, "", {**keys, **extra_keys}, variant=chosen.token_name
+                metric, "1", values, "", {**keys, **extra_keys}, variant=chosen.name_of_chosen_token
             )
 
 
@@ -141,12 +141,14 @@ def sort_positions_by_share(rows: Sequence[Row]) -> list[Scalar]:
     return sorted(sizes, key=lambda place: -sizes[place])
 
 
-def build_summary_rows(chosen: ChosenToken, texts: Sequence[AttributedText]) -> Iterator[Row]:
+def build_constants_and_completeness_rows(
+    chosen: ChosenToken, texts: Sequence[AttributedText]
+) -> Iterator[Row]:
     for metric, values in (
         (OF_CONSTANTS, [one.of_constants for one in texts]),
         (COMPLETENESS, [one.completeness for one in texts]),
     ):
-        yield summarize_values(metric, "1", values, "", variant=chosen.token_name)
+        yield summarize_values(metric, "1", values, "", variant=chosen.name_of_chosen_token)
 
 
 def build_relevance_rows(
@@ -155,12 +157,16 @@ def build_relevance_rows(
     """Rows of relevance besides those of single tokens; `source`: names of the encoder's tokens."""
     if not texts[0].relevance:
         return
-    yield summarize_values(SCORE, "1", [one.score for one in texts], "", variant=chosen.token_name)
+    yield summarize_values(
+        SCORE, "1", [one.score for one in texts], "", variant=chosen.name_of_chosen_token
+    )
     for place in range(len(texts[0].of_source)):
         keys: dict[str, Scalar] = {"position": place, "stack": "encoder"}
         keys |= {"word": source[place]} if len(source) == len(texts[0].of_source) else {}
         values = [one.of_source[place] for one in texts]
-        yield summarize_values(OF_SOURCE, "1", values, "", keys, variant=chosen.token_name)
+        yield summarize_values(
+            OF_SOURCE, "1", values, "", keys, variant=chosen.name_of_chosen_token
+        )
 
 
 def describe_relevance(
@@ -193,7 +199,7 @@ def format_largest_shares_headline(chosen: ChosenToken, rows: Sequence[Row], blo
         for place in sort_positions_by_share(rows)[:NAMED]
     ]
     lift = max((row for row in rows if row.metric == LIFT), key=lambda row: row.value or 0.0)
-    heading = f"T{chosen.token_name[1:]} after {blocks} blocks: {', '.join(parts)}, {format_percent(constants)} from biases"
+    heading = f"T{chosen.name_of_chosen_token[1:]} after {blocks} blocks: {', '.join(parts)}, {format_percent(constants)} from biases"
     if (lift.value or 0.0) < WORTH_TELLING:
         return f"{heading}."
     where = chosen.format_token_relative_to_chosen(int(lift.keys["position"]))
@@ -207,7 +213,7 @@ def build_attribution_tables(
     few = sum(row.keys.get(MARK) == LARGE for row in rows if row.metric == SHARE)
     which = f"the {few} input tokens with the largest shares" if few else "input tokens"
     yield View(
-        f"{chosen.token_name}: {which}{over}",
+        f"{chosen.name_of_chosen_token}: {which}{over}",
         "position",
         (SHARE, LIFT, ROLLOUT, *([RELEVANCE] if any(r.metric == RELEVANCE for r in rows) else [])),
         where={MARK: LARGE} if few else {},

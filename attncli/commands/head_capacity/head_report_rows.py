@@ -204,7 +204,7 @@ def build_head_capacity_findings(rows: Sequence[Row]) -> Iterator[Finding]:
             f"{few}: {format_top_heads(sorted(still, key=lambda row: row.value or 0.0))}",
         )
     if moved:
-        yield Finding("follow the input most", describe_most_input_dependent(moved))
+        yield Finding("follow the input most", describe_most_input_dependent_heads(moved))
     if wide:
         yield Finding("widest modules found", format_heads_with_largest_values(wide))
     if shown:
@@ -217,7 +217,7 @@ def build_head_capacity_findings(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
-def describe_most_input_dependent(moved: Sequence[Row]) -> str:
+def describe_most_input_dependent_heads(moved: Sequence[Row]) -> str:
     """In order where the errors over pairs of texts separate them."""
     order = sorted(moved, key=lambda row: -(row.value or 0.0))
     near = select_rows_indistinguishable_from_first(order)
@@ -239,7 +239,7 @@ def format_top_heads(rows: Sequence[Row], most: int = 3) -> str:
 def format_value_with_standard_error(row: Row) -> str:
     value = row.value or 0.0
     return (
-        format_whole_or_two_digits(value)
+        format_integer_or_two_digits(value)
         if row.spread is None
         else format_with_deviation(value, row.spread / sqrt(row.n))
     )
@@ -249,9 +249,9 @@ def format_heads_with_largest_values(values: Mapping[str, float], most: int = 3)
     """`0.1 (11), 0.0 (10)`: the first of the order."""
     order = sorted(values, key=lambda place: -values[place])
     return ", ".join(
-        f"{place} ({format_whole_or_two_digits(values[place])})" for place in order[:most]
+        f"{place} ({format_integer_or_two_digits(values[place])})" for place in order[:most]
     )
 
 
-def format_whole_or_two_digits(value: float) -> str:
+def format_integer_or_two_digits(value: float) -> str:
     return f"{value:g}" if value == int(value) else f"{value:.2g}"

@@ -20,7 +20,10 @@ from attncli.commands.head_capacity.head_report_rows import (
     build_head_capacity_findings,
     format_head_capacity_headline,
 )
-from attncli.commands.head_capacity.reachable_random_patterns import RandomPatterns, head_dtype
+from attncli.commands.head_capacity.reachable_random_patterns import (
+    RandomPatterns,
+    dtype_of_stored_head_weights,
+)
 from attncli.commands.head_capacity.required_width_and_scale import (
     MapRequirements,
     measure_map_requirements,
@@ -82,7 +85,7 @@ def measure_head_capacities(
     weights."""
     sites = self_attention_sites(subject.shapes)
     total = 2 * sum(subject.shapes[site].heads for site in sites)  # their maps, then their weights
-    seen = measure_maps_on_texts(
+    seen = measure_map_requirements_on_texts(
         subject, random_init, texts, plan, lambda done: progress(done, total, "heads")
     )
     patterns = RandomPatterns(texts[0].tokens, plan.request, plan.methods, plan.seeds)
@@ -123,7 +126,7 @@ def measure_head_capacities(
     )
 
 
-def measure_maps_on_texts(
+def measure_map_requirements_on_texts(
     subject: PreparedModel,
     random_init: PreparedModel,
     texts: Sequence[ModelInput],
@@ -208,4 +211,6 @@ def measure_reachable_pattern_shares(
         found = patterns.share_of_reachable_patterns(loaded_head)
     except AttnError as error:
         return f"n/a: {error}"
-    return ReachableShares(loaded_head.d, head_dtype(loaded_head), len(patterns.seeds), found)
+    return ReachableShares(
+        loaded_head.d, dtype_of_stored_head_weights(loaded_head), len(patterns.seeds), found
+    )

@@ -64,7 +64,7 @@ class RandomPatterns:
     def share_of_reachable_patterns(self, head: Head) -> dict[int, float]:
         """Keys in a row → share of patterns shown; sizes after the first with share 0 are omitted."""
         shares: dict[int, float] = {}
-        dtype = head_dtype(head)
+        dtype = dtype_of_stored_head_weights(head)
         pseudo = invert_projections(head, dtype)
         for k in self.iterate_key_counts_per_query():
             shown = 0
@@ -84,7 +84,7 @@ class RandomPatterns:
         return shares
 
 
-def head_dtype(head: Head) -> str:
+def dtype_of_stored_head_weights(head: Head) -> str:
     return STORED.get(str(head.description["dtype"]), "float32")
 
 

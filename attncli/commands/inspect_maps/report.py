@@ -107,7 +107,7 @@ def inspect_maps(
     )
 
 
-def build_thumbnails(file: MapFile, plan: HeadPlan) -> Thumbnails | None:
+def build_map_thumbnails(file: MapFile, plan: HeadPlan) -> Thumbnails | None:
     """Thumbnails for an HTML page; head numbers come from the file."""
     shapes = {saved.site: MapShape(*saved.shape) for saved in file.maps}
     numbers = {saved.site: saved.heads for saved in file.maps}
@@ -201,13 +201,15 @@ def observe_saved_maps(
         request, UniformAttentionControl(), str(file.path), ignore_progress_share
     )
 
-    def observe_strip(site: AttentionSite, strip: Strip) -> bool:
+    def pass_rows_to_observers(site: AttentionSite, strip: Strip) -> bool:
         for look in on_strip:
             look(site, strip)
         return observer.observe_map_rows(site, strip)
 
     def pass_saved_map_to_observers(saved: SavedMap) -> None:
-        observe_in_rounds(lambda _: file.iter_strips(saved), partial(observe_strip, saved.site))
+        observe_in_rounds(
+            lambda _: file.iter_strips(saved), partial(pass_rows_to_observers, saved.site)
+        )
 
     with force_float64() if file.double else nullcontext():
         for done, saved in enumerate(maps):

@@ -19,7 +19,7 @@ from attncli.capture.saved_maps.map_files import MapFile
 from attncli.commands.inspect_maps.in_memory_maps import HERE, wrap_arrays_as_map_file
 from attncli.commands.inspect_maps.map_file_formats import open_map_file
 from attncli.commands.inspect_maps.report import (
-    build_thumbnails,
+    build_map_thumbnails,
     inspect_maps,
     make_error_for_state_metrics,
     read_token_names,
@@ -74,10 +74,12 @@ def prepare_map_inspection(
     numbers = {saved.site: saved.heads for saved in file.maps}
     refuse_nonexistent_heads(numbers, plan)
     refuse_metrics_not_in_file(file, plan)
-    small = build_thumbnails(file, plan) if how.maps or not is_file_name_or_path(maps) else None
+    small = build_map_thumbnails(file, plan) if how.maps or not is_file_name_or_path(maps) else None
     if not how.pictures or (is_file_name_or_path(maps) and not draws):
         return partial(inspect_maps, file, plan, small=small)
-    collected = collect_chosen_maps(file, plan) if draws else collect_first_maps(file)
+    collected = (
+        make_collector_of_chosen_maps(file, plan) if draws else make_collector_of_first_maps(file)
+    )
     if draws:
         shapes = {saved.site: MapShape(*saved.shape) for saved in file.maps}
         check_map_size(collected, shapes, None, how.say, 8 if file.double else 4)
@@ -111,13 +113,13 @@ def resolve_token_labels(labels: Sequence[str] | None) -> Sequence[str] | None:
     return read_token_labels(path) if path.suffix or path.exists() else labels
 
 
-def collect_chosen_maps(file: MapFile, plan: HeadPlan) -> CollectedMaps:
+def make_collector_of_chosen_maps(file: MapFile, plan: HeadPlan) -> CollectedMaps:
     return CollectedMaps(
         plan.layers, plan.selects, numbers={saved.site: saved.heads for saved in file.maps}
     )
 
 
-def collect_first_maps(file: MapFile) -> CollectedMaps:
+def make_collector_of_first_maps(file: MapFile) -> CollectedMaps:
     """Collect as many maps as a figure draws."""
     numbers = {saved.site: saved.heads for saved in file.maps}
     places = [(site.layer, head) for site, heads in numbers.items() for head in heads]

@@ -55,9 +55,11 @@ def inspect_model(
     validate_metrics_heads_and_gates(
         how.conditions, options.metric_names, options.pairs or 0, heads
     )
-    from attncli.commands.inspect_model.run import prepare_inspection
+    from attncli.commands.inspect_model.run import prepare_model_inspection
 
-    return how.run_measurement(prepare_inspection(subject, options, heads, model, inputs, how))
+    return how.run_measurement(
+        prepare_model_inspection(subject, options, heads, model, inputs, how)
+    )
 
 
 def validate_metrics_heads_and_gates(

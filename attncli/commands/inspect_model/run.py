@@ -50,7 +50,7 @@ WORTH_SAYING = 60.0
 """Seconds."""
 
 
-def prepare_inspection(
+def prepare_model_inspection(
     source: Source,
     options: InspectionOptions,
     heads: HeadOptions,

@@ -43,8 +43,10 @@ def inspect_weights(
     is run: there is no text, and no model is built.
     """
     from attncli.analysis.source_arguments import resolve_source
-    from attncli.commands.inspect_weights.run import prepare_weights
+    from attncli.commands.inspect_weights.run import prepare_weight_inspection
 
     subject = resolve_source(source, "inspect_weights", how.output)
-    study = prepare_weights(subject, split_comma_separated_names(metric or []), heads, files, seed)
+    study = prepare_weight_inspection(
+        subject, split_comma_separated_names(metric or []), heads, files, seed
+    )
     return how.run_measurement(study)

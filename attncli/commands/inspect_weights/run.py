@@ -13,7 +13,7 @@ from attncli.options.run_and_output import validate_seed
 GROUP = "weights"
 
 
-def prepare_weights(
+def prepare_weight_inspection(
     source: Source,
     metric: Sequence[str],
     heads: LayerHeadOptions,

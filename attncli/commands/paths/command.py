@@ -71,7 +71,7 @@ def prepare_network_paths(
     from attncli.commands.paths import run_synthetic_network as path_runs
 
     if options.selects_single_paths:
-        return path_runs.prepare_single_paths(source, options, network, run)
+        return path_runs.prepare_network_single_paths(source, options, network, run)
     return path_runs.prepare_study_by_path_length(source, options, network, run, conditions)
 
 
@@ -101,7 +101,7 @@ def prepare_model_paths(
 
         refuse_gates_on_unmeasured_metrics(conditions, path_models.list_path_metrics(options))
         single = (
-            path_models.prepare_single_paths
+            path_models.prepare_model_single_paths
             if options.by is None
             else path_models.prepare_paths_by_head_or_step
         )

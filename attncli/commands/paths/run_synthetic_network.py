@@ -12,7 +12,10 @@ from attncli.commands.paths.synthetic.output_shares_by_head import (
     measure_network_output_shares_by_head,
 )
 from attncli.commands.paths.synthetic.path_length_report import measure_network_paths
-from attncli.commands.paths.synthetic.single_paths import measure_named_paths, measure_sampled_paths
+from attncli.commands.paths.synthetic.single_paths import (
+    measure_requested_network_paths,
+    measure_sampled_network_paths,
+)
 from attncli.errors import require_known_names
 from attncli.gates import Condition
 from attncli.metrics import METRICS
@@ -67,7 +70,7 @@ def collect_requested_and_gated_metrics(
     return list(dict.fromkeys([*names, *gated]))
 
 
-def prepare_single_paths(
+def prepare_network_single_paths(
     source: Source, options: PathOptions, network: NetworkOptions, run: RunOptions
 ) -> Study:
     """Paths one by one, or by the head that they go through."""
@@ -75,10 +78,16 @@ def prepare_single_paths(
     if options.by is not None:
         return partial(measure_network_output_shares_by_head, networks, options.skip, identity)
     if options.sample is not None:
-        return partial(measure_sampled_paths, networks, options.skip, options.sample, identity)
+        return partial(
+            measure_sampled_network_paths, networks, options.skip, options.sample, identity
+        )
     spec = networks[0].spec
     heads = [spec.heads] * spec.layers
     named = [parse_path(text, heads, options.skip) for text in options.path or ()]
     return partial(
-        measure_named_paths, networks, options.skip, list(dict.fromkeys(named)), identity
+        measure_requested_network_paths,
+        networks,
+        options.skip,
+        list(dict.fromkeys(named)),
+        identity,
     )

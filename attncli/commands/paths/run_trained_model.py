@@ -20,7 +20,7 @@ from attncli.commands.paths.trained_models.output_by_attentions_and_mlps import 
     METRICS as STEPS_METRICS,
 )
 from attncli.commands.paths.trained_models.output_by_attentions_and_mlps import (
-    measure_output_shares_by_steps,
+    measure_shares_by_attention_mlp_counts,
 )
 from attncli.commands.paths.trained_models.output_shares_by_head import OWN_METRICS as HEADS_METRICS
 from attncli.commands.paths.trained_models.output_shares_by_head import (
@@ -30,8 +30,8 @@ from attncli.commands.paths.trained_models.path_length_report import PathPlan, m
 from attncli.commands.paths.trained_models.single_paths import METRICS as SINGLE_METRICS
 from attncli.commands.paths.trained_models.single_paths import (
     STREAMS,
-    measure_named_paths,
-    measure_sampled_paths,
+    measure_requested_model_paths,
+    measure_sampled_model_paths,
 )
 from attncli.model_and_file_sources import Source
 from attncli.models.inputs.model_input import ModelInput
@@ -55,11 +55,11 @@ def prepare_model_paths(
     subject, texts = prepare_model_for_paths(source, model, inputs, tokens, seed, options.stack)
     if options.loss:
         require_next_token_model(subject.checkpoint, texts)
-    require_enough_memory(subject, texts, 1 + len(subject.stack.calls), options.loss)
+    require_memory_for_path_streams(subject, texts, 1 + len(subject.stack.calls), options.loss)
     return partial(measure_model_paths, subject, texts, PathPlan(kinds, metrics, options.loss))
 
 
-def prepare_single_paths(
+def prepare_model_single_paths(
     source: Source,
     options: PathOptions,
     model: WholeModelOptions,
@@ -83,9 +83,9 @@ def prepare_single_paths(
         "cut it with `tokens`",
     )
     if options.sample is not None:
-        return partial(measure_sampled_paths, subject, texts, heads, options.sample, seed)
+        return partial(measure_sampled_model_paths, subject, texts, heads, options.sample, seed)
     named = [parse_path(text, heads, skip=True) for text in options.path or ()]
-    return partial(measure_named_paths, subject, texts, list(dict.fromkeys(named)))
+    return partial(measure_requested_model_paths, subject, texts, list(dict.fromkeys(named)))
 
 
 def prepare_paths_by_head_or_step(
@@ -100,9 +100,11 @@ def prepare_paths_by_head_or_step(
     pair of counts."""
     subject, texts = prepare_model_for_paths(source, model, inputs, tokens, seed, options.stack)
     blocks, together = len(subject.stack.calls), options.by == STEPS_TOGETHER
-    require_enough_memory(subject, texts, streams=(1 + blocks) ** 2 if together else blocks)
+    require_memory_for_path_streams(
+        subject, texts, streams=(1 + blocks) ** 2 if together else blocks
+    )
     return partial(
-        measure_output_shares_by_steps if together else measure_model_output_shares_by_head,
+        measure_shares_by_attention_mlp_counts if together else measure_model_output_shares_by_head,
         subject,
         texts,
     )
@@ -115,7 +117,7 @@ def list_path_metrics(options: PathOptions) -> Iterable[str]:
     return STEPS_METRICS if options.by == STEPS_TOGETHER else HEADS_METRICS
 
 
-def require_enough_memory(
+def require_memory_for_path_streams(
     subject: DecomposableModel, texts: Sequence[ModelInput], streams: int, loss: bool = False
 ) -> None:
     """Check the memory for this many streams plus the full one; with the loss, each has its own

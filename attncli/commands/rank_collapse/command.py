@@ -71,7 +71,7 @@ def rank_collapse(
     conditions = how.conditions
     default = DEFAULT_METRICS if options.sweep is None else DEFAULT_SWEEP_METRICS
     metrics = collect_requested_and_gated_metrics(options.metric or default, conditions)
-    over = options.resolve_block_span(metrics)
+    over = options.resolve_blocks_between_states(metrics)
     choose = partial(variants.choose_variants, switches)
     from attncli.analysis.source_arguments import resolve_source
 
@@ -89,7 +89,7 @@ def rank_collapse(
             inputs,
             network.tokens,
             seed=run.seed or 0,
-            arithmetic=options.resolve_arithmetic(),
+            arithmetic=options.resolve_residual_arithmetic(),
             with_random_init=options.with_random_init,
             sub_blocks=options.sub_blocks,
             over=over,

@@ -127,13 +127,13 @@ class CollapseOptions:
         help="Distance in blocks for metrics that compare two states, such as angular_distance. [default: 1]",
     )
 
-    def resolve_arithmetic(self) -> str:
+    def resolve_residual_arithmetic(self) -> str:
         """By either of the two options."""
         if self.arithmetic is not None and self.arithmetic not in ARITHMETICS:
             raise make_unknown_name_error("arithmetic", self.arithmetic, ARITHMETICS)
         return EXACTLY if self.exact else self.arithmetic or AUTO
 
-    def resolve_block_span(self, metrics: Sequence[str]) -> int:
+    def resolve_blocks_between_states(self, metrics: Sequence[str]) -> int:
         """Number of blocks between two states that a metric compares; refused if no metric compares
         states."""
         if self.blocks is None:

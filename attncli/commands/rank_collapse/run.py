@@ -54,7 +54,7 @@ def prepare_model_collapse_study(
         source, options, model_preparation.FLOAT64_IF_IT_FITS, ahead
     )
     texts = make_inputs(checkpoint, requested)
-    refuse_single_tokens(texts)
+    refuse_texts_of_one_token(texts)
     why_plain = explain_why_no_variant_is_exact(checkpoint.model, model, arithmetic)
     first = model_preparation.prepare_model(
         checkpoint.model_without_head, texts[0], model_preparation.Requirement.ANATOMY
@@ -62,7 +62,7 @@ def prepare_model_collapse_study(
     size = count_input_elements(first.short.kwargs)  # some images and sounds have one size
     cheap = all(size < count_input_elements(text.kwargs) for text in texts)
     subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
-    require_enough_memory(first, texts, subjects[""].needs_model_arithmetic(variants))
+    require_memory_for_longest_text(first, texts, subjects[""].needs_model_arithmetic(variants))
     if with_random_init:
         from attncli.models.loading.random_init import make_random_init_model
 
@@ -161,14 +161,14 @@ def build_collapse_model(
         )
 
 
-def refuse_single_tokens(texts: "Sequence[ModelInput]") -> None:
+def refuse_texts_of_one_token(texts: "Sequence[ModelInput]") -> None:
     """Refuse single tokens, whose states have rank 1 from the start."""
     for text in texts:
         if text.tokens < 2:
             raise InputError(f"{text.name} has one token: a distance between tokens needs two.")
 
 
-def require_enough_memory(
+def require_memory_for_longest_text(
     prepared: "PreparedModel", texts: "Sequence[ModelInput]", keeps_states: bool
 ) -> None:
     """Before the first long forward pass: whether the longest text fits."""

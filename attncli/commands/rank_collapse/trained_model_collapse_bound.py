@@ -181,8 +181,8 @@ def describe_collapse_theorem(rows: Sequence[Row], config: HeadConfig, uncovered
     inside = sum(
         map(
             is_within_theorem_radius,
-            values_of_metric(rows, "attention_residual"),
-            values_of_metric(rows, "layer_radius"),
+            list_values_of_metric(rows, "attention_residual"),
+            list_values_of_metric(rows, "layer_radius"),
         )
     )
     sentence = f"tokens lie within the bound's radius in {inside} of {format_count(config.layers, 'layer')}"
@@ -191,7 +191,7 @@ def describe_collapse_theorem(rows: Sequence[Row], config: HeadConfig, uncovered
     return f"{sentence}; {describe_bound_coverage(rows)}"
 
 
-def values_of_metric(rows: Sequence[Row], metric: str) -> list[float | None]:
+def list_values_of_metric(rows: Sequence[Row], metric: str) -> list[float | None]:
     return [row.value for row in rows if row.metric == metric]
 
 

@@ -190,7 +190,7 @@ def build_model_collapse_rows(
 ) -> Iterator[Row]:
     for place, ensemble in everywhere.items():
         for variant, trajectories in ensemble.items():
-            keys = row_keys_of_state_location(place, several_stacks) | {
+            keys = report_row_keys_of_state_location(place, several_stacks) | {
                 ARITHMETIC: combine_arithmetic_names(trajectories)
             }
             for row in build_state_metric_rows(
@@ -202,7 +202,9 @@ def build_model_collapse_rows(
                 yield from build_convergence_order_rows(variant, trajectories, keys)
 
 
-def row_keys_of_state_location(place: StateLocation, several_stacks: bool) -> dict[str, Scalar]:
+def report_row_keys_of_state_location(
+    place: StateLocation, several_stacks: bool
+) -> dict[str, Scalar]:
     """Row keys that distinguish state locations; empty where there is only one."""
     stack: dict[str, Scalar] = {"stack": place.stack} if several_stacks else {}
     return stack | ({"after": place.after} if place.after else {})
@@ -297,6 +299,6 @@ def build_collapse_tables(
                 down="layer",
                 across="variant",
                 metrics=(metric,),
-                where=whole | row_keys_of_state_location(place, several),
+                where=whole | report_row_keys_of_state_location(place, several),
             )
     yield REGIMES

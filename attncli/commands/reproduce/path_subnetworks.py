@@ -62,7 +62,7 @@ def run_path_subnetworks(
     )
 
 
-def compute_frozen_path_terms(
+def compute_path_terms_with_frozen_attention(
     network: TokenClassifier, inputs: Tensor, paths: Sequence[Path]
 ) -> list[Tensor]:
     """Every path's term [sequence, token, feature] of the network's output."""

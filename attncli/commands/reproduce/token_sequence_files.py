@@ -15,7 +15,7 @@ WORD = re.compile(r"\w+|[^\w\s]")
 """Words and punctuation marks, as in the first split of BERT's tokenizer."""
 
 
-def read_token_stream(path: Path, needed: int) -> TokenStream:
+def read_and_renumber_tokens(path: Path, needed: int) -> TokenStream:
     """Read token ids, as `--token-ids @FILE` takes them, or else lower-case words and marks of a
     text; renumber them."""
     texts = read_text_file(str(path))

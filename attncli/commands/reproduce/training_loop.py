@@ -86,7 +86,7 @@ def train(
             for _ in iter_training_steps(state, loss_of_step, plan):
                 run_hook_and_report_progress(1)
         else:
-            with catch_interrupts() as interrupted:
+            with catch_keyboard_interrupts() as interrupted:
                 resume_training(
                     state, loss_of_step, plan, saved, run_hook_and_report_progress, interrupted
                 )
@@ -141,7 +141,7 @@ def train_step(state: TrainingState, loss_of_step: LossOfStep, plan: TrainingPla
 
 
 @contextmanager
-def catch_interrupts() -> Iterator[Callable[[], bool]]:
+def catch_keyboard_interrupts() -> Iterator[Callable[[], bool]]:
     """Yield a function that tells whether Ctrl-C was pressed, to be called between two steps: in
     the middle of one the weights belong to neither step. Outside the main thread, which receives no
     signals, it is always False."""

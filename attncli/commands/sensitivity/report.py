@@ -77,7 +77,7 @@ class TextSensitivity(NamedTuple):
 def build_token_sensitivity_rows(
     texts: Sequence[TextSensitivity], words: Sequence[str]
 ) -> Iterator[Row]:
-    listed = select_shown_positions(texts)
+    listed = select_positions_to_report(texts)
     for place in range(len(texts[0].norms.values)):
         keys: dict[str, Scalar] = {"position": place}
         keys |= {"word": words[place]} if place < len(words) else {}
@@ -128,7 +128,7 @@ def confidence_interval_over_directions(
     return confidence_interval(mean, by_texts / math.sqrt(len(values)), len(values) - 1)
 
 
-def select_shown_positions(texts: Sequence[TextSensitivity]) -> set[int]:
+def select_positions_to_report(texts: Sequence[TextSensitivity]) -> set[int]:
     """Empty where all are."""
     tokens = len(texts[0].norms)
     if tokens <= ALL_LISTED:

@@ -59,7 +59,13 @@ def compare(
         raise UsageError(f"`top` must be 0 or more, not {top}.")
     names = (display_name_of_report(old, "old"), display_name_of_report(new, "new"))
     reader = read_saved_report if by is None else make_model_report_reader(by, (old, new), how)
-    return study(resolve_report(old, reader), resolve_report(new, reader), names, top, family_wise)
+    return study(
+        return_or_read_report(old, reader),
+        return_or_read_report(new, reader),
+        names,
+        top,
+        family_wise,
+    )
 
 
 def display_name_of_report(one: str | Report, otherwise: str) -> str:
@@ -67,7 +73,7 @@ def display_name_of_report(one: str | Report, otherwise: str) -> str:
     return otherwise if isinstance(one, Report) else one
 
 
-def resolve_report(one: str | Report, reader: Reader) -> Report:
+def return_or_read_report(one: str | Report, reader: Reader) -> Report:
     return one if isinstance(one, Report) else reader(one)
 
 

@@ -26,9 +26,9 @@ from attncli.commands.paths.synthetic.path_length_report import (
 )
 from attncli.commands.paths.synthetic.single_paths import (
     describe_residual_decay,
-    freeze_attention_and_norms,
-    measure_sampled_paths,
-    propagate_along_path,
+    freeze_attention_and_layer_norms,
+    measure_sampled_network_paths,
+    propagate_and_measure_path,
 )
 from attncli.errors import InputError
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
@@ -87,7 +87,7 @@ def test_enumerating_every_path_gives_the_same_terms() -> None:
     network = GeneratedNetwork(NetworkSpec(layers=3, heads=2, tokens=7, width=6), 1)
     attention, maps, output = dense(network)
     expected = {length: np.zeros((7, 6)) for length in range(4)}
-    passed = freeze_attention_and_norms(network, "SAN+skip")
+    passed = freeze_attention_and_layer_norms(network, "SAN+skip")
     for path in itertools.product(range(3), repeat=3):
         product, term = np.eye(7), network.embeddings()
         for layer, choice in enumerate(path):
@@ -95,7 +95,7 @@ def test_enumerating_every_path_gives_the_same_terms() -> None:
                 product = attention[layer][choice - 1] @ product
                 term = attention[layer][choice - 1] @ term @ maps[layer][choice - 1]
         expected[sum(map(bool, path))] += term
-        single = propagate_along_path(path, passed)
+        single = propagate_and_measure_path(path, passed)
         assert single.norm == pytest.approx(
             math.log10(np.linalg.norm(term) / np.linalg.norm(output)), abs=1e-10
         )
@@ -261,11 +261,11 @@ def test_doors_of_every_layer_add_up(skip: bool, kinds: dict[str, Any]) -> None:
 
 def test_samples_fall_with_length_and_are_the_same_again() -> None:
     nets = networks(layers=5, tokens=16, width=16)
-    found = measure_sampled_paths(nets, True, 8, {})
+    found = measure_sampled_network_paths(nets, True, 8, {})
     medians = values(found, "log10_path_residual", quantile=0.5)
     assert len(medians) == 5
     assert medians == sorted(medians, reverse=True)
-    assert found == measure_sampled_paths(nets, True, 8, {})
+    assert found == measure_sampled_network_paths(nets, True, 8, {})
 
 
 def test_terms_that_cancel_are_warned_of() -> None:

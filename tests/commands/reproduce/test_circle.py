@@ -24,8 +24,8 @@ from attncli.commands.reproduce.circle.iterated_network_measurements import (
 )
 from attncli.commands.reproduce.circle.network_design import (
     NetworkDesign,
-    make_design_of_variant,
-    make_published_design,
+    make_network_design_of_variant,
+    make_published_network_design,
 )
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
@@ -33,7 +33,7 @@ from attncli.commands.reproduce.circle.report import (
     build_recurrence_findings,
     describe_collapse_rate,
     format_collapse_headline,
-    select_shown_steps,
+    select_steps_to_report,
 )
 from attncli.commands.reproduce.circle.train_and_measure import train_and_measure_circle_networks
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
@@ -44,7 +44,10 @@ from attncli.render import FORMATS
 torch.set_num_threads(1)
 
 RESIDUAL = "log10_residual"
-SAN, WITH_SKIP = make_design_of_variant(8, "SAN"), make_design_of_variant(8, "SAN+skip")
+SAN, WITH_SKIP = (
+    make_network_design_of_variant(8, "SAN"),
+    make_network_design_of_variant(8, "SAN+skip"),
+)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +65,8 @@ def test_what_is_settled_holds_to_the_end(holds: list[bool], step: int | None) -
 
 
 def test_few_of_many_steps_are_told() -> None:
-    assert select_shown_steps(3) == [0, 1, 2, 3]
-    told = select_shown_steps(300)
+    assert select_steps_to_report(3) == [0, 1, 2, 3]
+    told = select_steps_to_report(300)
     assert told[:13] == [*range(11), 12, 15]
     assert told[-1] == 300
     assert len(told) < 30
@@ -271,7 +274,7 @@ def test_progress_ends_at_its_total() -> None:
 def test_attention_without_a_skip_cubes_the_distance_and_with_one_does_not() -> None:
     """Untrained, so that it depends on no training: order 3 in every run that has no skip."""
     for name, cubes in (("SAN", True), ("SAN+MLP-noskip", True), ("SAN+skip", False)):
-        design = make_design_of_variant(16, name)
+        design = make_network_design_of_variant(16, name)
         for seed in range(3):
             run = iterate_and_measure_network(
                 design, sample_initial_weights(design, seed), 0.0, 14, [RESIDUAL], lambda n: None
@@ -282,7 +285,7 @@ def test_attention_without_a_skip_cubes_the_distance_and_with_one_does_not() -> 
 
 
 def test_as_published_is_another_experiment() -> None:
-    designs = {(8, name): make_published_design(8, name) for name in ("SAN", "SAN+skip")}
+    designs = {(8, name): make_published_network_design(8, name) for name in ("SAN", "SAN+skip")}
     found = train_and_measure_circle_networks(designs, SMALL, [], published=True)
     assert found.source["as_published"]
     assert (

@@ -32,8 +32,8 @@ from attncli.commands.reproduce.circle.iterated_predictions import iterate_predi
 from attncli.commands.reproduce.circle.network_design import (
     DROPOUT,
     NetworkDesign,
-    make_design_of_variant,
-    make_published_design,
+    make_network_design_of_variant,
+    make_published_network_design,
 )
 from attncli.commands.reproduce.training_loop import train
 from attncli.errors import BelowResolution, UsageError
@@ -44,9 +44,9 @@ from attncli.networks.ablation_variants import VARIANTS, AblationSwitches
 
 torch.set_num_threads(1)
 
-NAMED = [pytest.param(make_design_of_variant(8, name), id=name) for name in VARIANTS]
+NAMED = [pytest.param(make_network_design_of_variant(8, name), id=name) for name in VARIANTS]
 PUBLISHED = [
-    pytest.param(make_published_design(8, name), id=f"published {name}")
+    pytest.param(make_published_network_design(8, name), id=f"published {name}")
     for name in ("SAN", "SAN+MLP", "SAN+skip", "transformer")
 ]
 each_design = pytest.mark.parametrize("design", NAMED + PUBLISHED)
@@ -81,7 +81,10 @@ def test_the_points_walk_two_arcs_of_one_circle() -> None:
 
 @pytest.mark.parametrize("name", ["SAN", "SAN+MLP", "SAN+skip", "transformer"])
 def test_designs_have_what_their_name_says_and_published_ones_keep_the_skip(name: str) -> None:
-    named, published = make_design_of_variant(32, name), make_published_design(32, name)
+    named, published = (
+        make_network_design_of_variant(32, name),
+        make_published_network_design(32, name),
+    )
     assert (named.switches, named.running_sum, named.dropout) == (VARIANTS[name], False, 0.0)
     assert published.switches.skip
     assert published.switches.mlp == VARIANTS[name].mlp
@@ -91,9 +94,9 @@ def test_designs_have_what_their_name_says_and_published_ones_keep_the_skip(name
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(UsageError, match="`width=7` must be a positive multiple of the 2 heads"):
-        make_design_of_variant(7, "SAN")
+        make_network_design_of_variant(7, "SAN")
     with pytest.raises(UsageError, match="no SAN\\+MLP-noskip"):
-        make_published_design(8, "SAN+MLP-noskip")
+        make_published_network_design(8, "SAN+MLP-noskip")
 
 
 @each_design
@@ -131,7 +134,7 @@ def test_the_recurrence_is_the_network_applied_to_its_own_output(design: Network
 @pytest.mark.parametrize("name", ["SAN", "SAN+MLP", "SAN+MLP-noskip", "SAN+skip", "transformer"])
 def test_residuals_are_true_far_below_the_smallest_float(name: str) -> None:
     """Against 2500 digits; without the skip the residual is cubed in every step, and 10^-900 after seven or eight."""
-    design, n = make_design_of_variant(4, name), oracle.Arithmetic(digits=2500)
+    design, n = make_network_design_of_variant(4, name), oracle.Arithmetic(digits=2500)
     weights = sample_initial_weights(design, 3)
     exact = {key: n.array(value) for key, value in weights.items()}
     points = n.array(compute_arc_positions(1)[0])
@@ -149,7 +152,7 @@ def test_points_that_rounding_cannot_tell_apart_go_on_as_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """From where attention says so on: both points are where the network takes their mean."""
-    design = make_design_of_variant(8, "SAN")
+    design = make_network_design_of_variant(8, "SAN")
     weights = lively(design)
     first = list(iterate_predictions(design, weights, 1))[1]
     honest = module.apply_attention
@@ -206,7 +209,7 @@ def test_seeds_do_not_feel_each_other(design: NetworkDesign) -> None:
 
 @pytest.mark.slow
 def test_training_lowers_the_loss() -> None:
-    design = make_design_of_variant(16, "SAN+skip")
+    design = make_network_design_of_variant(16, "SAN+skip")
     network = BatchedCircleNetworks(design, [0])
     before = compute_training_losses(network, [0])[0]
     train(
@@ -226,11 +229,13 @@ def test_dropout_depends_on_seed_and_step_alone() -> None:
 
 
 def test_weights_begin_as_released() -> None:
-    weights: dict[str, Any] = sample_initial_weights(make_published_design(128, "transformer"), 0)
+    weights: dict[str, Any] = sample_initial_weights(
+        make_published_network_design(128, "transformer"), 0
+    )
     assert weights["w_q"].std() == pytest.approx(0.02, rel=0.02)
     assert weights["w_in"].std() == pytest.approx(0.02, rel=0.02)
     assert np.abs(weights["w_v"]).max() == pytest.approx(128**-0.5, rel=0.01)
     assert np.abs(weights["w_o"]).max() == pytest.approx(128**-0.5, rel=0.01)
     assert not weights["b_q"].any()
     assert (weights["mlp_gain"] == 1.0).all()
-    assert "w_in" not in sample_initial_weights(make_published_design(128, "SAN"), 0)
+    assert "w_in" not in sample_initial_weights(make_published_network_design(128, "SAN"), 0)

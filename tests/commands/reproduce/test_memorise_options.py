@@ -12,7 +12,7 @@ from commands import attn
 import attncli
 from attncli.commands.reproduce.tasks import Sizes
 from attncli.commands.reproduce.tasks.memorise import ReleasedScriptSettings, TokenStream, memorise
-from attncli.commands.reproduce.token_sequence_files import read_token_stream
+from attncli.commands.reproduce.token_sequence_files import read_and_renumber_tokens
 from attncli.commands.reproduce.train_labeller import QUESTIONS, build_training_plan, train_labeller
 from attncli.errors import InputError
 
@@ -23,20 +23,20 @@ QUICK = ("reproduce", "memorise", "--layers", "1", "--width", "8", "--train-step
 def test_words_of_a_text_in_their_order(tmp_path: Path) -> None:
     """Against a walk by hand: equal numbers where words are equal, and nowhere else."""
     (tmp_path / "text.txt").write_text("The cat, the hat.\n\nA cat!")
-    stream = read_token_stream(tmp_path / "text.txt", 8)
+    stream = read_and_renumber_tokens(tmp_path / "text.txt", 8)
     words = re.findall(r"[a-z]+|[,.!]", "the cat, the hat. a cat!")[:8]
     assert len(stream.tokens) == 8
     assert set(stream.tokens.tolist()) == set(range(len(set(words))))
     alike = np.array(words)[:, None] == np.array(words)[None, :]
     assert ((stream.tokens[:, None] == stream.tokens[None, :]) == alike).all()
     with pytest.raises(InputError, match="holds 9 tokens, `sequences` times `length` are 64"):
-        read_token_stream(tmp_path / "text.txt", 64)
+        read_and_renumber_tokens(tmp_path / "text.txt", 64)
 
 
 @pytest.mark.parametrize("content", ["7 7 30 2\n30 9", "[[7, 7, 30, 2], [30, 9]]", "[7,7,30,2,30,9]"])  # fmt: skip
 def test_token_ids_are_numbered_anew(content: str, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text(content)
-    assert read_token_stream(tmp_path / "ids.txt", 6).tokens.tolist() == [1, 1, 3, 0, 3, 2]
+    assert read_and_renumber_tokens(tmp_path / "ids.txt", 6).tokens.tolist() == [1, 1, 3, 0, 3, 2]
 
 
 def test_sequences_are_the_streams_and_labels_the_seeds() -> None:

@@ -11,7 +11,7 @@ import torch
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.commands.reproduce.path_subnetworks import (
     LayersWithFrozenAttention,
-    compute_frozen_path_terms,
+    compute_path_terms_with_frozen_attention,
     layer_norm_without_weights,
     run_path_subnetworks,
 )
@@ -102,7 +102,7 @@ def test_terms_of_single_paths_are_those_of_the_networks_own_code(
     """And where they are not, nothing is reported."""
     network, inputs, labels, draws = case
     with torch.no_grad():
-        ours = compute_frozen_path_terms(network, inputs, draws.paths)
+        ours = compute_path_terms_with_frozen_attention(network, inputs, draws.paths)
     stack = find_block_stacks(network, {"inputs": inputs[:1]})[0]
     for place, sequence in enumerate(inputs):
         own = run_single_paths(network, stack, {"inputs": sequence[None]}, draws.paths).terms

@@ -67,14 +67,18 @@ def assign_tokens_to_positions(table: TokenTable, free: tuple[Array, Array]) -> 
     """Assign to each position the token whose query and key are nearest in direction, no token
     twice."""
     likeness = sum(
-        np.einsum("cpd,pd->pc", normalise_vectors(own), normalise_vectors(projections))
+        np.einsum(
+            "cpd,pd->pc",
+            scale_vectors_to_unit_length(own),
+            scale_vectors_to_unit_length(projections),
+        )
         for own, projections in zip((table.queries, table.keys), free, strict=True)
     )
     chosen: Index = linear_sum_assignment(likeness, maximize=True)[1].astype(np.int64)
     return chosen
 
 
-def normalise_vectors(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+def scale_vectors_to_unit_length(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     result: NDArray[np.floating] = vectors / np.maximum(length, 1e-30)
     return result

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from attncli.commands.paths.synthetic.output_by_path_length import (
     PathLengthDecomposition,
     Terms,
-    share_by_inner_product,
+    output_share_by_inner_product,
     subtract_split_states,
     sum_path_length_terms,
 )
@@ -55,12 +55,12 @@ def measure_terms_by_path_length(
             f"{where}: the terms add up to the output within {error:.1g} only, above {tolerance:.1g}: "
             f"the decomposition cannot be trusted and is not reported{advice}."
         )
-    shares = norm_shares_by_path_length(decomposition.terms)
+    shares = frobenius_norm_shares_by_path_length(decomposition.terms)
     by_length = {
         NORM_SHARE: shares,
         CUMULATIVE: cumulative_sums_over_lengths(shares),
         OUTPUT_SHARE: {
-            k: share_by_inner_product(term, decomposition.output)
+            k: output_share_by_inner_product(term, decomposition.output)
             for k, term in decomposition.terms.items()
         },
         ERROR: reconstruction_errors_by_longest_path(decomposition, error),
@@ -107,7 +107,7 @@ def rank_one_residual_norms_of_paths(decomposition: PathLengthDecomposition) -> 
     return dict(zip(OF_THE_SKIP, (skip, others, skip - others, output), strict=True))
 
 
-def norm_shares_by_path_length(terms: Terms) -> dict[int, float]:
+def frobenius_norm_shares_by_path_length(terms: Terms) -> dict[int, float]:
     """‖T_k‖_F / Σ_j ‖T_j‖_F, from logarithms: a term may leave float range."""
     logs = {length: log10_frobenius_norm(term.states) for length, term in terms.items()}
     top = max(logs.values())

@@ -28,7 +28,9 @@ class PathLengthDecomposition(NamedTuple):
     terms: Terms
 
 
-def require_enough_memory(spec: NetworkSpec, streams: int, layers_in_memory: int = 1) -> None:
+def require_memory_for_network_streams(
+    spec: NetworkSpec, streams: int, layers_in_memory: int = 1
+) -> None:
     """Refuse sizes that do not fit in memory: old and new streams of states, and the frozen layers."""
     states = 2 * 8 * streams * spec.tokens * spec.width
     output_bytes = layers_in_memory * (spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.d)
@@ -55,7 +57,7 @@ def decompose_output(
     network: Network, switches: AblationSwitches, where: str, advance: Callable[[], None]
 ) -> PathLengthDecomposition:
     """T_k ← T_k + Σ_h P_h T_(k-1) W_h, layer by layer: as many partial streams as lengths, whatever the number of paths."""
-    require_enough_memory(network.spec, streams=network.spec.layers + 1)
+    require_memory_for_network_streams(network.spec, streams=network.spec.layers + 1)
     output = SplitState.from_states(network.embeddings())
     terms: Terms = {0: output.to_split_form()}
     for state, frozen in freeze_attention_of_layers(network, switches, where):
@@ -103,7 +105,7 @@ def negate_split_state(state: SplitState) -> SplitState:
     return SplitState(common, varying, plain=False)
 
 
-def share_by_inner_product(part: SplitState, whole: SplitState) -> float:
+def output_share_by_inner_product(part: SplitState, whole: SplitState) -> float:
     """⟨part, whole⟩ / ‖whole‖²: shares of parts that add up to the whole add up to 1."""
     own, other = part.states, whole.states
     cross = float(np.vdot(own.mantissa, other.mantissa))

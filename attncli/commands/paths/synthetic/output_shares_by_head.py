@@ -12,12 +12,12 @@ from attncli.analysis.means_and_confidence_intervals import (
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.commands.paths.synthetic.metrics_by_path_length import (
     frobenius_norm_ratio,
-    norm_shares_by_path_length,
+    frobenius_norm_shares_by_path_length,
 )
 from attncli.commands.paths.synthetic.output_by_path_length import (
     freeze_attention_of_layers,
-    require_enough_memory,
-    share_by_inner_product,
+    output_share_by_inner_product,
+    require_memory_for_network_streams,
     subtract_split_states,
     sum_path_length_terms,
 )
@@ -118,7 +118,7 @@ def compute_network_output_shares_by_head(
 ) -> HeadShares:
     """The part of the output through each passage point; all parts are propagated together."""
     spec = network.spec
-    require_enough_memory(spec, streams=spec.layers * (spec.heads + 2))
+    require_memory_for_network_streams(spec, streams=spec.layers * (spec.heads + 2))
     state = SplitState.from_states(network.embeddings())
     parts: dict[HeadOrSkip, SplitState] = {}
     where = f"{variant}, seed {network.seed}"
@@ -141,7 +141,7 @@ def compute_network_output_shares_by_head(
         raise InputError(
             f"{where}: the heads of a layer add up to the output within {error:.1g} only."
         )
-    output = {door: share_by_inner_product(part, state) for door, part in parts.items()}
+    output = {door: output_share_by_inner_product(part, state) for door, part in parts.items()}
     return HeadShares(
         output,
         {
@@ -163,7 +163,9 @@ def shares_of_summed_vector_norms(
     """Each door's part of the summed norms."""
     return dict(
         zip(
-            parts, norm_shares_by_path_length(dict(enumerate(parts.values()))).values(), strict=True
+            parts,
+            frobenius_norm_shares_by_path_length(dict(enumerate(parts.values()))).values(),
+            strict=True,
         )
     )
 

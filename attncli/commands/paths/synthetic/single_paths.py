@@ -14,7 +14,7 @@ from attncli.analysis.paths.path_selection import Path, path_length, sample_path
 from attncli.commands.paths.synthetic.metrics_by_path_length import log10_frobenius_norm
 from attncli.commands.paths.synthetic.output_by_path_length import (
     freeze_attention_of_layers,
-    require_enough_memory,
+    require_memory_for_network_streams,
 )
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.curve_fits.rank_collapse_regime import find_rate_of_single_exponential
@@ -61,16 +61,18 @@ class NetworkWithFrozenAttention(NamedTuple):
     output: SplitState
 
 
-def freeze_attention_and_norms(network: Network, variant: str) -> NetworkWithFrozenAttention:
+def freeze_attention_and_layer_norms(network: Network, variant: str) -> NetworkWithFrozenAttention:
     spec = network.spec
-    require_enough_memory(spec, streams=2 + spec.tokens // spec.width, layers_in_memory=spec.layers)
+    require_memory_for_network_streams(
+        spec, streams=2 + spec.tokens // spec.width, layers_in_memory=spec.layers
+    )
     where = f"{variant}, seed {network.seed}"
     passed = list(freeze_attention_of_layers(network, VARIANTS[variant], where))
     start = SplitState.from_states(network.embeddings()).to_split_form()
     return NetworkWithFrozenAttention(start, [layer for _, layer in passed], passed[-1][0])
 
 
-def propagate_along_path(path: Path, network: NetworkWithFrozenAttention) -> PathMeasurements:
+def propagate_and_measure_path(path: Path, network: NetworkWithFrozenAttention) -> PathMeasurements:
     """One path from the embeddings to the output."""
     term, product = (
         network.start,
@@ -86,7 +88,7 @@ def propagate_along_path(path: Path, network: NetworkWithFrozenAttention) -> Pat
     return PathMeasurements(log10_residual(product), size)
 
 
-def measure_named_paths(
+def measure_requested_network_paths(
     networks: Sequence[Network],
     skip: bool,
     paths: Sequence[Path],
@@ -97,9 +99,9 @@ def measure_named_paths(
     variant = "SAN+skip" if skip else "SAN"
     found: dict[Path, list[PathMeasurements]] = {path: [] for path in paths}
     for done, network in enumerate(networks):
-        passed = freeze_attention_and_norms(network, variant)
+        passed = freeze_attention_and_layer_norms(network, variant)
         for path in found:
-            found[path].append(propagate_along_path(path, passed))
+            found[path].append(propagate_and_measure_path(path, passed))
         progress(done + 1, len(networks), "networks")
     rows = tuple(
         row for path, singles in found.items() for row in build_path_rows(path, singles, variant)
@@ -162,7 +164,7 @@ def describe_networks_and_variant(
     }
 
 
-def measure_sampled_paths(
+def measure_sampled_network_paths(
     networks: Sequence[Network],
     skip: bool,
     samples: int,
@@ -175,12 +177,14 @@ def measure_sampled_paths(
     found: dict[int, list[PathMeasurements]] = {length: [] for length in lengths}
     done, steps = 0, len(networks) * len(found) * samples
     for network in networks:
-        passed = freeze_attention_and_norms(network, variant)
+        passed = freeze_attention_and_layer_norms(network, variant)
         stream = np.random.default_rng([network.seed, spec.layers, spec.heads])
         heads = [spec.heads] * spec.layers
         for length, singles in found.items():
             for _ in range(samples):
-                singles.append(propagate_along_path(sample_path(stream, heads, length), passed))
+                singles.append(
+                    propagate_and_measure_path(sample_path(stream, heads, length), passed)
+                )
                 done += 1
                 progress(done, steps, "paths")
     rows = tuple(

@@ -42,12 +42,12 @@ class StepShares(NamedTuple):
     completeness: float
 
 
-def measure_output_shares_by_steps(
+def measure_shares_by_attention_mlp_counts(
     subject: DecomposableModel, texts: Sequence[ModelInput], progress: Progress = ignore_progress
 ) -> Report:
     """The shares of every pair of lengths, over texts."""
     shares, about = subject.apply_to_all_texts(
-        texts, compute_output_shares_by_steps, "steps", (StepShares,), progress
+        texts, compute_shares_by_attention_mlp_counts, "steps", (StepShares,), progress
     )
     rows = tuple(build_rows_of_attentions_and_mlps(shares))
     finding = Finding(STEP, describe_largest_share_of_output(rows))
@@ -74,7 +74,9 @@ def measure_output_shares_by_steps(
     )
 
 
-def compute_output_shares_by_steps(subject: DecomposableModel, text: ModelInput) -> StepShares:
+def compute_shares_by_attention_mlp_counts(
+    subject: DecomposableModel, text: ModelInput
+) -> StepShares:
     """Compute the shares on one text and check their sum against the model's own output."""
     with run_in_model_precision(subject.model_without_head):
         plain, _ = run_unmodified_model(subject.model_without_head, subject, text)

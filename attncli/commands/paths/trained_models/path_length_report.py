@@ -89,7 +89,7 @@ def measure_model_paths(
     return Report(
         study="paths",
         headline=format_headline(findings),
-        rows=(*rows, *build_loss_rows(found)),
+        rows=(*rows, *build_full_model_loss_rows(found)),
         metrics={**metric_definitions(plan.metrics), **LOSSES},
         views=tuple(build_model_path_length_tables(plan, len(texts))),
         findings=findings,
@@ -169,7 +169,7 @@ def build_model_path_rows(texts: Sequence[DecomposedText], step: str) -> Iterato
         )
 
 
-def build_loss_rows(texts: Sequence[DecomposedText]) -> Iterator[Row]:
+def build_full_model_loss_rows(texts: Sequence[DecomposedText]) -> Iterator[Row]:
     losses = [one.full_loss for one in texts if one.full_loss is not None]
     if losses:
         yield summarize_values("full_loss", "nats", losses, "not finite")

@@ -51,7 +51,7 @@ Followed = tuple[list[PathMeasurements], str]
 """The paths' numbers, and why they have no norms; empty where they have."""
 
 
-def measure_sampled_paths(
+def measure_sampled_model_paths(
     subject: DecomposableModel,
     texts: Sequence[ModelInput],
     heads: Sequence[int],
@@ -81,7 +81,7 @@ def measure_sampled_paths(
     )
 
 
-def measure_named_paths(
+def measure_requested_model_paths(
     subject: DecomposableModel,
     texts: Sequence[ModelInput],
     paths: Sequence[Path],
@@ -109,7 +109,7 @@ def measure_paths_on_texts(
     numbers = 2 * sum(len(paths_of(place)) for place in list_item_indices_of_rank(texts))
     count_numbers = make_progress_counter(progress, numbers, "numbers of paths")
 
-    def measure_paths_of_text(place: int, text: ModelInput) -> tuple[Followed, bool]:
+    def run_text_and_measure_paths(place: int, text: ModelInput) -> tuple[Followed, bool]:
         return subject.apply_in_sufficient_precision(
             text,
             lambda model, model_input: measure_paths_on_text(
@@ -120,7 +120,7 @@ def measure_paths_on_texts(
     read = apply_to_each_text(
         subject.model_without_head,
         texts,
-        measure_paths_of_text,
+        run_text_and_measure_paths,
         subject.checkpoint.identity,
         what,
         (PathMeasurements,),

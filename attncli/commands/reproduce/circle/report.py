@@ -81,7 +81,7 @@ Runs = Mapping[tuple[int, str], Sequence[CircleRun]]
 """By width and variant, one for each seed."""
 
 
-def select_shown_steps(steps: int) -> list[int]:
+def select_steps_to_report(steps: int) -> list[int]:
     """The start, the first steps, ever fewer of the later ones, and the last."""
     shown = list(range(min(FINE, steps) + 1))
     while shown[-1] < steps:
@@ -127,7 +127,7 @@ def build_curve_quantile_rows(
     """Quantiles over the seeds after each reported step."""
     unit = METRICS.definition(metric).unit
     curves = [run.curves[metric] for run in group]
-    for step in select_shown_steps(len(curves[0]) - 1):
+    for step in select_steps_to_report(len(curves[0]) - 1):
         values = sorted(nan_to_minus_inf(curve[step]) for curve in curves)
         errors = bootstrap_quantile_errors(values, QUANTILES)
         for quantile in QUANTILES if len(group) > 1 else (MEDIAN,):
@@ -179,8 +179,8 @@ def build_recurrence_findings(runs: Runs) -> Iterator[Finding]:
 def describe_recurrence_behaviour(group: Sequence[CircleRun]) -> str:
     """`the points become one in 14 of 15 runs, at step 4.1 ± 0.8 (3 to 5), …`"""
     return (
-        f"the points become one in {format_count_and_step(group, 'collapse_step')}{describe_collapse_rate(group)}; "
-        f"they stop in {format_count_and_step(group, 'stop_step')}; "
+        f"the points become one in {format_run_count_and_step(group, 'collapse_step')}{describe_collapse_rate(group)}; "
+        f"they stop in {format_run_count_and_step(group, 'stop_step')}; "
         f"median of the steps on their arcs: {median(collect_run_measurements(group, 'steps_on_arc')):g}"
     )
 
@@ -195,7 +195,7 @@ def describe_collapse_rate(group: Sequence[CircleRun]) -> str:
     return f", {', '.join(laws)} (order {order:.2f})" if laws else f", at order {order:.2f}"
 
 
-def format_count_and_step(group: Sequence[CircleRun], number_of: str) -> str:
+def format_run_count_and_step(group: Sequence[CircleRun], number_of: str) -> str:
     """`14 of 15 runs, at step 4 ± 1 (3 to 5)`"""
     steps = collect_run_measurements(group, number_of)
     text = f"{len(steps)} of {format_count(len(group), 'run')}"

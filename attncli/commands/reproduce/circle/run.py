@@ -95,9 +95,9 @@ def build_network_designs(
     variants: Sequence[str], widths: Sequence[int], published: bool
 ) -> "dict[tuple[int, str], NetworkDesign]":
     from attncli.commands.reproduce.circle.network_design import (
-        make_design_of_variant,
-        make_published_design,
+        make_network_design_of_variant,
+        make_published_network_design,
     )
 
-    make = make_published_design if published else make_design_of_variant
+    make = make_published_network_design if published else make_network_design_of_variant
     return {(width, variant): make(width, variant) for width in widths for variant in variants}

@@ -63,7 +63,7 @@ SavedAs = Callable[[str], SavedTraining | None]
 """Returns the file of the training of this name, or None."""
 
 
-def train_without_saving(name: str) -> None:
+def return_no_saved_training(name: str) -> None:
     """Save no training."""
 
 
@@ -72,13 +72,13 @@ def train_and_measure_circle_networks(
     experiment: Experiment,
     metrics: Sequence[str],
     published: bool = False,
-    saved_as: SavedAs = train_without_saving,
+    saved_as: SavedAs = return_no_saved_training,
     watched: Watched = do_not_observe_training,
     progress: Progress = ignore_progress,
 ) -> Report:
     """Train every network of every seed, apply it to its own output, and report which of them
     collapse."""
-    require_enough_memory(designs, len(experiment.seeds))
+    require_memory_for_training(designs, len(experiment.seeds))
     measured = list(dict.fromkeys([RESIDUAL, *metrics]))
     runs = train_and_run_designs(designs, experiment, measured, saved_as, watched, progress)
     widths = list(dict.fromkeys(width for width, _ in designs))
@@ -86,7 +86,7 @@ def train_and_measure_circle_networks(
         study="rank-collapse circle",
         headline=format_collapse_headline(runs, published),
         rows=tuple(build_circle_rows(runs)),
-        metrics=metric_definitions(measured),
+        metrics=circle_metric_definitions(measured),
         source=describe_circle_training(designs, experiment, published),
         input={"task": "circle", "radius": RADIUS, "steps_around": AROUND, "taught_pairs": PAIRS},
         seeds=tuple(experiment.seeds),
@@ -111,7 +111,7 @@ def to_trajectory_per_point(points: Array) -> tuple[tuple[tuple[float, float], .
     return tuple(tuple((float(x), float(y)) for x, y in way) for way in np.swapaxes(points, 0, 1))
 
 
-def require_enough_memory(designs: Designs, seeds: int) -> None:
+def require_memory_for_training(designs: Designs, seeds: int) -> None:
     """Weights, gradients and two moments in float32, and the weights once more in float64."""
     largest = max(design.synthetic_network_spec.layer_bytes for design in designs.values())
     require_memory(3 * seeds * largest, "This training", "lower `width` or `seeds`")
@@ -160,7 +160,7 @@ def train_and_run_design(
     ]
 
 
-def metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
+def circle_metric_definitions(metrics: Sequence[str]) -> dict[str, Definition]:
     return dict(OWN_METRICS) | {name: METRICS.definition(name) for name in metrics}
 
 

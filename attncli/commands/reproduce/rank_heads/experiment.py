@@ -47,7 +47,7 @@ def measure_rank_head_errors(
     progress: Progress = ignore_progress,
 ) -> Report:
     """Train the layers of every seed and measure their errors."""
-    require_enough_memory(setting)
+    require_memory_for_training(setting)
     layers = list(setting.iterate_head_products_and_ranks())
     questions = sample_test_questions(setting.tokens, setting.dimension, setting.seeds)
     count_steps = make_progress_counter(progress, setting.training_steps * len(layers), "steps")
@@ -87,7 +87,7 @@ def measure_rank_head_errors(
     )
 
 
-def require_enough_memory(setting: HeadRankExperiment) -> None:
+def require_memory_for_training(setting: HeadRankExperiment) -> None:
     """Check the memory for weights, gradients and two moments in float32, and a batch's
     activations."""
     heads = max(product // rank for product, rank in setting.iterate_head_products_and_ranks())

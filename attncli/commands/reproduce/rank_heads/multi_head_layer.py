@@ -81,7 +81,7 @@ def build_training_loss(
             )
             for seed in seeds
         ]
-        missed: Tensor = layer(*stack_questions(drawn)) - stack_arrays_to_tensor(
+        missed: Tensor = layer(*stack_questions_of_seeds(drawn)) - stack_arrays_to_tensor(
             [each.nearest_tokens for each in drawn]
         )
         return missed.square().sum(dim=-1).mean(dim=1).sum()
@@ -89,7 +89,7 @@ def build_training_loss(
     return compute_batch_loss
 
 
-def stack_questions(questions: Sequence[NearestTokenProblems]) -> tuple[Tensor, Tensor]:
+def stack_questions_of_seeds(questions: Sequence[NearestTokenProblems]) -> tuple[Tensor, Tensor]:
     """Tokens and queries of all seeds."""
     return stack_arrays_to_tensor([each.tokens for each in questions]), stack_arrays_to_tensor(
         [each.queries for each in questions]
@@ -105,5 +105,5 @@ def compute_layer_answers(
 ) -> Sequence[Points]:
     """[b, d] of every seed, in float64."""
     with torch.no_grad():
-        found = layer(*stack_questions(questions))
+        found = layer(*stack_questions_of_seeds(questions))
     return [each.double().numpy() for each in found]

@@ -91,7 +91,7 @@ def measure_path_accuracies(
     request: LabellingRequest, progress: Progress = ignore_progress
 ) -> Report:
     """One network for each seed."""
-    require_enough_memory(request)
+    require_memory_for_training_and_paths(request)
     whole = request.steps + SEQUENCE_COST * request.task.test_count
     count_steps = make_progress_counter(progress, whole * len(request.seeds), "steps")
     found = [train_and_evaluate_paths(request, seed, count_steps) for seed in request.seeds]
@@ -111,7 +111,7 @@ def measure_path_accuracies(
     )
 
 
-def require_enough_memory(request: LabellingRequest) -> None:
+def require_memory_for_training_and_paths(request: LabellingRequest) -> None:
     """Check the memory for the weights, Adam's moments, and the states of all paths in a block."""
     task, sizes = request.task, request.sizes
     drawn_paths = DRAWS * sum(request.numbers) * (sizes.layers + 1)

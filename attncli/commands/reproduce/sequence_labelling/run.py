@@ -113,9 +113,9 @@ def build_memorise_task(options: MemoriseOptions) -> "Task":
     length = validate_training_number("length", options.length, own[1], 2, MOST_LENGTH)
     if options.tokens_from is None:
         return memorise(sequences, length)
-    from attncli.commands.reproduce.token_sequence_files import read_token_stream
+    from attncli.commands.reproduce.token_sequence_files import read_and_renumber_tokens
 
-    stream = read_token_stream(options.tokens_from, sequences * length)
+    stream = read_and_renumber_tokens(options.tokens_from, sequences * length)
     return memorise(sequences, length, stream, options.as_published)
 
 

@@ -70,7 +70,7 @@ def build_acceptance_report(
             *(
                 view
                 for name, one in compared.items()
-                for view in add_check_name_to_views(name, one)
+                for view in add_check_name_to_tables(name, one)
             ),
         ),
         findings=tuple(Finding(name, one.headline) for name, one in compared.items()),
@@ -99,7 +99,7 @@ def add_check_name_to_rows(name: str, compared: Report) -> Sequence[Row]:
     return [replace(row, keys={**row.keys, "check": name}) for row in compared.rows]
 
 
-def add_check_name_to_views(name: str, compared: Report) -> Sequence[View]:
+def add_check_name_to_tables(name: str, compared: Report) -> Sequence[View]:
     return [
         replace(view, title=f"{name}: {view.title}", where={**view.where, "check": name})
         for view in compared.views

@@ -100,18 +100,18 @@ def judge_changes_since_baseline(
 
     if old is None:
         raise NoBaseline(
-            f"there is no baseline {check.baseline}: `{build_accept_command(check.name)}` makes one of this run's report."
+            f"there is no baseline {check.baseline}: `{build_accept_baseline_command(check.name)}` makes one of this run's report."
         )
     try:
         return decide_baseline_gates(report, old, changes, str(check.baseline), check.family_wise)
     except NoBaseline as error:
         sentence = str(error).partition(": ")[0]
         raise NoBaseline(
-            f"{sentence}: `{build_accept_command(check.name)}` accepts the new report."
+            f"{sentence}: `{build_accept_baseline_command(check.name)}` accepts the new report."
         ) from None
 
 
-def build_accept_command(name: str) -> str:
+def build_accept_baseline_command(name: str) -> str:
     """The command line that makes the check's report its baseline."""
     from attncli.cli.config.settings import CONFIG
 

@@ -75,7 +75,7 @@ def list_registered_names(
             [entry for name in names for entry in list_catalogue_entries(name)]
         )
     write_listing(
-        wrap_entries(text)
+        wrap_catalogue_entries(text)
         if chosen_format == "table" and output is None and is_terminal()
         else text,
         output,
@@ -83,18 +83,18 @@ def list_registered_names(
     return 0
 
 
-def wrap_entries(text: str) -> str:
+def wrap_catalogue_entries(text: str) -> str:
     """Wrap long summaries under their own column, so that the terminal does not break words."""
     from attncli.cli.help import compute_help_text_width
 
     return "".join(
         f"{part}\n"
         for line in text.splitlines()
-        for part in wrap_entry(line, compute_help_text_width())
+        for part in wrap_catalogue_entry(line, compute_help_text_width())
     )
 
 
-def wrap_entry(line: str, width: int) -> list[str]:
+def wrap_catalogue_entry(line: str, width: int) -> list[str]:
     entry = ENTRY.match(line)
     indent = len(entry[0]) if entry else 0
     first, *rest = textwrap.wrap(

@@ -79,7 +79,7 @@ KINDS: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
     "not tried": lambda tried: tried["runs"].startswith("no: "),
     "softmax attention": lambda tried: bool(tried["difference"]) and not tried["mixers"],
     "softmax attention and linear layers": lambda tried: (
-        bool(tried["difference"] and tried["linear"]) and not list_uncaptured_mixers(tried)
+        bool(tried["difference"] and tried["linear"]) and not list_token_mixers_without_maps(tried)
     ),
     "softmax attention and mixers that are not looked at": lambda tried: bool(tried["difference"]),
     "linear layers": lambda tried: bool(tried["linear"]),
@@ -98,7 +98,7 @@ def kind_of_architecture_support(tried: Mapping[str, str]) -> str:
     return next(kind for kind, holds in KINDS.items() if holds(tried))
 
 
-def list_uncaptured_mixers(tried: Mapping[str, str]) -> list[str]:
+def list_token_mixers_without_maps(tried: Mapping[str, str]) -> list[str]:
     """List the token mixers of a model type, other than attention, that have no exact maps."""
     linear = tried["linear"].split(", ")
     return [kind for kind in tried["mixers"].split(", ") if kind and kind not in linear]
@@ -132,7 +132,7 @@ def describe_token_mixers(tried: Mapping[str, str]) -> Iterator[str]:
     """Describe the token mixers other than attention: which have exact maps, and which are not
     measured."""
     linear = tried["linear"].split(", ") if tried["linear"] else []
-    others = list_uncaptured_mixers(tried)
+    others = list_token_mixers_without_maps(tried)
     if linear:
         yield f"{' and '.join(linear)} by exact maps"
     if others:

@@ -11,7 +11,11 @@ from attncli import gates
 from attncli.analysis.run_fingerprint import WRITTEN, Options
 from attncli.commands.utilities.sweep.options import DEFAULT_FOLDER, EngineOptions, ItemOptions
 from attncli.commands.utilities.sweep.report import SweepItem, SweepMetric, build_sweep_report
-from attncli.commands.utilities.sweep.resumable_runs import FinishedItem, SweepPlan, run_sweep_items
+from attncli.commands.utilities.sweep.resumable_runs import (
+    FinishedItem,
+    SweepPlan,
+    run_swept_models,
+)
 from attncli.commands.utilities.sweep.swept_models import (
     ENDING,
     list_report_files,
@@ -235,7 +239,7 @@ def run_sweep(
         gates.refuse_gates_that_match_no_row(
             conditions, {"item": plan.names, "step": plan.training_steps}
         )
-        found = run_sweep_items(
+        found = run_swept_models(
             plan,
             prepare_engine_and_folder(question.run, plan.into),
             progress,
@@ -281,21 +285,21 @@ def collect_finished_reports(question: SweepRequest, folder: str) -> list[Finish
             list(plan.names),
             [read_report_if_complete(plan.report_path_of_model(name)) for name in plan.names],
         )
-        return pair_items_with_exit_codes(names, plan.training_steps, reports)
+        return pair_reports_with_exit_codes(names, plan.training_steps, reports)
     found = [(place, read_report_if_complete(place)) for place in list_report_files(folder)]
     whole = [(place, report) for place, report in found if report and report.study != "sweep"]
     if not whole:
         raise InputError(f"there is no report in {folder}: give the folder that `into` names.")
-    names = [item_name_of_report(report, place) for place, report in whole]
+    names = [model_name_of_report(report, place) for place, report in whole]
     files = [Path(place).name for place, _ in whole]
-    return pair_items_with_exit_codes(
-        make_item_names_unique(names, files),
+    return pair_reports_with_exit_codes(
+        make_model_names_unique(names, files),
         parse_training_steps(names),
         [report for _, report in whole],
     )
 
 
-def pair_items_with_exit_codes(
+def pair_reports_with_exit_codes(
     names: Sequence[str], numbers: Sequence[int], reports: Sequence[Report | None]
 ) -> list[FinishedItem]:
     items = (
@@ -305,7 +309,7 @@ def pair_items_with_exit_codes(
     return [(item, 0 if item.report else InputError.exit_code) for item in items]
 
 
-def make_item_names_unique(names: Sequence[str], files: Sequence[str]) -> list[str]:
+def make_model_names_unique(names: Sequence[str], files: Sequence[str]) -> list[str]:
     """Several reports of one model are named by their files too."""
     count = Counter(names)
     return [
@@ -339,7 +343,7 @@ def read_named_reports(
     return found
 
 
-def item_name_of_report(report: Report, place: str) -> str:
+def model_name_of_report(report: Report, place: str) -> str:
     """The item as its command named it, else its file."""
     words = report.command[2:3]
     return words[0] if words and not words[0].startswith("-") else place

@@ -43,7 +43,7 @@ def build_sweep_report(items: Sequence[SweepItem], shown: SweepMetric) -> Report
     rows = [
         row
         for item, found in zip(items, measured, strict=True)
-        for row in found or build_rows_of_failed_item(item, series or [shown.text], measured)
+        for row in found or build_rows_of_failed_model(item, series or [shown.text], measured)
     ]
     measure = table_label_of_metric(shown, items)
     trends = [Finding(f"trend: {name}", describe_trend_over_models(rows, name)) for name in series]
@@ -53,7 +53,7 @@ def build_sweep_report(items: Sequence[SweepItem], shown: SweepMetric) -> Report
         headline=format_sweep_headline(trends, done, len(items)),
         rows=tuple(rows),
         metrics=merge_metric_definitions(items, rows),
-        source={"kind": "sweep", "items": [item_name_and_model_source(item) for item in items]},
+        source={"kind": "sweep", "items": [model_name_and_source(item) for item in items]},
         views=(
             View(
                 f"{measure} over the sweep",
@@ -66,7 +66,7 @@ def build_sweep_report(items: Sequence[SweepItem], shown: SweepMetric) -> Report
         ),
         findings=(
             *trends,
-            *(Finding(item.name, describe_status_of_item(item, items)) for item in items),
+            *(Finding(item.name, describe_status_of_model(item, items)) for item in items),
         ),
         warnings=(*warn_about_same_weights(items), *merge_report_warnings(items)),
         verdicts=tuple(collect_gate_verdicts(items)),
@@ -75,11 +75,11 @@ def build_sweep_report(items: Sequence[SweepItem], shown: SweepMetric) -> Report
 
 def build_trend_rows(item: SweepItem, shown: SweepMetric) -> Iterator[Row]:
     """One number for every variant, in the order of the report."""
-    for series, rows in group_rows_by_curve(item, shown).items():
-        yield combine_rows_of_item(rows, shown, report_row_keys_of_item(item, series))
+    for series, rows in group_rows_by_variant(item, shown).items():
+        yield combine_rows_of_model(rows, shown, report_row_keys_of_model(item, series))
 
 
-def group_rows_by_curve(item: SweepItem, shown: SweepMetric) -> dict[str, list[Row]]:
+def group_rows_by_variant(item: SweepItem, shown: SweepMetric) -> dict[str, list[Row]]:
     """The rows that are looked at, by their curve."""
     by_series: dict[str, list[Row]] = {}
     for row in shown.choose(item.report) if item.report else ():
@@ -89,17 +89,17 @@ def group_rows_by_curve(item: SweepItem, shown: SweepMetric) -> dict[str, list[R
 
 def table_label_of_metric(shown: SweepMetric, items: Sequence[SweepItem]) -> str:
     """Label of the table's numbers; it says "mean" only where several numbers were averaged."""
-    series = [group_rows_by_curve(item, shown) for item in items]
+    series = [group_rows_by_variant(item, shown) for item in items]
     several = any(len(rows) > 1 for found in series for rows in found.values())
     same_text = shown.text.startswith(f"{shown.aggregate}(")
     return f"{shown.aggregate}({shown.text})" if several and not same_text else shown.text
 
 
-def report_row_keys_of_item(item: SweepItem, series: Scalar) -> dict[str, Scalar]:
+def report_row_keys_of_model(item: SweepItem, series: Scalar) -> dict[str, Scalar]:
     return {"item": item.name, "step": item.step, "series": series}
 
 
-def combine_rows_of_item(
+def combine_rows_of_model(
     rows: Sequence[Row], shown: SweepMetric, keys: Mapping[str, Scalar]
 ) -> Row:
     """The row itself, with its spread, where it is the only one."""
@@ -126,7 +126,7 @@ def combine_rows_of_item(
     return Row(first.metric, shown.combine(values), unit, variant, keys=keys)
 
 
-def build_rows_of_failed_item(
+def build_rows_of_failed_model(
     item: SweepItem, series: Sequence[Scalar], measured: Sequence[Sequence[Row]]
 ) -> Iterator[Row]:
     """Rows with null for every curve of a failed item, so that no gate passes over it."""
@@ -139,7 +139,7 @@ def build_rows_of_failed_item(
             like.unit if like else "1",
             like.variant if like else None,
             note=item.failure or "no such number in its report",
-            keys=report_row_keys_of_item(item, name),
+            keys=report_row_keys_of_model(item, name),
         )
 
 
@@ -182,21 +182,21 @@ def list_metrics_of_rows(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.metric for row in rows))
 
 
-def item_name_and_model_source(item: SweepItem) -> dict[str, object]:
+def model_name_and_source(item: SweepItem) -> dict[str, object]:
     return {"item": item.name, "source": item.report.source if item.report else None}
 
 
-def describe_status_of_item(item: SweepItem, items: Sequence[SweepItem]) -> str:
+def describe_status_of_model(item: SweepItem, items: Sequence[SweepItem]) -> str:
     """Describe an item: its step and its status."""
     if item.report is None:
         return f"step {item.step}: {item.failure}"
-    same_weights = find_earlier_item_with_same_weights(item, items)
+    same_weights = find_earlier_model_with_same_weights(item, items)
     return f"step {item.step}: " + (
         f"the same weights as {same_weights.name}" if same_weights else "done"
     )
 
 
-def find_earlier_item_with_same_weights(
+def find_earlier_model_with_same_weights(
     item: SweepItem, items: Sequence[SweepItem]
 ) -> SweepItem | None:
     own = weight_hash(item.report) if item.report else None
@@ -211,7 +211,7 @@ def find_earlier_item_with_same_weights(
 def warn_about_same_weights(items: Sequence[SweepItem]) -> Iterator[str]:
     """Warn of items with the same weights: a checkpoint saved twice adds nothing to a trend."""
     for item in items:
-        same_weights = find_earlier_item_with_same_weights(item, items)
+        same_weights = find_earlier_model_with_same_weights(item, items)
         if same_weights is not None:
             yield f"{item.name} has the same weights as {same_weights.name}"
 

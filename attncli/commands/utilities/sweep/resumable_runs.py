@@ -56,22 +56,22 @@ class SweepPlan:
         return parse_training_steps(self.names)
 
 
-def run_sweep_items(
+def run_swept_models(
     plan: SweepPlan, engine: Engine, progress: Progress, seen: Callable[[SweepItem], None]
 ) -> list[FinishedItem]:
     """Run every item in order; `seen` is called with each finished item and may raise to stop."""
     runs = SweepRuns(plan, engine, seen)
     if not read_launch_environment().is_distributed:
-        return runs.run_items(range(len(plan.names)), progress)
+        return runs.run_models_on_engine(range(len(plan.names)), progress)
     share = list_item_indices_of_rank(plan.names)
 
-    def run_item_on_this_rank(place: int) -> FinishedItem:
+    def run_model_on_this_rank(place: int) -> FinishedItem:
         progress(share.index(place), len(share), "models")
-        return runs.run_items([place], ignore_progress)[0]
+        return runs.run_models_on_engine([place], ignore_progress)[0]
 
     names = [plan.report_path_of_model(name) for name in plan.names]
     return divide_work_between_ranks(
-        range(len(plan.names)), run_item_on_this_rank, names.__getitem__
+        range(len(plan.names)), run_model_on_this_rank, names.__getitem__
     )
 
 
@@ -88,7 +88,7 @@ class SweepRuns:
         self.fetched: set[str] = set()
         """Models that were in the cache before."""
 
-    def run_items(self, places: Sequence[int], progress: Progress) -> list[FinishedItem]:
+    def run_models_on_engine(self, places: Sequence[int], progress: Progress) -> list[FinishedItem]:
         """Run these items, the finished ones first because they cost nothing."""
         missing = [place for place in places if not self.find_finished_report(place)]
         progress(len(places) - len(missing), len(places), "models")
@@ -117,7 +117,7 @@ class SweepRuns:
         report = read_report_if_complete(self.reports[place])
         if report is None:
             return False
-        self.record_finished_item(
+        self.record_finished_model(
             place, SweepItem(name, self.plan.training_steps[place], report), 0
         )
         return True
@@ -149,18 +149,18 @@ class SweepRuns:
             evict_cached_model(name, self.fetched)
         if report is None:
             failed = SweepItem(name, step, None, f"exit {run.code}: {run.sentence}")
-            self.record_finished_item(place, failed, run.code or InputError.exit_code)
+            self.record_finished_model(place, failed, run.code or InputError.exit_code)
         elif (
             self.plan.report_path_of_model(name) != where
         ):  # its name speaks of files that are no more
             remove_report_file(where)
-            self.record_finished_item(
+            self.record_finished_model(
                 place, SweepItem(name, step, None, CHANGED), InputError.exit_code
             )
         else:
-            self.record_finished_item(place, SweepItem(name, step, report), 0)
+            self.record_finished_model(place, SweepItem(name, step, report), 0)
 
-    def record_finished_item(self, place: int, item: SweepItem, code: int) -> None:
+    def record_finished_model(self, place: int, item: SweepItem, code: int) -> None:
         self.finished[place] = (item, code)
         self.seen(item)
 

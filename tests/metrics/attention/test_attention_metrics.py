@@ -409,8 +409,8 @@ def test_windows_are_multiplied_together() -> None:
     rows = MapStripRows(maps)
     rows.multiply_by_gram = multiply
     found = EnergyRank(rows)
-    found.add(rows)
-    assert found.count_directions().tolist() == [[rank_90(each.numpy()) for each in item] for item in maps]  # fmt: skip
+    found.add_map_rows(rows)
+    assert found.count_leading_singular_values().tolist() == [[rank_90(each.numpy()) for each in item] for item in maps]  # fmt: skip
     assert products == [120]
 
 

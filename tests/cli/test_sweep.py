@@ -134,6 +134,10 @@ def test_duplicate_weights_and_gates(runs: Path) -> None:
     [
         (("sweep", "rank-collapse"), "nothing to sweep"),
         (("sweep", "rank-collapse", "--glob", "no-*"), "--glob no-* matches nothing"),
+        (
+            ("sweep", "--jobs=3", "rank-collapse", "--model", "a"),
+            "no such option: --jobs (see `attn sweep --help`)",
+        ),
         (("sweep", "approximate", "--model", "a"), "unknown command to sweep 'approximate'"),
         (("sweep", "--model", "a"), "a is no finished report: say what is run on it"),
         ((*SWEEP, "--show", "all(sink)"), "min(), max() or mean()"),

@@ -44,6 +44,8 @@ def attn(*arguments: str) -> Outcome:
         code = run_command_line(arguments)
     foreign = [*foreign_options(arguments, err.getvalue())]
     assert not foreign, f"{arguments}: options that it has not: {foreign} in {err.getvalue()}"
+    exponents = EXPONENT.findall(out.getvalue() + err.getvalue())
+    assert not exponents, f"{arguments}: numbers below 1e9 with an exponent: {exponents}"
     return Outcome(code, out.getvalue(), err.getvalue())
 
 
@@ -61,6 +63,8 @@ def attn_program(
     )
 
 
+EXPONENT = re.compile(r"\d(?:\.\d+)?e\+0[0-8](?!\d)")
+"""A number that reads better in full, as it is in the tables."""
 NAMED = re.compile(r"(?<![\w'=-])--[a-z][a-z-]+")
 """An option in a sentence; what stands in quotes was typed."""
 OF_ALL = {"--help", "--help-all", "--debug"}

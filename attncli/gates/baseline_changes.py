@@ -17,6 +17,7 @@ from attncli.gates.row_selection import (
     parse_selectors,
     select_gated_rows,
 )
+from attncli.maths.number_format import format_short_number
 from attncli.maths.significance_tests import adjust_probabilities_by_holm
 from attncli.records import Report, Row, Verdict
 from attncli.reports.report_row_pairs import RowPair, combine_row_pairs, pair_rows
@@ -305,13 +306,15 @@ def decide_baseline_gate(check: ChangeCheck, noise: set[tuple[int, int]] | None)
 def describe_largest_change(check: ChangeCheck) -> str:
     """`SAN, layer 12: -7.6 → -8.4 (-0.8)`, and in the gate's unit."""
     pair = check.pairs[check.largest_change_index()]
-    assert pair.old is not None
-    assert pair.new is not None
-    return f"{format_row_axis_values(pair.new_or_old_row)} {pair.old.value:.6g} → {pair.new.value:.6g} ({describe_change_in_gate_unit(pair, check)})"
+    old, new = (format_short_number(value, 6) for value in pair.both_values)
+    return f"{format_row_axis_values(pair.new_or_old_row)} {old} → {new} ({describe_change_in_gate_unit(pair, check)})"
 
 
 def describe_change_in_gate_unit(pair: RowPair, check: ChangeCheck) -> str:
-    change, size = check.change, f"{check.change.convert_change_to_limit_unit(pair):+.3g}"
+    change, size = (
+        check.change,
+        format_short_number(check.change.convert_change_to_limit_unit(pair), 3, sign=True),
+    )
     paired = ", paired" * bool(pair.differences) + f", n = {format_text_counts(pair)}"
     if change.unit == CHANCE:
         among = f" among {format_count(len(check.pairs), 'value')}" if len(check.pairs) > 1 else ""

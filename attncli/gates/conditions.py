@@ -16,6 +16,7 @@ from attncli.gates.row_selection import (
     parse_selectors,
     select_gated_rows,
 )
+from attncli.maths.number_format import format_short_number
 from attncli.maths.significance_tests import mean
 from attncli.records import Report, Row, Scalar, Verdict
 
@@ -131,7 +132,7 @@ def decide_report_gate(condition: Condition, rows: Sequence[Row]) -> Verdict:
     values = [row.value for row in numbers if row.value is not None]
     if condition.aggregate in AGGREGATES:
         value = AGGREGATES[condition.aggregate](values)
-        text = f"{condition.aggregate} of {format_count(len(values), 'value')}: {value:.6g}"
+        text = f"{condition.aggregate} of {format_count(len(values), 'value')}: {format_short_number(value, 6)}"
         return Verdict(condition.text, condition.is_satisfied_by(value), text)
     holding = [
         row for row in numbers if row.value is not None and condition.is_satisfied_by(row.value)
@@ -148,7 +149,7 @@ def describe_rows_of_gate_verdict(
     """For how many rows the condition holds, and the one nearest to or farthest past the threshold; of one row its value."""
     reverse = condition.op in (">", ">=")
     extreme = sorted(holding or rows, key=lambda row: row.value or 0.0, reverse=reverse)[0]
-    found = f"{format_row_axis_values(extreme)} {extreme.value:.6g}"
+    found = f"{format_row_axis_values(extreme)} {format_short_number(extreme.value or 0.0, 6)}"
     if len(rows) == 1:
         return found
     count = f"holds for {len(holding) or 'none'} of {format_count(len(rows), 'value')}"

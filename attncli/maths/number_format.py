@@ -15,6 +15,12 @@ def format_number(value: float) -> str:
     return format_fixed(value, decimal_places(value, SIGNIFICANT))
 
 
+def format_short_number(value: float, digits: int, sign: bool = False) -> str:
+    """At most so many significant digits, whole beyond them: `0.5`, `-1,543,566`, `+1.2e-06`."""
+    is_large = 10.0**digits <= abs(value) < 1e9
+    return f"{value:{'+' if sign else ''},{'.0f' if is_large else f'.{digits}g'}}"
+
+
 def format_with_deviation(value: float, spread: float) -> str:
     """`-77.3 ± 1.2`: two digits of the spread, never more of the value than it carries."""
     places = decimal_places(value, SIGNIFICANT)

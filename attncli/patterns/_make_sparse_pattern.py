@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array
 
 from attncli.errors import LimitError, UsageError
+from attncli.maths.number_format import format_short_number
 
 Index = NDArray[np.int64]
 
@@ -22,7 +23,7 @@ def require_pattern_fits_memory(pattern: str, nonzeros: float) -> None:
     """Refuse a pattern that would not fit in memory, before it is made."""
     if nonzeros > LARGEST:
         raise LimitError(
-            f"pattern '{pattern}' has {nonzeros:.3g} weights ({12e-9 * nonzeros:.1f} GB): "
+            f"pattern '{pattern}' has {format_short_number(nonzeros, 3)} weights ({12e-9 * nonzeros:.1f} GB): "
             "choose a smaller length or a sparser pattern."
         )
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from attncli.errors import capitalize_first_letter, format_count
+from attncli.maths.number_format import format_short_number
 from attncli.maths.significance_tests import adjust_probabilities_by_holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports.json_report_reading import pause_garbage_collection
@@ -258,15 +259,15 @@ def format_summary(
 
 def format_changed_value(pair: RowPair, scales: Scales) -> str:
     """The number with its change, in the unit of the comparison."""
-    assert pair.old is not None
-    assert pair.new is not None
+    old, new = (format_short_number(value, 4) for value in pair.both_values)
+    change = format_short_number(float(pair.change_in_value or 0.0), 3, sign=True)
     spreads, share = pair.change_in_standard_deviations, compute_relative_change(pair, scales)
     tail = ""
     if spreads is not None and math.isfinite(spreads):
-        tail = f", {spreads:+.2g} standard deviations"
+        tail = f", {format_short_number(spreads, 2, sign=True)} standard deviations"
     if spreads is None and share is not None:
-        tail = f", {share:+.2g} of the metric's largest"
-    return f"{format_row_label(pair.new_or_old_row)}: {pair.old.value:.4g} → {pair.new.value:.4g} ({pair.change_in_value:+.3g}{tail})"
+        tail = f", {format_short_number(share, 2, sign=True)} of the metric's largest"
+    return f"{format_row_label(pair.new_or_old_row)}: {old} → {new} ({change}{tail})"
 
 
 def describe_report_source(report: Report, name: str) -> dict[str, object]:

@@ -43,11 +43,13 @@ class RowPair:
     @property
     def change_in_value(self) -> float | None:
         """new - old, where both are numbers."""
-        if self.old is None or self.new is None:
-            return None
-        if self.old.value is None or self.new.value is None:
-            return None
-        return self.new.value - self.old.value
+        return self.both_values[1] - self.both_values[0] if self.both_values else None
+
+    @property
+    def both_values(self) -> tuple[()] | tuple[float, float]:
+        """The old and the new value, where both are numbers."""
+        old, new = (row.value if row else None for row in (self.old, self.new))
+        return (old, new) if old is not None and new is not None else ()
 
     @property
     def noise_standard_deviation(self) -> float | None:

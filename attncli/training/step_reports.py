@@ -16,6 +16,7 @@ from attncli.analysis.heads.report_rows.head_rows import (
 from attncli.analysis.heads.report_tables import build_inspection_views
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.errors import AttnError
+from attncli.maths.number_format import format_short_number
 from attncli.records import Facts, Finding, Report, Row, Scalar, View
 from attncli.training.metric_growth import HeadMetricHistory
 
@@ -127,7 +128,7 @@ def location_keys(row: Row) -> dict[str, Scalar]:
 def format_headline(step: int, identity: Facts, rows: Sequence[Row]) -> str:
     """The worst head of every metric, with its location."""
     parts = [
-        f"{metric} {row.value:.4g}{format_deviation(row)} ({row.place})"
+        f"{metric} {format_short_number(row.value or 0.0, 4)}{format_deviation(row)} ({row.place})"
         for metric in dict.fromkeys(row.metric for row in rows)
         if (row := find_worst_row(metric, rows)) is not None
     ]
@@ -136,7 +137,7 @@ def format_headline(step: int, identity: Facts, rows: Sequence[Row]) -> str:
 
 def format_deviation(row: Row) -> str:
     """Standard deviation over the texts of one observation, if there are several."""
-    return "" if row.spread is None else f" ± {row.spread:.1g}"
+    return "" if row.spread is None else f" ± {format_short_number(row.spread, 1)}"
 
 
 def find_worst_row(metric: str, rows: Sequence[Row]) -> Row | None:

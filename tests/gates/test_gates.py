@@ -248,6 +248,16 @@ def test_the_verdict_shows_the_number_that_decided() -> None:
     ]
 
 
+def test_the_verdict_writes_large_numbers_as_the_tables_do() -> None:
+    made = report(*curve([0.0, -1543566.2]))
+    conditions = map(parse_condition, ["order < -3", "min(order) < -3"])
+    texts = [verdict.text for verdict in decide_report_gates(made, conditions)]
+    assert texts == [
+        "holds for 1 of 2 values: SAN, layer 1: -1,543,566",
+        "min of 2 values: -1,543,566",
+    ]
+
+
 class Gate(NamedTuple):
     """A condition before it is text, for an evaluator that never sees the text."""
 

@@ -1,6 +1,10 @@
 import pytest
 
-from attncli.maths.number_format import format_number, format_with_deviation
+from attncli.maths.number_format import (
+    format_number,
+    format_short_number,
+    format_with_deviation,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,3 +35,20 @@ def test_four_significant_digits(value: float, text: str) -> None:
 )
 def test_the_spread_sets_the_digits(value: float, spread: float, text: str) -> None:
     assert format_with_deviation(value, spread) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (0.5, 6, "0.5"),
+        (25.0, 4, "25"),
+        (1234.56, 6, "1,234.56"),
+        (-1543566.2, 6, "-1,543,566"),
+        (6.44e140, 3, "6.44e+140"),
+        (2.5e-7, 4, "2.5e-07"),
+    ],
+)
+def test_short_numbers_have_neither_trailing_zeros_nor_exponents_below_a_billion(
+    value: float, digits: int, text: str
+) -> None:
+    assert format_short_number(value, digits) == text

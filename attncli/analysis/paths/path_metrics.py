@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from attncli.maths.number_format import format_short_number
 from attncli.metrics import METRICS
 from attncli.records import Definition, Finding
 
@@ -80,7 +81,7 @@ def describe_cancellation(cancellation: float) -> str:
     """Warn where the terms are much larger than their sum."""
     if cancellation < CANCELLING:
         return ""
-    return f"; beware, terms cancel each other: their norms add up to {cancellation:.2g} times the output"
+    return f"; beware, terms cancel each other: their norms add up to {format_short_number(cancellation, 2)} times the output"
 
 
 def capitalize_and_end_with_period(text: str) -> str:

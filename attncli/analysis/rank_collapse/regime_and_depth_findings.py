@@ -18,6 +18,7 @@ from attncli.maths.curve_fits.growth_over_depth import (
     iter_constant_count_layers,
 )
 from attncli.maths.curve_fits.rank_collapse_regime import describe_collapse_regime
+from attncli.maths.number_format import format_short_number
 from attncli.networks.ablation_variants import AblationSwitches, is_bound_applicable
 from attncli.networks.network_spec import NetworkSpec
 from attncli.records import Finding
@@ -150,7 +151,7 @@ def describe_activation_spike(curve: Sequence[float]) -> str:
     top = max(range(len(curve)), key=lambda state: curve[state])
     return (
         f"a token is {SPIKES:g} times as long as the median and more {format_state_range(above)}, "
-        f"at most {curve[top]:.3g} times after layer {top}"
+        f"at most {format_short_number(curve[top], 3)} times after layer {top}"
     )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from attncli.analysis.rank_collapse.trajectories import EXACT
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array
-from attncli.maths.number_format import format_number
+from attncli.maths.number_format import format_number, format_short_number
 from attncli.tolerances import KNOWN_NUMBER, KNOWN_NUMBER_AT_ZERO
 
 MOVES = 2.0
@@ -64,6 +64,4 @@ def explain_insignificant_value(value: float, uncertainty: float, arithmetic: st
         return f"0 in {arithmetic}: all tokens round to one vector"
     if not math.isfinite(uncertainty):
         return f"not known in {arithmetic}: rounding alone makes {format_number(value)}"
-    return (
-        f"not known to 1 % in {arithmetic}: {format_number(value)} ± {uncertainty:.1g} by rounding"
-    )
+    return f"not known to 1 % in {arithmetic}: {format_number(value)} ± {format_short_number(uncertainty, 1)} by rounding"

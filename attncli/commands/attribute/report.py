@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
 from attncli.analysis.paths.path_metrics import format_percent
+from attncli.maths.number_format import format_short_number
 from attncli.maths.significance_tests import mean
 from attncli.records import Definition, Row, Scalar, View
 
@@ -176,10 +177,13 @@ def describe_relevance(
     names = sorted({one.score_name for one in texts})
     score = mean([one.score for one in texts])
     what = names[0] if len(names) == 1 else "the top of each text"
-    heading = f"Relevance for {what} ({score:.4g})"
+    heading = f"Relevance for {what} ({format_short_number(score, 4)})"
     relevant = [row for row in rows if row.metric in (RELEVANCE, OF_SOURCE) and row.value]
     most = sorted(relevant, key=lambda row: -(row.value or 0.0))[:NAMED]
-    places = ", ".join(f"{format_relevant_token(chosen, row)} {row.value:.3g}" for row in most)
+    places = ", ".join(
+        f"{format_relevant_token(chosen, row)} {format_short_number(row.value or 0.0, 3)}"
+        for row in most
+    )
     return f"{heading}: {places or 'none, no map has a gradient above 0'}."
 
 
@@ -203,7 +207,7 @@ def format_largest_shares_headline(chosen: ChosenToken, rows: Sequence[Row], blo
     if (lift.value or 0.0) < WORTH_TELLING:
         return f"{heading}."
     where = chosen.format_token_relative_to_chosen(int(lift.keys["position"]))
-    return f"{heading}; rollout is furthest above uniform attention at {where}, {lift.value:.2g} times."
+    return f"{heading}; rollout is furthest above uniform attention at {where}, {format_short_number(lift.value or 0.0, 2)} times."
 
 
 def build_attribution_tables(

@@ -17,6 +17,7 @@ from attncli.commands.attribute.relevance_targets import STATE, select_score_to_
 from attncli.commands.attribute.report import METRICS, RELEVANCES
 from attncli.errors import InputError, format_count
 from attncli.gates import refuse_gates_on_unmeasured_metrics
+from attncli.maths.number_format import format_short_number
 from attncli.model_and_file_sources import Source
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
 from attncli.models.loading.precision import run_in_model_precision
@@ -109,4 +110,4 @@ def report_gradient_memory_estimate(
     states = len(subject.stacks) * len(subject.stack.calls) * estimate_run_memory(body, tokens, 0)
     what = f"relevance keeps the maps of {format_count(len(request.verified_sites), 'attention')} with their gradients"
     require_memory(maps + states, what, "cut the text with `tokens`")
-    say(f"{what}: about {(maps + states) / 1e6:.3g} MB")
+    say(f"{what}: about {format_short_number((maps + states) / 1e6, 3)} MB")

@@ -7,6 +7,7 @@ from attncli.maths.network_path_counts import (
     count_paths_by_length,
     log10_of_integer,
 )
+from attncli.maths.number_format import format_short_number
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Facts, Report, View
 
@@ -19,12 +20,14 @@ def build_path_count_report(
     """The number of paths of each length, from sizes alone."""
     counts = count_paths_by_length(layers, heads, skip)
     most = max(compute_path_length_shares(counts).items(), key=lambda item: item[1])
+    log10 = log10_of_integer(sum(counts.values()))
+    total = (
+        format_short_number(float(sum(counts.values())), 4) if log10 < 308 else f"10^{log10:.1f}"
+    )
     variant = "SAN+skip" if skip else "SAN"
     return Report(
         study="paths",
-        headline=f"{sum(counts.values()):.4g} paths; most have length {most[0]}: a share of {most[1]:.3f}."
-        if log10_of_integer(sum(counts.values())) < 308
-        else f"10^{log10_of_integer(sum(counts.values())):.1f} paths; most have length {most[0]}: a share of {most[1]:.3f}.",
+        headline=f"{total} paths; most have length {most[0]}: a share of {most[1]:.3f}.",
         rows=tuple(build_path_count_rows(counts, variant)),
         metrics={name: OWN_METRICS[name] for name in NAMES},
         source={**source, "layers": layers, "heads": heads, "variant": variant},

@@ -18,6 +18,7 @@ from attncli.analysis.model_preparation import PreparedModel
 from attncli.analysis.rank_collapse.size_sweep import make_point_progress
 from attncli.errors import format_count
 from attncli.maths.curve_fits.straight_line_slopes import fit_slopes
+from attncli.maths.number_format import format_short_number
 from attncli.metrics.attention import ATTENTION
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
 from attncli.models.loading.loaded_model import LoadedModel
@@ -175,7 +176,7 @@ def describe_length_slopes(metric: str, rows: Sequence[Row]) -> str:
 def format_length_slope(row: Row) -> str:
     error = row.keys.get("error")
     value = f"{float(row.value or 0.0):.2f}"
-    return f"{value} ± {float(error):.2g}" if error is not None else value
+    return f"{value} ± {format_short_number(float(error), 2)}" if error is not None else value
 
 
 def format_layer_and_head(row: Row) -> str:

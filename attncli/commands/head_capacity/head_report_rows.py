@@ -16,7 +16,12 @@ from attncli.commands.head_capacity.reachable_random_patterns import (
 )
 from attncli.commands.head_capacity.required_width_and_scale import OWN_MAP_METRICS, MapRequirements
 from attncli.errors import format_count
-from attncli.maths.number_format import format_approximately, format_number, format_with_deviation
+from attncli.maths.number_format import (
+    format_approximately,
+    format_number,
+    format_short_number,
+    format_with_deviation,
+)
 from attncli.maths.significance_tests import estimate_share_deviation, standard_deviation
 from attncli.records import RANDOM, SHUFFLED, Definition, Finding, Row, RowPlace, Scalar, View
 
@@ -254,4 +259,4 @@ def format_heads_with_largest_values(values: Mapping[str, float], most: int = 3)
 
 
 def format_integer_or_two_digits(value: float) -> str:
-    return f"{value:g}" if value == int(value) else f"{value:.2g}"
+    return f"{value:g}" if value == int(value) else f"{format_short_number(value, 2)}"

@@ -31,6 +31,7 @@ from attncli.capture.linear_attention.measured_linear_heads import LinearAttenti
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.commands.inspect_model.options import InspectionOptions
 from attncli.declare.dry_run import stop_dry_run_before_model_load
+from attncli.maths.number_format import format_short_number
 from attncli.model_and_file_sources import Source
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
@@ -154,7 +155,7 @@ def report_estimated_duration(
         seconds += len(layers) * spent * (tokens / REHEARSED) ** power
     if seconds >= WORTH_SAYING:
         say(
-            f"maps of {len(linear.layers)} linear layers over {tokens} tokens: about {seconds / 60:.2g} minutes; `layers` "
+            f"maps of {len(linear.layers)} linear layers over {tokens} tokens: about {format_short_number(seconds / 60, 2)} minutes; `layers` "
             "chooses fewer"
         )
 

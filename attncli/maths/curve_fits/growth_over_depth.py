@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attncli.maths.curve_fits.convergence_rates import is_mean_clear_of_zero
+from attncli.maths.number_format import format_short_number
 
 FEWEST = 5
 """The fewest layers for which a law is named."""
@@ -31,7 +32,7 @@ class DepthGrowth(NamedTuple):
 
     @property
     def law_description(self) -> str:
-        exponential = f"exponentially: ×{self.factor:.3g} a layer"
+        exponential = f"exponentially: ×{format_short_number(self.factor, 3)} a layer"
         power = f"as layer^{self.exponent:.2g}"
         if self.likelier > CLEARLY:
             return exponential

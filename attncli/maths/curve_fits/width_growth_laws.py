@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from attncli.maths.number_format import format_short_number
+
 Array = NDArray[np.float64]
 
 FEWEST_LENGTHS = 4
@@ -74,7 +76,13 @@ def akaike_criterion(residual: Array, parameters: int) -> float:
 
 def fit_constant_width_law(d: Array) -> GrowthLaw:
     mean = float(d.mean())
-    return GrowthLaw("constant", f"d = {mean:.3g}", (mean,), None, akaike_criterion(d - mean, 1))
+    return GrowthLaw(
+        "constant",
+        f"d = {format_short_number(mean, 3)}",
+        (mean,),
+        None,
+        akaike_criterion(d - mean, 1),
+    )
 
 
 def fit_logarithmic_width_law(n: Array, d: Array) -> GrowthLaw:
@@ -82,7 +90,11 @@ def fit_logarithmic_width_law(n: Array, d: Array) -> GrowthLaw:
     (a, b), error = least_squares(design, d)
     residual = d - design @ np.array([a, b])
     return GrowthLaw(
-        "log", f"d = {a:.3g} + {b:.3g} ln n", (a, b), error, akaike_criterion(residual, 2)
+        "log",
+        f"d = {format_short_number(a, 3)} + {format_short_number(b, 3)} ln n",
+        (a, b),
+        error,
+        akaike_criterion(residual, 2),
     )
 
 
@@ -103,7 +115,11 @@ def fit_power_width_law(n: Array, d: Array) -> GrowthLaw:
         float(residual @ residual) / max(freedom, 1) / max(float(slopes @ slopes), 1e-300)
     )
     return GrowthLaw(
-        "power", f"d = {c:.3g} n^{best:.3g}", (c, best), error, akaike_criterion(residual, 2)
+        "power",
+        f"d = {format_short_number(c, 3)} n^{format_short_number(best, 3)}",
+        (c, best),
+        error,
+        akaike_criterion(residual, 2),
     )
 
 

@@ -21,6 +21,7 @@ from attncli.errors import (
     is_memory_error,
     require_known_names,
 )
+from attncli.maths.number_format import format_short_number
 from attncli.models.casting import cast_model
 from attncli.models.layer_configs import text_config
 from attncli.models.library_errors import (
@@ -145,7 +146,11 @@ def make_config(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig,
     else:
         if count is not None and count <= LARGEST_DEFAULT:
             return config, False, ""
-        why = "cannot be built" if count is None else f"make {count:.2g} parameters"
+        why = (
+            "cannot be built"
+            if count is None
+            else f"make {format_short_number(count, 2)} parameters"
+        )
     note = f"{arch}'s own sizes {why}: what is not given is tiny instead."
     return make_tiny_config(arch, sizes), True, note
 

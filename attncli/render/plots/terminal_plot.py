@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from attncli.maths.number_format import format_number
+from attncli.maths.number_format import format_number, format_short_number
 from attncli.records import MapPicture, Report
 from attncli.render.plots.attention_map_in_terminal import draw_shaded_map
 from attncli.render.plots.box_plots import BoxPlot, collect_box_plots, draw_box_lines
@@ -130,13 +130,18 @@ def interpolate_cells(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]
 
 
 def format_axis(drawn: Chart, left: float, right: float, width: int) -> list[Text]:
-    name = drawn.x_label.center(width - len(f"{left:g}") - len(f"{right:g}"))
+    name = drawn.x_label.center(
+        width - len(f"{format_short_number(left, 6)}") - len(f"{format_short_number(right, 6)}")
+    )
     pad = " " * MARGIN
     gaps = {x_to_column(x, drawn, width) for x in drawn.gaps}
     line = "".join(GAP if index in gaps else "─" for index in range(width))
     return [
         Text(f"{pad} └{line}", style="dim"),
-        Text(f"{pad}  {left:g}{name}{right:g}", style="dim"),
+        Text(
+            f"{pad}  {format_short_number(left, 6)}{name}{format_short_number(right, 6)}",
+            style="dim",
+        ),
     ]
 
 

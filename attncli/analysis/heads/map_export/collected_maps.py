@@ -15,6 +15,7 @@ from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.capture.saved_maps.map_names import FORMAT, map_tensor_name, visible_tensor_name
 from attncli.errors import InputError, UsageError
 from attncli.io.atomic_files import require_writable
+from attncli.maths.number_format import format_short_number
 from attncli.progress import Say
 from attncli.records import Facts, MapPicture
 from attncli.resource_limits import require_memory
@@ -168,4 +169,4 @@ def check_map_size(
     require_memory(2 * size, what, "choose fewer with `layers` and `heads`")
     if path is not None:
         require_writable(path)
-        say(f"{what}: {size / 1e6:.3g} MB → {path}")
+        say(f"{what}: {format_short_number(size / 1e6, 3)} MB → {path}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from attncli.maths.number_format import format_short_number
 from attncli.records import UNIFORM, Row
 
 TOLD = 2
@@ -26,17 +27,21 @@ def describe_metric_range(metric: str, rows: Sequence[Row]) -> str:
         for row in rows
         if row.metric == metric and isinstance(null := row.keys.get(UNIFORM), float)
     }
-    comparison = f", uniform attention {even.pop():.2g}" if len(even) == 1 else ""
+    comparison = (
+        f", uniform attention {format_short_number(even.pop(), 2)}" if len(even) == 1 else ""
+    )
     if low == high:
         return f"{metric} {from_} in head {low}{comparison}"
     if least == most:
-        return f"{metric} {least:.2g} in every head{comparison}"
+        return f"{metric} {format_short_number(least, 2)} in every head{comparison}"
     return f"{metric} from {from_} in head {low} to {to} in head {high}{comparison}"
 
 
 def format_with_deviation(value: float, spread: float | None) -> str:
     """`0.27`, `0.27 ± 0.03` over several texts or draws."""
-    return f"{value:.2g}" + ("" if spread is None else f" ± {spread:.1g}")
+    return f"{format_short_number(value, 2)}" + (
+        "" if spread is None else f" ± {format_short_number(spread, 1)}"
+    )
 
 
 def list_metric_values_of_heads(

@@ -18,6 +18,7 @@ from attncli.maths.curve_fits.width_growth_laws import (
     GrowthLaw,
     rank_width_growth_laws,
 )
+from attncli.maths.number_format import format_short_number
 from attncli.maths.significance_tests import mean
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
@@ -159,7 +160,8 @@ def describe_width_growth(
     if not ends:
         return law
     sentences = [
-        f"{mean(widths[n]):.3g} at length {n}" for n in dict.fromkeys((min(ends), max(ends)))
+        f"{format_short_number(mean(widths[n]), 3)} at length {n}"
+        for n in dict.fromkeys((min(ends), max(ends)))
     ]
     return f"{law}; d = {', '.join(sentences)}"
 
@@ -186,7 +188,7 @@ def summarize_width_growth(laws: Sequence[GrowthLaw]) -> str:
 def format_width_growth_law(law: GrowthLaw) -> str:
     if law.name == "constant":
         width = law.parameters[0]
-        return f"width stays at {'' if width.is_integer() else 'about '}{width:.3g}"
+        return f"width stays at {'' if width.is_integer() else 'about '}{format_short_number(width, 3)}"
     grows = "grows" if law.parameters[1] > 0.0 else "falls"
     return f"width {grows} " + (
         "about as log n" if law.name == "log" else f"about as n^{law.parameters[1]:.2g}"

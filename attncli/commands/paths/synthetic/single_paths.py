@@ -18,7 +18,7 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
 )
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.curve_fits.rank_collapse_regime import find_rate_of_single_exponential
-from attncli.maths.number_format import format_power_of_ten
+from attncli.maths.number_format import format_power_of_ten, format_short_number
 from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.frozen_attention_layers import LayerWithFrozenMaps
@@ -136,7 +136,7 @@ def build_single_paths_report(
 
 def describe_metric_of_path(rows: Sequence[Row], metric: str) -> str:
     value = next(row.value for row in rows if row.metric == metric)
-    return "not to be had" if value is None else f"{value:.3g}"
+    return "not to be had" if value is None else f"{format_short_number(value, 3)}"
 
 
 def build_path_rows(path: Path, singles: Sequence[PathMeasurements], variant: str) -> Iterator[Row]:

@@ -23,7 +23,7 @@ from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.commands.reproduce.training_loop import train
 from attncli.errors import format_count
 from attncli.maths.head_capacity.low_rank_head import low_rank_head_mean_squared_error
-from attncli.maths.number_format import format_with_deviation
+from attncli.maths.number_format import format_short_number, format_with_deviation
 from attncli.maths.significance_tests import (
     CONFIDENCE,
     compute_welch_freedom,
@@ -167,7 +167,7 @@ def format_mean_percent(values: Sequence[float]) -> str:
     average = mean(values)
     deviation = standard_deviation(values, average)
     if deviation is None:
-        return f"{100 * average:.3g} %"
+        return f"{format_short_number(100 * average, 3)} %"
     return f"{format_with_deviation(100 * average, 100 * deviation)} %"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from attncli.errors import format_count
+from attncli.maths.number_format import format_short_number
 from attncli.records import Definition, Finding, Report, Row, Scalar, Verdict, View
 from attncli.reports.report_comparison import weight_hash
 
@@ -155,10 +156,10 @@ def describe_trend_over_models(rows: Sequence[Row], series: Scalar) -> str:
     slopes = [(b - a) / (at_b - at_a) for (at_a, a), (at_b, b) in combinations(points, 2)]
     falling, rising = (sum(math.copysign(1, s) == d for s in slopes if s) for d in (-1.0, 1.0))
     word, agreeing = ("falls", falling) if falling > rising else ("rises", rising)
-    way = f"{points[0][1]:.4g} → {points[-1][1]:.4g}"
+    way = f"{format_short_number(points[0][1], 4)} → {format_short_number(points[-1][1], 4)}"
     if 2 * agreeing <= len(slopes):
         return f"{way}, no trend"
-    slope = f"{statistics.median(slopes):+.3g} a step"
+    slope = f"{format_short_number(statistics.median(slopes), 3, sign=True)} a step"
     if len(slopes) == 1:
         return f"{way}, {word}, {slope}"
     return f"{way}, {word} in {agreeing} of {format_count(len(slopes), 'pair')}, {slope} (median)"

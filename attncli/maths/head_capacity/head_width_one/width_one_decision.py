@@ -33,6 +33,7 @@ from attncli.maths.head_capacity.head_width_one.query_signs import (
     find_row_signs,
     list_sign_links_of_tree,
 )
+from attncli.maths.number_format import format_short_number
 
 MOST_TOKENS = 8192
 """Above, supports are not compared row by row: the tables of rows against rows take ten times n² numbers, 2.7 GB here."""
@@ -114,7 +115,9 @@ def decide_by_nested_order(
         )
     if least.logits * SHORT > budget:
         return refute_width_one_with_proof(
-            constraints, build_proof(budget), f"logits above {budget:.4g} are needed"
+            constraints,
+            build_proof(budget),
+            f"logits above {format_short_number(budget, 4)} are needed",
         )
     keys, reach = compute_key_positions(chain, least)
     lower = build_proof(least.logits * SHORT)
@@ -142,7 +145,7 @@ def decide_by_linear_programme(
         if count >= SEARCHED:
             return WidthOneDecision(
                 None,
-                f"{SEARCHED} of {2.0 ** (len(trees) - 1):.4g} sign choices were tried: not exact",
+                f"{SEARCHED} of {format_short_number(2.0 ** (len(trees) - 1), 4)} sign choices were tried: not exact",
             )
         sign = signs.sign.copy()
         for tree, flip in zip(trees, flips, strict=True):
@@ -181,7 +184,7 @@ def describe_infeasibility_proof(proof: WidthOneProof) -> str:
     return (
         "the conditions contradict one another"
         if proof.budget is None
-        else f"logits above {proof.budget:.4g} are needed"
+        else f"logits above {format_short_number(proof.budget, 4)} are needed"
     )
 
 

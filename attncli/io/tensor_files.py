@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from attncli.io.atomic_files import write_atomically
-from attncli.maths.number_format import format_short_number
 from attncli.progress import Say
 from attncli.records import JsonObject
 
@@ -47,4 +46,4 @@ def save_safetensors_and_report(
     write_atomically(path, lambda target: write_safetensors(target, tensors, metadata))
     size = sum(array.nbytes for array in tensors.values())
     count = f"{len(tensors)} tensor{'s' if len(tensors) > 1 else ''}"
-    say(f"{count}, {format_short_number(size / 1e6, 3)} MB → {path}")
+    say(f"{count}, {size / 1e6:.3g} MB → {path}")

@@ -136,7 +136,7 @@ def test_duplicate_weights_and_gates(runs: Path) -> None:
         (("sweep", "rank-collapse", "--glob", "no-*"), "--glob no-* matches nothing"),
         (
             ("sweep", "--jobs=3", "rank-collapse", "--model", "a"),
-            "no such option: --jobs (see `attn sweep --help`)",
+            "no such option: --jobs; options of the swept",
         ),
         (("sweep", "approximate", "--model", "a"), "unknown command to sweep 'approximate'"),
         (("sweep", "--model", "a"), "a is no finished report: say what is run on it"),

@@ -201,7 +201,8 @@ def format_command_line_option(parameter: Any, value: object) -> list[str]:
 def require_sweepable_command(command: str) -> None:
     """Refuse what is no question about a model; an option in its place is one that `sweep` does not have."""
     if command.startswith("-"):
-        raise UsageError(f"no such option: {command.partition('=')[0]} (see `attn sweep --help`).")
+        option = command.partition("=")[0]
+        raise UsageError(f"no such option: {option}; options of the swept command follow its name.")
     require_known_names("command to sweep", [command], MODEL_COMMANDS)
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from attncli.cli.command_tree import command_path, parse_command
+from attncli.cli.command_tree import parse_command
 from attncli.cli.parameter_names_as_options import replace_parameters_by_options
 from attncli.declare.commands import MODEL_COMMANDS
 from attncli.distributed_ranks import read_launch_environment
@@ -98,7 +98,7 @@ def run_command_on_rank(
 
 def can_divide_work(line: "Context") -> bool:
     """Whether there are texts or models to share out; a training is one piece of work."""
-    return " ".join(command_path(line)) in SHARED
+    return line.command_path.removeprefix("attn ") in SHARED
 
 
 def find_last_buffered_line(heard: io.StringIO) -> str:

@@ -38,18 +38,11 @@ OF_TEXT = re.compile("vocab|text|words|token")
 
 @dataclass(frozen=True, slots=True)
 class RunSource:
-    """SOURCE, and how a model would be named."""
+    """SOURCE, its kind as the rules of options name it, and how a model would be named."""
 
     source: Source
+    kind: str
     named_by: str = "name one as `source`"
-
-    @property
-    def kind_for_option_rules(self) -> str:
-        return (
-            WORDLESS
-            if self.source.kind == "folder" and is_config_without_text(self.source.path)
-            else self.source.kind
-        )
 
 
 def find_run_source(command: str, values: OptionValues) -> RunSource | None:
@@ -63,7 +56,10 @@ def find_run_source(command: str, values: OptionValues) -> RunSource | None:
     if not set(takes) & set(MODELS):  # a report, for which no option depends on the SOURCE
         return None
     source = parse_source(values["source"])
-    return RunSource(source) if source.kind in takes else None
+    if source.kind not in takes:
+        return None
+    wordless = source.kind == "folder" and is_config_without_text(source.path)
+    return RunSource(source, WORDLESS if wordless else source.kind)
 
 
 def find_model_of_patterns(patterns: Any) -> RunSource:
@@ -71,8 +67,8 @@ def find_model_of_patterns(patterns: Any) -> RunSource:
     from attncli.patterns._head_patterns import parse_model_head
 
     heads = [head for text in patterns or () if (head := parse_model_head(text)) is not None]
-    named_by = "give `pattern='MODEL:LAYER.HEAD:top=4'`"
-    return RunSource(Source("hub", heads[0].model) if heads else Source("synthetic"), named_by)
+    source = Source("hub", heads[0].model) if heads else Source("synthetic")
+    return RunSource(source, source.kind, named_by="give `pattern='MODEL:LAYER.HEAD:top=4'`")
 
 
 def is_config_without_text(folder: Path) -> bool:
@@ -196,11 +192,11 @@ def find_rule_for_other_source_kinds(
     own = [rule for rule in rules.get(one.name, ()) if rule.applies_to_value(one.value)]
     if one.of_any_model:
         own.append(Applies(to=ANY_MODEL))
-    return next((rule for rule in own if subject.kind_for_option_rules not in rule.to), None)
+    return next((rule for rule in own if subject.kind not in rule.to), None)
 
 
 def is_model_source(subject: RunSource | None) -> bool:
-    return subject is not None and subject.kind_for_option_rules in ANY_MODEL
+    return subject is not None and subject.kind in ANY_MODEL
 
 
 def describe_unaccepted_source_kind(

@@ -215,7 +215,7 @@ def acceptances(command: str, option: Any, options: Mapping[str, Any], rules: Ru
             refuse_or_drop_inapplicable_options(
                 rules,
                 [SetOption(*each) for each in values.items()],
-                RunSource(Source(kind, "SOURCE")),
+                RunSource(Source(kind, "SOURCE"), kind),
             )
             yield ""
         except UsageError as refused:

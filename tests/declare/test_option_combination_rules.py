@@ -7,6 +7,7 @@ import pytest
 from attncli.declare.option_combination_rules import (
     RunSource,
     SetOption,
+    find_run_source,
     is_config_without_text,
     refuse_or_drop_inapplicable_options,
 )
@@ -37,7 +38,7 @@ RULES = {
     "head_alone": (Applies(needs=("head",)),),
 }
 MODEL, NETWORK, NOTHING = (
-    RunSource(Source(kind, name))  # type: ignore[arg-type]
+    RunSource(Source(kind, name), kind)  # type: ignore[arg-type]
     for kind, name in (("random", "bert"), ("network", "net.safetensors"), ("synthetic", ""))
 )
 
@@ -154,6 +155,6 @@ def test_values_by_their_beginning(value: object, text: str, expected: bool) -> 
 def test_a_folder_that_reads_no_words(tmp_path: Path, config: str, expected: bool) -> None:
     (tmp_path / "config.json").write_text(config)
     assert is_config_without_text(tmp_path) is expected
-    assert RunSource(Source("folder", str(tmp_path))).kind_for_option_rules == (
-        "wordless" if expected else "folder"
-    )
+    found = find_run_source("inspect-model", {"source": str(tmp_path)})
+    assert found is not None
+    assert found.kind == ("wordless" if expected else "folder")

@@ -255,7 +255,7 @@ def resolve_settings(context: Any) -> Settled:
     # what SOURCE names does not matter then
     if not any(one.name in options for one in options_set):
         return Settled({}, {})
-    subject = find_run_source(" ".join(command_path(context)), context.params)
+    subject = find_run_source(context.command_path.removeprefix("attn "), context.params)
     return refuse_or_drop_inapplicable_options(context.command.callback.rules, options_set, subject)
 
 

@@ -39,7 +39,7 @@ def prepare_sensitivity(
     what = f"gradients of {longest} tokens through {blocks} blocks"
     require_memory(needed, what, "cut the text with `tokens`")
     back = plan.choose_output_direction_count(longest)
-    exact = " (exact)" if back == plan.width else f" (of {plan.width}: estimates)"
+    exact = " (exact)" if back == plan.width else f" (estimates; {plan.width} are exact)"
     say(
         f"{what}: about {format_gibibytes(needed)} at most, 1 forward and {back} backward passes a text{exact}"
     )

@@ -12,10 +12,7 @@ def log10_variance(state: SplitState) -> float:
 
     In Pre-LN models it grows with depth, and the later blocks add ever less to it ("curse of depth"); -∞: all are equal.
     """
-    common, varying = (
-        part.map_linearly(lambda each: each - each.mean())
-        for part in state.common_and_varying_parts
-    )
+    common, varying = (part.map_linearly(lambda each: each - each.mean()) for part in state.parts)
     # apart until here: a uniform common row takes no digits from what varies
     rest = common + varying
     square = float(np.mean(rest.mantissa**2))

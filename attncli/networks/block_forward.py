@@ -95,7 +95,7 @@ def apply_sub_block_norm(state: SplitState, spec: NetworkSpec) -> SplitState:
 
 def apply_mlp(state: SplitState, layer: Layer, spec: NetworkSpec) -> SplitParts:
     hidden = ACTIVATIONS[spec.activation](
-        add_bias_to_common_part(state.common_and_varying_parts @ layer.w_in, layer.b_in)
+        add_bias_to_common_part(state.parts @ layer.w_in, layer.b_in)
     )
     return add_bias_to_common_part(hidden @ layer.w_out, layer.b_out)
 
@@ -104,7 +104,7 @@ def apply_attention(
     state: SplitState, layer: Layer, spec: NetworkSpec, switches: AblationSwitches
 ) -> SplitParts:
     """Σ_h P_h X W_V,h W_O,h + b, as common and varying parts; without the outlier, P_h - 11^T/n in place of P_h."""
-    values = project_per_head(state.common_and_varying_parts, layer.w_v)
+    values = project_per_head(state.parts, layer.w_v)
     logits = attention_logits(state, layer, spec)
     remove_outlier = switches.remove_outlier
     if state.plain and (not remove_outlier or is_attention_far_from_uniform(logits)):
@@ -161,9 +161,7 @@ def compute_split_attention(
 def merge_heads(heads: SplitParts, state: SplitState, layer: Layer) -> SplitParts:
     """The heads' outputs [head, …, value], gated where the layer has gates, through W_O."""
     if layer.w_g is not None:
-        heads = multiply_by_sigmoid(
-            heads, project_per_head(state.common_and_varying_parts, layer.w_g)
-        )
+        heads = multiply_by_sigmoid(heads, project_per_head(state.parts, layer.w_g))
     width = layer.w_o.shape[-1]
     w_o = layer.w_o.reshape(-1, width)
     joined = SplitParts(
@@ -180,8 +178,8 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
     attend alike it does too, so deviations are as small as they can be. In plain form there is no reference.
     """
     queries, keys = (
-        project_per_head(state.common_and_varying_parts, layer.w_q),
-        project_per_head(state.common_and_varying_parts, layer.w_k),
+        project_per_head(state.parts, layer.w_q),
+        project_per_head(state.parts, layer.w_k),
     )
     shared, own, key_side = add_head_bias(queries.common, layer.b_q), queries.varying, keys.varying
     if spec.positions == "rope":

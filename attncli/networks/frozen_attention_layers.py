@@ -57,7 +57,7 @@ class AttentionWithFrozenMaps:
         """Whether only this branch preserves the residual, so that one without digits must not be passed on."""
 
     def __call__(self, x: SplitState) -> SplitParts:
-        values = project_per_head(x.common_and_varying_parts, self.layer.w_v)
+        values = project_per_head(x.parts, self.layer.w_v)
         heads = self.apply_attention_weights(values.varying)
         heads = heads._replace(common=heads.common + values.common)
         return merge_heads(heads, self.attention_input, self.layer._replace(b_o=None))
@@ -134,10 +134,7 @@ class NormWithFrozenScale:
         self.scale = inverse_deviation(seen, centre)
 
     def __call__(self, x: SplitState) -> SplitState:
-        common, varying = (
-            subtract_feature_mean(part) if self.centre else part
-            for part in x.common_and_varying_parts
-        )
+        common, varying = (subtract_feature_mean(part) if self.centre else part for part in x.parts)
         shared, own = self.scale
         across = own * common.change_layout(lambda row: row[None])
         within = (shared + own) * varying
@@ -149,9 +146,7 @@ def inverse_deviation(seen: SplitState, centre: bool) -> SplitParts:
 
     1/σ_i - 1/σ_c = (σ_c² - σ_i²) / (σ_c σ_i (σ_c + σ_i)) and σ_i² - σ_c² = 2 mean(c V_i) + mean(V_i²): no cancellation.
     """
-    common, varying = (
-        subtract_feature_mean(part) if centre else part for part in seen.common_and_varying_parts
-    )
+    common, varying = (subtract_feature_mean(part) if centre else part for part in seen.parts)
     if abs(find_common_exponent(common, varying)) > LARGEST_EXPONENT:
         raise InputError("values leave the range of squares: change `init_scale`.")
     c, v = common.value(), varying.value()
@@ -239,7 +234,7 @@ class LayerWithFrozenMaps:
 
 
 def add_split_states(first: SplitState, second: SplitState) -> SplitState:
-    return add_skip(first, second.common_and_varying_parts)
+    return add_skip(first, second.parts)
 
 
 def run_and_freeze_layer(

@@ -36,13 +36,13 @@ def compute_gated_heads(state: SplitState, layer: Layer, spec: NetworkSpec) -> G
     read = apply_sub_block_norm(read, spec) if spec.norm_position == "pre" else read
     logits, values = (
         attention_logits(read, layer, spec),
-        project_per_head(read.common_and_varying_parts, layer.w_v),
+        project_per_head(read.parts, layer.w_v),
     )
     context = softmax_output(logits, values.varying) + add_head_bias(values.common, layer.b_v)
     first = np.zeros((spec.heads, spec.tokens, 1))
     first[:, 0] = 1.0
     column = softmax_output(logits, make_scaled_array(first)).value()[..., 0]
-    argument = project_per_head(read.common_and_varying_parts, layer.w_g).varying.value()
+    argument = project_per_head(read.parts, layer.w_g).varying.value()
     gate = np.exp(-np.logaddexp(0.0, -argument))
     return GatedHeads(
         gate, context.value(), np.where(find_queries_seeing_several_keys(spec), column, np.nan)

@@ -51,6 +51,8 @@ class SplitState:
             mean = varying.mantissa.mean(axis=0)
             self.common = common + make_scaled_array(mean, varying.exponent)
             self.varying = varying.map_linearly(lambda each: each - mean)
+        self.parts = SplitParts(self.common, self.varying)
+        self.tokens = len(self.varying.mantissa)
 
     @classmethod
     def from_states(cls, states: Array) -> "SplitState":
@@ -58,14 +60,6 @@ class SplitState:
         return cls(
             make_scaled_array(np.zeros(states.shape[1])), make_scaled_array(states), plain=True
         )
-
-    @property
-    def common_and_varying_parts(self) -> SplitParts:
-        return SplitParts(self.common, self.varying)
-
-    @property
-    def tokens(self) -> int:
-        return len(self.varying.mantissa)
 
     @cached_property
     def states(self) -> ScaledArray:
@@ -122,9 +116,7 @@ def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitSt
     where σ_c² = v + ε and σ_y² = mean((c + V)²) + ε. Written so, the part of V along c, which a norm removes almost
     wholly, does not have to cancel; T is a sum of positive terms over a sum of positive terms where 1 + α > 0.
     """
-    common, varying = (
-        subtract_feature_mean(part) if centre else part for part in state.common_and_varying_parts
-    )
+    common, varying = (subtract_feature_mean(part) if centre else part for part in state.parts)
     top = find_common_exponent(common, varying)
     if epsilon and 2 * (top - NEGLIGIBLE) < math.log2(epsilon):
         # X is so far below √ε that the norm only divides by √ε.

@@ -276,7 +276,7 @@ def normalise_heads(
     bias: Tensor | None,
 ) -> SplitParts:
     states = [SplitState(*head, plain=False) for head in iter_heads(parts, axis)]
-    normal = [normalise_tokens(state, epsilon, centre).common_and_varying_parts for state in states]
+    normal = [normalise_tokens(state, epsilon, centre).parts for state in states]
     common, varying = (
         stack_parts([getattr(each, side) for each in normal]) for side in ("common", "varying")
     )

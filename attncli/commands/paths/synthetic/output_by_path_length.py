@@ -99,9 +99,7 @@ def subtract_split_states(first: SplitState, second: SplitState) -> SplitState:
 
 
 def negate_split_state(state: SplitState) -> SplitState:
-    common, varying = (
-        make_scaled_array(-part.mantissa, part.exponent) for part in state.common_and_varying_parts
-    )
+    common, varying = (make_scaled_array(-part.mantissa, part.exponent) for part in state.parts)
     return SplitState(common, varying, plain=False)
 
 

@@ -38,7 +38,7 @@ def iterate_predictions(
         found = predict_next_points(state, design, weights)
         yield found
         state = (
-            add_skip(state.to_split_form(), found.to_split_form().common_and_varying_parts)
+            add_skip(state.to_split_form(), found.to_split_form().parts)
             if design.running_sum
             else found
         )
@@ -57,7 +57,7 @@ def predict_next_points(states: SplitState, design: NetworkDesign, weights: Weig
 
 def merge_points_at_mean(state: SplitState) -> SplitState:
     """Move both points to their mean."""
-    common, varying = state.to_split_form().common_and_varying_parts
+    common, varying = state.to_split_form().parts
     return SplitState(common, make_scaled_array(np.zeros_like(varying.mantissa)), plain=False)
 
 
@@ -69,9 +69,7 @@ def apply_circle_network(states: SplitState, design: NetworkDesign, weights: Wei
         design.synthetic_network_spec,
     )
     hidden = SplitState(
-        *add_bias_to_common_part(
-            states.common_and_varying_parts @ weights["w_embed"], weights["b_embed"]
-        ),
+        *add_bias_to_common_part(states.parts @ weights["w_embed"], weights["b_embed"]),
         states.plain,
     )
     hidden = apply_layer_norm(hidden, "embedding", weights)
@@ -84,9 +82,7 @@ def apply_circle_network(states: SplitState, design: NetworkDesign, weights: Wei
         hidden = apply_layer_norm(
             add_optional_skip(hidden, update, switches.mlp_skip), "mlp", weights
         )
-    return add_bias_to_common_part(
-        hidden.common_and_varying_parts @ weights["w_readout"], weights["b_readout"]
-    )
+    return add_bias_to_common_part(hidden.parts @ weights["w_readout"], weights["b_readout"])
 
 
 def add_optional_skip(hidden: SplitState, update: SplitParts, skip: bool) -> SplitState:
@@ -96,7 +92,7 @@ def add_optional_skip(hidden: SplitState, update: SplitParts, skip: bool) -> Spl
 def apply_layer_norm(state: SplitState, name: str, weights: Weights) -> SplitState:
     """Layer norm with its gain and shift."""
     gain = make_scaled_array(weights[f"{name}_gain"])
-    common, varying = normalise_tokens(state, NORM_EPSILON, centre=True).common_and_varying_parts
+    common, varying = normalise_tokens(state, NORM_EPSILON, centre=True).parts
     grown = SplitParts(common * gain, varying * gain)
     return SplitState(*add_bias_to_common_part(grown, weights[f"{name}_shift"]), state.plain)
 

@@ -66,14 +66,18 @@ CLEARLY = 2.0
 """Twice the logarithm of the odds from which more constants are believed: e to 1."""
 
 
-@dataclass(frozen=True)
 class CurveSteps:
     """The steps from layer to layer: differences of log10 r, where it is known."""
 
-    layers: tuple[int, ...]
-    """Where it is known, one more than there are differences."""
-    values: Array
-    """log10 r in these layers."""
+    def __init__(self, layers: tuple[int, ...], values: Array) -> None:
+        self.layers = layers
+        """Where it is known, one more than there are differences."""
+        self.values = values
+        """log10 r in these layers."""
+        self.decades_between_values = np.diff(values)
+        self.layers_between_values = np.diff(layers).astype(float)
+        """How many layers each difference spans: more than one where values are unknown."""
+        self.decades_per_layer = self.decades_between_values / self.layers_between_values
 
     @classmethod
     def from_curve(cls, curve: Sequence[float]) -> "CurveSteps":
@@ -83,10 +87,6 @@ class CurveSteps:
     def __len__(self) -> int:
         return len(self.decades_between_values)
 
-    @cached_property
-    def decades_between_values(self) -> Array:
-        return np.diff(self.values)
-
     def slice_layers(self, start: int, stop: int) -> "CurveSteps":
         """The steps in a range."""
         return CurveSteps(self.layers[start : stop + 1], self.values[start : stop + 1])
@@ -95,15 +95,6 @@ class CurveSteps:
         """The same steps with the value of one layer left out."""
         layers = self.layers[:point] + self.layers[point + 1 :]
         return CurveSteps(layers, np.delete(self.values, point))
-
-    @cached_property
-    def layers_between_values(self) -> Array:
-        """How many layers each difference spans: more than one where values are unknown."""
-        return np.diff(self.layers).astype(float)
-
-    @cached_property
-    def decades_per_layer(self) -> Array:
-        return self.decades_between_values / self.layers_between_values
 
     @cached_property
     def asinh_scaled_decades(self) -> Array:

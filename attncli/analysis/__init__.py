@@ -9,7 +9,6 @@ source_arguments                the SOURCE of each command, the kinds that it ta
 rank_collapse                   states of the residual stream over layers
 weight_sources                  weights of a saved or an in-memory model
 report_row_selection            part of a finished report: some of its metrics, its heads sorted by one of them
-model_argument_checks           checks of SOURCE and the model options before anything heavy is imported
 verification_inputs             the input on which a model is verified: an example, or a caller's own parts
 model_preparation               one preparation of a model for every question
 fits                            fits of modules to patterns

@@ -14,7 +14,7 @@ from attncli.analysis.heads.model_inspection import select_every_head
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip, capture_attention
 from attncli.capture.model_errors import translate_model_errors
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 
 BUDGET = 1 << 28
 """Bytes of maps in memory at once; at least one layer's."""

@@ -51,7 +51,7 @@ from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import Ahead, LoadedModel
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -5,8 +5,8 @@ model_classes       the class of transformers that runs a config
 forward_signatures  names of the arguments of a model's forward
 library_errors      libraries' exceptions as one sentence about the folder
 files               a checkpoint's files
-casting             convert a model to another dtype
 quiet_libraries     silence libraries while a model loads
+precision           dtypes and devices
 random              any model type with seeded random weights
 loading             a checkpoint, or an in-memory module, as a model, strictly
 inputs              the inputs of a model

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
 
+from attncli.declare.dry_run import STAGE
 from attncli.declare.option_declarations import (
     ANY_MODEL,
     RUNS_CODE,
@@ -15,7 +16,7 @@ from attncli.declare.option_declarations import (
 from attncli.declare.option_value_conversion import INPUT
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
-from attncli.model_and_file_sources import MODELS
+from attncli.model_and_file_sources import MODELS, Source
 from attncli.options.run_and_output import validate_seed
 from attncli.options.value_completion import complete_source
 
@@ -284,6 +285,26 @@ class TextsByLengthOptions(TextOptions):
         default=[], help="Text to cut to each length; repeatable. [default: random tokens]"
     )
     samples: int | None = sample_option()
+
+
+def check_options_before_loading(
+    source: Source, model: CheckpointOptions, inputs: TextOptions, tokens: int | None, seed: int
+) -> None:
+    """Validate options and the model's folder before anything heavy is imported."""
+    model.build_load_options(seed)
+    inputs.build_requested_input(tokens, seed)
+    if source.kind == "folder":
+        from attncli.models.files.config_checks import read_config
+        from attncli.models.files.local_folder import find_local_folder
+        from attncli.models.files.weight_files import refuse_unreadable_weights
+
+        folder = find_local_folder(source).folder
+        read_config(folder)
+        refuse_unreadable_weights(folder, model.allow_pickle)
+    if source.kind == "hub" and not STAGE.rehearsing:
+        from attncli.models.files.local_folder import FetchSettings, find_local_folder
+
+        find_local_folder(source, FetchSettings(model.revision, model.offline), config_alone=True)
 
 
 STACK_OPTION = declare_option(

@@ -41,7 +41,7 @@ from attncli.models.loading.in_memory.eval_mode import eval_mode
 from attncli.models.loading.in_memory.unwrap_models import UnwrappedModel
 from attncli.models.loading.isolate_global_state import take_measurement_lock
 from attncli.models.loading.loaded_model import LoadedModel
-from attncli.models.loading.precision import dtype_name
+from attncli.models.precision import dtype_name
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.records import JsonObject
 

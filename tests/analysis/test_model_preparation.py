@@ -24,7 +24,7 @@ from attncli.capture.attention_capture import Capture
 from attncli.capture.causality_and_positions import find_attention_properties
 from attncli.errors import InputError
 from attncli.models.loading.loaded_model import remove_model_head
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.models.random.random_models import build_model
 
 torch.set_num_threads(1)

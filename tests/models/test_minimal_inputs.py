@@ -21,7 +21,7 @@ from attncli.model_and_file_sources import parse_source
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import remove_model_head
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.minimal_inputs import find_stream_truncation, make_short_inputs
 from attncli.networks.ablation_variants import parse_variants

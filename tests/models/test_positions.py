@@ -14,7 +14,7 @@ from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_inputs import make_inputs
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.models.random.random_inputs.images import image_side_for_queries
 from attncli.models.random.random_inputs.input_sampler import InputSampler
 

@@ -29,7 +29,7 @@ from attncli.commands.rank_collapse.variants_without_exact_arithmetic import (
 )
 from attncli.errors import InputError
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
 from attncli.networks.ablation_variants import VARIANTS, AblationSwitches

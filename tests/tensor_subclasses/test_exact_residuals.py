@@ -24,7 +24,7 @@ from attncli.errors import NoExactRule
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
 from attncli.maths.common_row_arithmetic.scaled_arrays import make_scaled_array
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model

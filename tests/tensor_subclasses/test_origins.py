@@ -19,7 +19,7 @@ from attncli.capture.model_structure.residual_stream import (
     replace_argument,
 )
 from attncli.errors import InputError
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.tensor_subclasses.path_streams.token_contributions import find_contributions
 
 torch.set_num_threads(1)

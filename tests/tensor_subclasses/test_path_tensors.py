@@ -16,7 +16,7 @@ from attncli.capture.model_structure.blocks import (
     observe_block_states,
 )
 from attncli.errors import InputError
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.tensor_subclasses.path_streams.head_contributions import compute_contributions_by_head
 from attncli.tensor_subclasses.path_streams.partial_streams import LengthStreams
 from attncli.tensor_subclasses.path_streams.path_tensor import make_initial_streams

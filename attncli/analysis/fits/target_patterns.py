@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attncli.errors import UsageError
@@ -103,12 +104,12 @@ def capture_head_maps(
 ) -> "tuple[Mapping[str, csr_array], dict[str, Any], tuple[str, ...]]":
     """Capture maps of one model's heads; return them, the model's identity, and warnings."""
     from attncli.analysis.fits.model_patterns import capture_model_patterns
-    from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
+    from attncli.models.inputs.model_inputs import check_config_and_tokenizer, make_inputs
     from attncli.models.loading.load import load_model
 
     requested = inputs.build_requested_input(options.length, seed)
     checkpoint = load_model(
-        model, files.build_load_options(seed), make_config_and_tokenizer_check(requested)
+        model, files.build_load_options(seed), partial(check_config_and_tokenizer, requested)
     )
     texts = make_inputs(checkpoint, requested)
     if len(texts) > 1:

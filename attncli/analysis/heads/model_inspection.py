@@ -82,7 +82,7 @@ from attncli.models.inputs.synthetic_texts import (
     shuffle_tokens,
 )
 from attncli.models.loading.loaded_model import LoadedModel
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.processes.work_sharing import list_item_indices_of_rank
 from attncli.progress import Progress, ignore_progress
 from attncli.records import RANDOM, SHUFFLED, Facts, Finding, JsonObject, Report, Row, Scalar

@@ -3,7 +3,7 @@ capture."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import torch
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -14,7 +14,7 @@ from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import InputError, make_unknown_name_error
 from attncli.model_and_file_sources import Source
 from attncli.models.inputs.model_input import WORDS, ModelInput
-from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
+from attncli.models.inputs.model_inputs import check_config_and_tokenizer, make_inputs
 from attncli.models.loading.device_placement import require_one_device
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel
@@ -35,7 +35,7 @@ def prepare_model_for_paths(
     requested = inputs.build_requested_input(tokens, seed)
     stop_dry_run_before_model_load()
     checkpoint = load_in_dtype(
-        source, options, NOT_HALF, make_config_and_tokenizer_check(requested)
+        source, options, NOT_HALF, partial(check_config_and_tokenizer, requested)
     )
     texts = make_inputs(checkpoint, requested)
     subject = select_layer_stack(checkpoint, texts[0], stack, needs)

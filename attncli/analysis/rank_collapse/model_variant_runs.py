@@ -36,7 +36,7 @@ from attncli.errors import InputError
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.loading.precision import dtype_name, run_in_model_precision
+from attncli.models.precision import dtype_name, run_in_model_precision
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
 from attncli.tensor_subclasses.residual_split.split_tensor_forward import (

@@ -22,7 +22,7 @@ from attncli.commands.attribute.report import (
 from attncli.commands.attribute.token_position_option import POSITION, resolve_token_position
 from attncli.errors import InsufficientPrecision, UsageError
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report
 from attncli.tensor_subclasses.path_streams.token_contributions import (

@@ -20,7 +20,7 @@ from attncli.gates import refuse_gates_on_unmeasured_metrics
 from attncli.maths.number_format import format_short_number
 from attncli.model_and_file_sources import Source
 from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.options.model_and_input import InputOptions, WholeModelOptions
 from attncli.progress import Say
 from attncli.python.questions import RunContext

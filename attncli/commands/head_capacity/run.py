@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from attncli.analysis.fits.fit_rows import FIT_METRICS
 from attncli.analysis.fits.target_and_fitted_map_pictures import add_map_pictures_of_fits
 from attncli.analysis.fits.target_patterns import ChosenPatterns, choose_patterns
 from attncli.analysis.fits.write_fit_files import write_fits
 from attncli.analysis.heads.softmax_head_preparation import prepare_softmax_heads
-from attncli.analysis.model_argument_checks import check_options_before_loading
 from attncli.analysis.model_preparation import FLOAT64_IF_IT_FITS, load_in_dtype
 from attncli.analysis.source_arguments import resolve_source
 from attncli.commands.head_capacity.head_report_rows import SURVEY_METRICS
@@ -49,11 +48,15 @@ from attncli.head_weights.trained_head import (
 )
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
+from attncli.models.inputs.model_inputs import check_config_and_tokenizer, make_inputs
 from attncli.models.loading.loaded_model import LoadedModel, remove_model_head
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.loading.random_init import make_random_init_model
-from attncli.options.model_and_input import CheckpointOptions, InputOptions
+from attncli.options.model_and_input import (
+    CheckpointOptions,
+    InputOptions,
+    check_options_before_loading,
+)
 from attncli.options.pattern_approximation import MethodOptions, PatternOptions, RandomDrawOptions
 from attncli.python.questions import RunContext
 from attncli.records import Report
@@ -82,7 +85,7 @@ def prepare_head_survey(
         source,
         files.build_load_options(seeds[0]),
         FLOAT64_IF_IT_FITS,
-        make_config_and_tokenizer_check(requested),
+        partial(check_config_and_tokenizer, requested),
     )
     texts = cut_texts_to_shortest(checkpoint, requested)
     require_memory_to_run(

@@ -35,9 +35,9 @@ from attncli.maths.number_format import format_short_number
 from attncli.model_and_file_sources import Source
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
+from attncli.models.inputs.model_inputs import check_config_and_tokenizer, make_inputs
 from attncli.models.loading.load import load_model
-from attncli.models.loading.loaded_model import Ahead, LoadedModel, remove_model_head
+from attncli.models.loading.loaded_model import LoadedModel, remove_model_head
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.options.head_selection import HeadOptions
@@ -64,7 +64,7 @@ def prepare_model_inspection(
     loading = model.build_load_options(options.seed)
     requested = inputs.build_requested_input(options.tokens, options.seed)
     stop_dry_run_before_model_load()
-    checkpoint = load_model(source, loading, make_layer_and_text_check(plan, requested))
+    checkpoint = load_model(source, loading, partial(check_layers_and_texts, plan, requested))
     texts = make_inputs(checkpoint, requested)
     subject = prepare_model_heads(checkpoint.model_without_head, texts[0])
     refuse_nonexistent_heads(available_heads(subject), plan)
@@ -123,16 +123,13 @@ def prepare_random_init_control(
     )
 
 
-def make_layer_and_text_check(plan: HeadPlan, requested: RequestedInput) -> Ahead:
-    """Checks from config and tokenizer, before weights are read: missing layers, texts that are too
+def check_layers_and_texts(
+    plan: HeadPlan, requested: RequestedInput, checkpoint: LoadedModel
+) -> Any:
+    """Check config and tokenizer before weights are read: for missing layers, and texts that are too
     long."""
-    read_texts = make_config_and_tokenizer_check(requested)
-
-    def check_layers_and_read_texts(checkpoint: LoadedModel) -> Any:
-        refuse_nonexistent_layers(checkpoint, plan)
-        return read_texts(checkpoint)
-
-    return check_layers_and_read_texts
+    refuse_nonexistent_layers(checkpoint, plan)
+    return check_config_and_tokenizer(requested, checkpoint)
 
 
 def report_estimated_duration(

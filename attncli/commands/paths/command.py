@@ -85,12 +85,12 @@ def prepare_model_paths(
     conditions: Sequence[Condition],
 ) -> Study:
     """Prepare a study of a trained model; options are validated before torch is imported."""
-    from attncli.analysis.model_argument_checks import check_options_before_loading
     from attncli.commands.paths.run_synthetic_network import (
         DEFAULT_METRICS,
         collect_requested_and_gated_metrics,
     )
     from attncli.gates import refuse_gates_on_unmeasured_metrics
+    from attncli.options.model_and_input import check_options_before_loading
 
     where = (model, inputs, network.tokens, run.seed or 0)
     check_options_before_loading(source, *where)

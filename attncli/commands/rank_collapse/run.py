@@ -5,13 +5,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from attncli.analysis.model_argument_checks import check_options_before_loading
 from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.model_and_file_sources import Source
 from attncli.networks.ablation_variants import AblationSwitches
-from attncli.options.model_and_input import AUTO, EXACTLY, PLAIN, InputOptions, ModelOptions
+from attncli.options.model_and_input import (
+    AUTO,
+    EXACTLY,
+    PLAIN,
+    InputOptions,
+    ModelOptions,
+    check_options_before_loading,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -45,11 +51,11 @@ def prepare_model_collapse_study(
     from attncli.analysis import model_preparation
     from attncli.analysis.rank_collapse.headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.trained_model_rank_collapse import measure_model_collapse
-    from attncli.models.inputs.model_inputs import make_config_and_tokenizer_check, make_inputs
+    from attncli.models.inputs.model_inputs import check_config_and_tokenizer, make_inputs
     from attncli.models.loading.loaded_model import remove_model_head
 
     options = model.build_load_options(seed)
-    ahead = make_config_and_tokenizer_check(requested)
+    ahead = partial(check_config_and_tokenizer, requested)
     checkpoint = model_preparation.load_in_dtype(
         source, options, model_preparation.FLOAT64_IF_IT_FITS, ahead
     )
@@ -138,7 +144,7 @@ def build_collapse_model(
     from attncli.commands.rank_collapse.variants_without_exact_arithmetic import (
         find_variants_without_exact_arithmetic,
     )
-    from attncli.models.loading.precision import run_in_model_precision
+    from attncli.models.precision import run_in_model_precision
 
     assert prepared.anatomy is not None
     short, proof = prepared.short, prepared.proof

@@ -38,7 +38,7 @@ from attncli.maths.matrices.matrix_norms import composite_norm
 from attncli.maths.number_format import format_number
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.loaded_model import LoadedModel
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.progress import Progress
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row, RowPlace
 

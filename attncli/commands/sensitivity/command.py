@@ -46,10 +46,10 @@ def sensitivity(
     Gradients of the last state after the last block by every state before the first, compared with what the sum over
     paths of attention predicts, and with the effect of repeating the last token.
     """
-    from attncli.analysis.model_argument_checks import check_options_before_loading
     from attncli.analysis.source_arguments import resolve_source
     from attncli.commands.sensitivity.report import METRICS
     from attncli.gates import refuse_gates_on_unmeasured_metrics
+    from attncli.options.model_and_input import check_options_before_loading
 
     subject = resolve_source(source, "sensitivity", how.output)
     check_options_before_loading(subject, model, inputs, tokens, seed)

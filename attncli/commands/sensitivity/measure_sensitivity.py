@@ -37,7 +37,7 @@ from attncli.commands.sensitivity.report import (
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.model_input import WORDS, ModelInput
 from attncli.models.inputs.vocabulary_and_positions import max_positions
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report
 from attncli.tensor_subclasses.stream_gradients import backpropagate_directions

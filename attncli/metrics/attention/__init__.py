@@ -5,8 +5,8 @@ A file holds a function of its own name under `@metric(…)`. What its parameter
     rows      a strip of whole rows (`_map_strip_rows.MapStripRows`): returns one number for each of them, whose mean (or largest,
               or least) is the metric; rows that do not count are nan
     summaries what each row comes to (`_map_strip_rows.MapStripRows`, without its weights): likewise
-    columns   what each key has received in all (`_received_mass.ReceivedMass`): returns one number for each head
-    offsets   what lies on each diagonal (`_weight_by_offset.Offsets`): likewise
+    columns   what each key has received in all (`_column_and_diagonal_sums.ReceivedMass`): returns one number for each head
+    offsets   what lies on each diagonal (`_column_and_diagonal_sums.Offsets`): likewise
     spectrum  the largest singular values (`_map_spectrum.SpectrumIteration`): likewise
     gram      how many singular values hold most of a map (`_energy_rank.EnergyRank`): likewise
     energy    squares of what each key has received (`_column_energy.ColumnEnergy`): likewise

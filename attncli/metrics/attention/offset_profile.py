@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._weight_by_offset import Offsets
+from attncli.metrics.attention._column_and_diagonal_sums import Offsets
 
 if TYPE_CHECKING:
     from torch import Tensor

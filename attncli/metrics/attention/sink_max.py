@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._received_mass import ReceivedMass
+from attncli.metrics.attention._column_and_diagonal_sums import ReceivedMass
 
 if TYPE_CHECKING:
     from torch import Tensor

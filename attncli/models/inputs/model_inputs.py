@@ -16,7 +16,7 @@ from attncli.models.inputs.input_options import (
 )
 from attncli.models.inputs.model_input import WORDS, ModelInput, decoder_labels, label_tokens_by_ids
 from attncli.models.inputs.vocabulary_and_positions import max_positions, refuse_too_long_text
-from attncli.models.loading.loaded_model import Ahead, LoadedModel
+from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.random.dummy_inputs import make_example_inputs
 
 DEFAULT_LENGTH = 128
@@ -55,21 +55,17 @@ def refuse_texts_for_media_model(checkpoint: LoadedModel, options: RequestedInpu
         )
 
 
-def make_config_and_tokenizer_check(options: RequestedInput) -> Ahead:
-    """Make a check of config and tokenizer that runs before weights are read; it keeps the texts, as stdin is read once."""
+def check_config_and_tokenizer(options: RequestedInput, checkpoint: LoadedModel) -> Any:
+    """Check config and tokenizer before weights are read; the texts are returned, as stdin is read once."""
+    if checkpoint.model_without_head.main_input_name != WORDS:
+        refuse_texts_for_media_model(checkpoint, options)
+        return None
+    if options.random_tokens is not None:
+        choose_random_length(checkpoint.model, options)
+        return None
+    from attncli.models.inputs.text_inputs import encode_texts
 
-    def check_texts(checkpoint: LoadedModel) -> Any:
-        if checkpoint.model_without_head.main_input_name != WORDS:
-            refuse_texts_for_media_model(checkpoint, options)
-            return None
-        if options.random_tokens is not None:
-            choose_random_length(checkpoint.model, options)
-            return None
-        from attncli.models.inputs.text_inputs import encode_texts
-
-        return encode_texts(checkpoint, options)
-
-    return check_texts
+    return encode_texts(checkpoint, options)
 
 
 def make_random_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:

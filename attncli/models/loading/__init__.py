@@ -2,7 +2,6 @@
 
 load_options          options, checked before any heavy import
 architectures         the config's class, without memory for its weights
-precision             dtypes and devices
 tensor_parallel       models over several processes
 device_placement      models over several devices
 isolate_global_state  neutral global state of torch, and one run at a time

@@ -23,18 +23,18 @@ from attncli.models.loading.loading_issues import (
     report_issues,
 )
 from attncli.models.loading.memory_estimate import require_memory_for_weights
-from attncli.models.loading.precision import (
-    choose_dtype,
-    choose_stored_dtype,
-    describe_dtype_change,
-    dtype_name,
-)
 from attncli.models.loading.state_dict import (
     assign_tensors,
     find_loadable_names,
     refuse_integer_weights,
     refuse_model_larger_than_files,
     refuse_prefix_duplicates,
+)
+from attncli.models.precision import (
+    choose_dtype,
+    choose_stored_dtype,
+    describe_dtype_change,
+    dtype_name,
 )
 
 

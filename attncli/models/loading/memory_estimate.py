@@ -9,8 +9,8 @@ from transformers import PreTrainedConfig
 
 from attncli.errors import format_count
 from attncli.models.layer_configs import list_head_counts
-from attncli.models.loading.precision import dtype_name
 from attncli.models.model_classes import iter_nested_configs
+from attncli.models.precision import dtype_name
 from attncli.resource_limits import require_memory
 
 ALIVE = 8

@@ -3,8 +3,8 @@
 import torch
 from transformers import PreTrainedModel
 
-from attncli.models.casting import cast_model
 from attncli.models.loading.in_memory.eval_mode import set_eval_mode
+from attncli.models.precision import cast_model
 from attncli.models.quiet_libraries import silence_libraries
 
 

@@ -22,13 +22,13 @@ from attncli.errors import (
     require_known_names,
 )
 from attncli.maths.number_format import format_short_number
-from attncli.models.casting import cast_model
 from attncli.models.layer_configs import text_config
 from attncli.models.library_errors import (
     describe_division_by_config_size,
     find_missing_library_name,
 )
 from attncli.models.model_classes import iter_body_classes, iter_nested_configs, make_no_class_error
+from attncli.models.precision import cast_model
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.resource_limits import require_memory
 

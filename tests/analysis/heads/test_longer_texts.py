@@ -29,7 +29,7 @@ from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.strips.softmax_calls import SoftmaxCapture
 from attncli.errors import InputError
 from attncli.metrics.attention._map_spectrum import STILL
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model

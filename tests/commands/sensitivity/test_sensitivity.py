@@ -19,7 +19,7 @@ from attncli.analysis.paths.jacobian_norm_sampling import (
 )
 from attncli.commands.sensitivity.measure_sensitivity import SensitivityPlan
 from attncli.maths.significance_tests import confidence_interval
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.tensor_subclasses.stream_gradients import draw_random_directions
 
 torch.set_num_threads(1)

@@ -30,7 +30,7 @@ from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._head_outputs import HeadOutputs
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import MetricTotals, Values
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.records import NOT_APPLICABLE
 from attncli.tolerances import FULL_ROW
 

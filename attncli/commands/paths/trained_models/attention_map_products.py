@@ -12,7 +12,7 @@ from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitS
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.metrics.log10_residual import log10_residual
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.tolerances import PATH_MAP_ROW_SUM
 
 

@@ -13,7 +13,7 @@ from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.commands.paths.synthetic.metrics_by_path_length import NORM_SHARE, OUTPUT_SHARE
 from attncli.errors import InsufficientPrecision
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.tensor_subclasses.path_streams.path_tensor_forward import (

@@ -13,7 +13,7 @@ from attncli.commands.paths.synthetic.output_shares_by_head import (
     describe_head_with_largest_share,
 )
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report
 from attncli.tensor_subclasses.path_streams.head_contributions import compute_contributions_by_head

@@ -30,7 +30,7 @@ from attncli.commands.paths.synthetic.path_length_report import (
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.network_path_counts import count_paths_by_choices
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Report, Row, View
 from attncli.tensor_subclasses.path_streams.path_tensor_forward import (

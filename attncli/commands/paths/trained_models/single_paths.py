@@ -24,7 +24,7 @@ from attncli.commands.paths.synthetic.single_paths import (
 from attncli.commands.paths.trained_models.attention_map_products import AttentionMapsOfStack
 from attncli.errors import InputError, InsufficientPrecision
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.loading.precision import run_in_model_precision
+from attncli.models.precision import run_in_model_precision
 from attncli.processes.work_sharing import list_item_indices_of_rank
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import Definition, Report

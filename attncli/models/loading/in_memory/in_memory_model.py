@@ -20,7 +20,7 @@ from attncli.errors import InputError, UsageError, add_article
 from attncli.models.files.state_hashing import hash_state_dict
 from attncli.models.loading.in_memory.restore_state import iter_tensors, restore_model_state
 from attncli.models.loading.in_memory.unwrap_models import unwrap_model
-from attncli.models.loading.precision import dtype_name
+from attncli.models.precision import dtype_name
 from attncli.records import JsonObject
 
 QUANTISED = "bitsandbytes"

@@ -1,4 +1,4 @@
-"""The dtype and the device that a model runs in."""
+"""The dtype and the device that a model runs in; a model converted to another dtype, as a checkpoint of that would be loaded."""
 
 import importlib.util
 from collections.abc import Iterable, Iterator
@@ -93,3 +93,16 @@ def run_in_model_precision(body: nn.Module) -> Iterator[None]:
     """Keep a float64 model in float64, whatever its code casts to; suppress its warnings while it runs."""
     with silence_libraries(), run_in_native_precision(body):
         yield
+
+
+def cast_model(model: nn.Module, dtype: torch.dtype) -> None:
+    """Cast a model in place. Indices and complex angles keep their dtype; non-persistent buffers (rotary angles) are never
+    rounded to a short one."""
+    with torch.no_grad():
+        for module in model.modules():
+            computed = module._non_persistent_buffers_set if dtype.itemsize < 4 else set()
+            buffers = dict(module.named_buffers(recurse=False))
+            cast = [tensor for name, tensor in buffers.items() if name not in computed]
+            for tensor in (*module.parameters(recurse=False), *cast):
+                if tensor.is_floating_point() and tensor.dtype != dtype:
+                    tensor.data = tensor.data.to(dtype)

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from attncli.analysis.rank_collapse.headlines import format_model_headline as collapse_headline
+from attncli.analysis.rank_collapse.findings_and_headlines import (
+    format_model_headline as collapse_headline,
+)
 from attncli.analysis.rank_collapse.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_length import (
     compare_width_growth_laws,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncli.analysis.rank_collapse.regime_and_depth_findings import (
+from attncli.analysis.rank_collapse.findings_and_headlines import (
     describe_activation_spike,
     describe_variance,
 )

@@ -13,15 +13,15 @@ from attncli.analysis.rank_collapse.collapse_bound_rows import (
     THEOREM_METRICS,
     evaluate_collapse_bound_on_network,
 )
-from attncli.analysis.rank_collapse.headlines import format_headline
-from attncli.analysis.rank_collapse.network_variant_runs import (
-    refuse_work_of_many_days,
-    run_network_in_all_variants,
-)
-from attncli.analysis.rank_collapse.regime_and_depth_findings import (
+from attncli.analysis.rank_collapse.findings_and_headlines import (
     build_depth_findings,
     describe_regimes,
     explain_variants,
+    format_headline,
+)
+from attncli.analysis.rank_collapse.network_variant_runs import (
+    refuse_work_of_many_days,
+    run_network_in_all_variants,
 )
 from attncli.analysis.rank_collapse.trajectories import (
     BEYOND,

@@ -49,7 +49,7 @@ def prepare_model_collapse_study(
     requested = inputs.build_requested_input(tokens, seed)
     stop_dry_run_before_model_load()
     from attncli.analysis import model_preparation
-    from attncli.analysis.rank_collapse.headlines import RANDOM_SUFFIX
+    from attncli.analysis.rank_collapse.findings_and_headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.trained_model_rank_collapse import measure_model_collapse
     from attncli.models.inputs.model_inputs import check_config_and_tokenizer, make_inputs
     from attncli.models.loading.loaded_model import remove_model_head

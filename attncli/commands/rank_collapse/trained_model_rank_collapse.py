@@ -8,10 +8,13 @@ from attncli.ablation.albert_mlp_activation import describe_published_variants
 from attncli.analysis.distributed_text_loop import apply_to_each_text
 from attncli.analysis.means_and_confidence_intervals import describe_averaging
 from attncli.analysis.model_preparation import PreparedModel
-from attncli.analysis.rank_collapse.headlines import (
+from attncli.analysis.rank_collapse.findings_and_headlines import (
     RANDOM_SUFFIX,
+    average_residual_curves,
+    build_depth_findings,
     combine_arithmetic_names,
     describe_residuals_lost_to_rounding,
+    describe_what_prevents_collapse,
     find_first_layer_without_value,
     format_model_headline,
     format_variant,
@@ -21,11 +24,6 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
     Curves,
     StateLocation,
     run_model_variants_on_text,
-)
-from attncli.analysis.rank_collapse.regime_and_depth_findings import (
-    average_residual_curves,
-    build_depth_findings,
-    describe_what_prevents_collapse,
 )
 from attncli.analysis.rank_collapse.trajectories import (
     EXACT,

@@ -64,7 +64,7 @@ def find_run_source(command: str, values: OptionValues) -> RunSource | None:
 
 def find_model_of_patterns(patterns: Any) -> RunSource:
     """Heads of models may be patterns."""
-    from attncli.patterns._head_patterns import parse_model_head
+    from attncli.patterns._pattern_texts import parse_model_head
 
     heads = [head for text in patterns or () if (head := parse_model_head(text)) is not None]
     source = Source("hub", heads[0].model) if heads else Source("synthetic")

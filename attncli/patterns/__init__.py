@@ -22,7 +22,8 @@ from attncli.patterns._make_sparse_pattern import (
     normalise_rows,
     union_patterns,
 )
-from attncli.patterns._pattern_files import is_pattern_file, read_pattern
+from attncli.patterns._pattern_files import read_pattern
+from attncli.patterns._pattern_texts import is_pattern_file
 from attncli.registry import Registry, call_entry_from_text
 
 PATTERNS: Registry[Callable[..., csr_array]] = Registry("pattern", "attncli.patterns")

@@ -1,8 +1,4 @@
-"""Patterns from files: .npy, .npz (dense or scipy sparse), .mtx, .csv, .safetensors.
-
-`PATH`, `PATH:LAYER.HEAD` for a head of saved attention maps, and either followed by `:top=K` (keep the K largest
-weights of each row) or `:above=T` (keep weights above T): maps of real heads are dense.
-"""
+"""Patterns from files: .npy, .npz (dense or scipy sparse), .mtx, .csv, .safetensors."""
 
 import math
 import re
@@ -10,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 
 from attncli.errors import AttnError, InputError, UsageError, format_count, shorten_error_text
 from attncli.io.safetensors_arrays import StoredArrays
@@ -22,29 +18,18 @@ from attncli.patterns._check_pattern import (
     make_pattern_from_dense,
     require_file_fits_memory,
 )
-from attncli.resource_limits import parse_whole_number
-
-SPEC = re.compile(
-    r"(?P<path>.+\.(?:npy|npz|mtx|csv|safetensors))"
-    r"(?::(?P<layer>\d{1,9})\.(?P<head>\d{1,9}))?(?::(?:top=(?P<top>\d+)|above=(?P<above>[\d.eE+-]+)))?"
+from attncli.patterns._pattern_texts import (
+    FILE_SPEC,
+    keep_strongest_weights,
+    keep_weights_above,
+    parse_threshold,
+    parse_top_count,
 )
-
-
-def is_pattern_file(text: str) -> bool:
-    """Whether the text names a file rather than a built-in pattern."""
-    return SPEC.fullmatch(text) is not None
-
-
-def pattern_path(text: str) -> Path:
-    """The path in a text that names a file."""
-    spec = SPEC.fullmatch(text)
-    assert spec is not None
-    return Path(spec["path"])
 
 
 def read_pattern(text: str, length: int | None, causal: bool) -> csr_array:
     """Read the pattern in a file and check it; weights are unchanged."""
-    spec = SPEC.fullmatch(text)
+    spec = FILE_SPEC.fullmatch(text)
     assert spec is not None
     path = Path(spec["path"])
     head = None if spec["layer"] is None else (int(spec["layer"]), int(spec["head"]))
@@ -149,41 +134,3 @@ READERS: dict[str, Callable[[Path], csr_array]] = {
 def format_first_names_of_patterns(names: list[str]) -> str:
     """Format the first few names."""
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "") if names else "nothing"
-
-
-def parse_top_count(text: str, number: str) -> int:
-    count = parse_whole_number(number)
-    if not count:
-        raise UsageError(f"'{text}': top must be a whole number from 1 on, not '{number}'.")
-    return count
-
-
-def parse_threshold(text: str, number: str) -> float:
-    try:
-        return float(number)
-    except ValueError:
-        raise UsageError(f"'{text}': above must be a number, not '{number}'.") from None
-
-
-def keep_strongest_weights(pattern: csr_array, count: int) -> csr_array:
-    """Keep the `count` largest weights of each row."""
-    rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
-    order = np.lexsort((-pattern.data, rows))
-    rank = np.arange(len(order)) - pattern.indptr[rows[order]]
-    strongest = order[rank < count]
-    return csr_array(
-        coo_array(
-            (pattern.data[strongest], (rows[strongest], pattern.indices[strongest])), pattern.shape
-        )
-    )
-
-
-def keep_weights_above(pattern: csr_array, limit: float) -> csr_array:
-    """Keep the weights above a limit."""
-    pairs = pattern.tocoo()
-    strongest = pairs.data > limit
-    return csr_array(
-        coo_array(
-            (pairs.data[strongest], (pairs.row[strongest], pairs.col[strongest])), pattern.shape
-        )
-    )

@@ -13,8 +13,8 @@ from attncli.capture.model_errors import translate_model_errors
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.loaded_model import LoadedModel
-from attncli.patterns._head_patterns import ModelHead
 from attncli.patterns._make_sparse_pattern import require_pattern_fits_memory
+from attncli.patterns._pattern_texts import ModelHead
 
 
 @dataclass

@@ -13,7 +13,7 @@ from attncli.records import Facts, JsonObject
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from attncli.patterns._head_patterns import ModelHead
+    from attncli.patterns._pattern_texts import ModelHead
     from attncli.records import Report
 
 
@@ -35,7 +35,7 @@ class ChosenPatterns:
         from attncli.patterns import build_pattern
         from attncli.patterns._check_pattern import check_pattern_rows
         from attncli.patterns._make_sparse_pattern import normalise_rows
-        from attncli.patterns._pattern_files import is_pattern_file
+        from attncli.patterns._pattern_texts import is_pattern_file
         from attncli.patterns._user_matrices import UserMatrix
 
         targets: dict[str, csr_array] = {}
@@ -73,8 +73,7 @@ def choose_patterns(
 ) -> ChosenPatterns:
     """Run every model that a pattern names once, on the one text provided."""
     from attncli.analysis.source_arguments import refuse_files_of_wrong_kind
-    from attncli.patterns._head_patterns import parse_model_head
-    from attncli.patterns._pattern_files import is_pattern_file, pattern_path
+    from attncli.patterns._pattern_texts import is_pattern_file, parse_model_head, pattern_path
 
     for text in filter(is_pattern_file, options.pattern_names_or_default):
         refuse_files_of_wrong_kind(str(pattern_path(text)), "approximate(pattern=FILE)")

@@ -16,7 +16,7 @@ from attncli.errors import UsageError
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_inputs import make_inputs
 from attncli.models.loading.load import load_model
-from attncli.patterns._head_patterns import ModelHead, parse_model_head
+from attncli.patterns._pattern_texts import ModelHead, parse_model_head
 
 TOKENS = 24
 

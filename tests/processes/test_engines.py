@@ -3,11 +3,13 @@
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,19 +32,7 @@ SIZES = ("--layers", "2", "--tokens", "5", "--width", "8", "--heads", "2")
 SWEEP = ("sweep", "rank-collapse", "--glob", "net-*", "--variants", "SAN", "--into", "out", "--format", "csv")  # fmt: skip
 MARK = "ATTN_TEST_MARK"
 
-each_engine = pytest.mark.parametrize(
-    "engine",
-    [
-        pytest.param(
-            name,
-            marks=[
-                pytest.mark.slow,
-                pytest.mark.skipif(importlib.util.find_spec(library) is None, reason=f"needs {library}"),
-            ],
-        )
-        for name, library in LIBRARIES.items()
-    ],
-)  # fmt: skip
+HERE = [name for name, library in LIBRARIES.items() if importlib.util.find_spec(library)]
 
 HELD = """
 import os, threading
@@ -130,8 +120,22 @@ def is_talking_to_the_dead(pid: int) -> bool:
     return False
 
 
-@each_engine
-def test_the_table_is_the_same_and_kills_lose_only_what_is_in_hand(nets: Path, engine: str) -> None:
+@pytest.mark.slow
+def test_the_table_is_the_same_and_kills_lose_only_what_is_in_hand(
+    nets: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """On all engines at once, as each waits for most of its time."""
+    folders = [tmp_path_factory.mktemp(engine.replace(":", "-")) for engine in HERE]
+    for folder in folders:
+        shutil.copytree(nets, folder, dirs_exist_ok=True)
+    with ThreadPoolExecutor(len(HERE)) as pool:
+        tables = dict(zip(HERE, pool.map(table_after_kills, HERE, folders), strict=True))
+    assert tables == dict.fromkeys(HERE, attn(*SWEEP, "--engine", "local").out)
+    for folder in folders:
+        assert files_in(nets / "out") == files_in(folder / "out")
+
+
+def table_after_kills(engine: str, nets: Path) -> str:
     """First the driver is killed, then a worker, then nobody; nothing is left of the first that could still write."""
     mark = f"{os.getpid()}-{engine}"
     driver = sweep(engine, nets, HOLD="1", **{MARK: mark})
@@ -145,33 +149,31 @@ def test_the_table_is_the_same_and_kills_lose_only_what_is_in_hand(nets: Path, e
         os.kill(worker, signal.SIGKILL)
     outcomes([driver])
     while any(not is_talking_to_the_dead(pid) for pid in marked(mark)):
-        time.sleep(0.01)
+        time.sleep(0.05)
     done = {path.name: path.stat().st_mtime_ns for path in nets.glob("out/[!.]*.json")}
-    assert not any("net-2" in name for name in done)
+    assert not any("net-2" in name for name in done), engine
 
     (nets / "held").unlink()
     driver = sweep(engine, nets, HOLD="1")
     os.kill(holder(nets, driver), signal.SIGKILL)
     ((code, out, err),) = outcomes([driver])
-    assert code == 4, err
+    assert code == 4, (engine, err)
     lost, broken = (line for line in err.splitlines() if "FAIL" in line)
     assert "net-2.safetensors" in lost
     assert "(exit 4: its " in lost
     assert "was lost (" in lost
     assert "net-4.safetensors  (exit 3: net-4.safetensors cannot be read" in broken
-    assert len(out.splitlines()) == 5, "a null for each of the two"
+    assert len(out.splitlines()) == 5, f"{engine}: a null for each of the two"
     now = {path.name: path.stat().st_mtime_ns for path in nets.glob("out/[!.]*.json")}
-    assert len(now) == 2
-    assert done.items() <= now.items(), "a finished item was run again"
+    assert len(now) == 2, engine
+    assert done.items() <= now.items(), f"{engine}: a finished item was run again"
 
     ((code, out, err),) = outcomes([sweep(engine, nets)])
-    assert (code, err.count("\n")) == (3, 1)
+    assert (code, err.count("\n")) == (3, 1), engine
     after = {path.name: path.stat().st_mtime_ns for path in nets.glob("out/[!.]*.json")}
-    assert len(after) == 3
-    assert now.items() <= after.items(), "a finished item was run again"
-    os.rename("out", f"out-{engine}")
-    assert attn(*SWEEP, "--engine", "local").out == out
-    assert sorted(files_in(nets / "out")) == sorted(after)
+    assert len(after) == 3, engine
+    assert now.items() <= after.items(), f"{engine}: a finished item was run again"
+    return out
 
 
 SLURM = {

@@ -55,6 +55,10 @@ class Warm:
     def poll(self) -> int | None:
         return self.process.exitcode
 
+    def wait(self, seconds: float) -> int | None:
+        self.process.join(seconds)
+        return self.process.exitcode
+
     def send_signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 

@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import socket
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,9 @@ import torch
 from commands import PLAIN, attn, files_in
 from processes import children, outcomes
 from small_checkpoints import model_of
+from torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_handler import (
+    SubprocessHandler,
+)
 from warm import ATTN, Warm, environment
 
 from attncli.errors import LimitError
@@ -41,18 +45,35 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture
+def warm_ranks(monkeypatch: pytest.MonkeyPatch) -> list[Warm]:
+    """The processes that the launcher starts here take no seconds for imports; another test has real ones."""
+    started: list[Warm] = []
+
+    def start(_: SubprocessHandler, args: tuple[str, ...], env: dict[str, str]) -> Warm:
+        assert args[:4] == (sys.executable, *started_processes.PROGRAM)
+        started.append(Warm(f"import os; os.setsid(); {ATTN}", args[4:], env, Path.cwd()))
+        return started[-1]
+
+    monkeypatch.setattr(SubprocessHandler, "_popen", start)
+    return started
+
+
 def rows_of(path: str) -> object:
     return json.loads(Path(path).read_text())["rows"]
 
 
 @pytest.mark.slow
-def test_two_processes_make_the_report_of_one_and_5_means_no_baseline(tmp_path: Path) -> None:
+def test_two_processes_make_the_report_of_one_and_5_means_no_baseline(
+    tmp_path: Path, warm_ranks: list[Warm]
+) -> None:
     """The run itself ends with 0, which `attn ci` has to know before it looks for the baseline."""
     Path("attn.toml").write_text(
         f'[checks.two]\ncommand = "{" ".join(LINE)} --processes 2"\n'
         'baseline = "none.json"\nfail-on = ["sink:1"]\n'
     )
     assert attn("ci", "--config", "attn.toml", "--keep", "kept", "-q").code == 5
+    assert [code for code, *_ in outcomes(warm_ranks)] == [0, 0]
     assert attn(*LINE, "-o", "one.json").code == 0
     assert rows_of("kept/two.json") == rows_of("one.json")
     assert files_in(tmp_path) == ["attn.toml", "kept", "one.json"]
@@ -126,7 +147,7 @@ def test_a_process_that_was_slower_than_the_first_to_fail_was_not_lost(
 
 @pytest.mark.slow
 def test_a_killed_process_is_4_and_the_same_command_goes_on(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Then its gate fails, which is 1, in one sentence each and nothing of torch's."""
     (tmp_path / "held").mkdir()
@@ -142,11 +163,12 @@ def test_a_killed_process_is_4_and_the_same_command_goes_on(
     ((code, out, err),) = outcomes([process])
     assert (code, out) == (4, "")
     assert err == "attn: a process of this run was lost (SIGKILL; out of memory?): what was finished is kept in r.json.parts, and the same command goes on from there.\n"  # fmt: skip
+    ranks = request.getfixturevalue("warm_ranks")
     again = attn(*line)
     assert (again.code, again.out) == (1, "")
-    theirs = capfd.readouterr()
-    assert theirs.out == ""
-    err = again.err + theirs.err
+    theirs = outcomes(ranks)
+    assert [out for _, out, _ in theirs] == ["", ""]
+    err = again.err + "".join(err for *_, err in theirs)
     assert "2 results are left of a run that did not finish" in err
     assert err.count("FAIL  sink > -1") == 1
     assert "Traceback" not in err

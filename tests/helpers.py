@@ -17,7 +17,11 @@ from attncli.networks.ablation_variants import (
     add_variants_without_outlier,
 )
 from attncli.networks.block_forward import run_block
-from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
+from attncli.networks.network_files import (
+    FileNetwork,
+    build_network_metadata,
+    collect_network_tensors,
+)
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork, Network
 
@@ -30,7 +34,7 @@ ALL_VARIANTS: Mapping[str, AblationSwitches] = add_variants_without_outlier(VARI
 def saved(path: Path, spec: NetworkSpec, seed: int = 0) -> FileNetwork:
     """A generated network, written to a file and opened."""
     network = GeneratedNetwork(spec, seed)
-    save_file(network_tensors(network), path, network_metadata(network, "paper"))
+    save_file(collect_network_tensors(network), path, build_network_metadata(network, "paper"))
     return FileNetwork(path)
 
 

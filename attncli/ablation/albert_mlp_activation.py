@@ -22,7 +22,7 @@ def keep_albert_activation(
     anatomy: BlockAnatomy, switches: AblationSwitches
 ) -> Iterator[AblationSwitches]:
     """Reduce ALBERT's MLP to its activation where the switches request it; yield the switches that are left to apply."""
-    albert = find_albert_layers(anatomy, switches)
+    albert = find_albert_layers_without_mlp(anatomy, switches)
     if not albert:
         yield switches
         return
@@ -31,7 +31,9 @@ def keep_albert_activation(
         yield replace(switches, mlp=True, mlp_skip=True)
 
 
-def find_albert_layers(anatomy: BlockAnatomy, switches: AblationSwitches) -> set[nn.Module]:
+def find_albert_layers_without_mlp(
+    anatomy: BlockAnatomy, switches: AblationSwitches
+) -> set[nn.Module]:
     """ALBERT's layers, where a variant without MLP is the published one."""
     if switches.mlp or not switches.as_published:
         return set()
@@ -39,11 +41,15 @@ def find_albert_layers(anatomy: BlockAnatomy, switches: AblationSwitches) -> set
     return {block for block in blocks if type(block).__name__ == "AlbertLayer"}
 
 
-def describe_published_variants(
+def describe_published_albert_variants(
     anatomy: BlockAnatomy, variants: Mapping[str, AblationSwitches]
 ) -> Iterator[str]:
     """Describe which variants are not quite without MLP."""
-    names = [name for name, switches in variants.items() if find_albert_layers(anatomy, switches)]
+    names = [
+        name
+        for name, switches in variants.items()
+        if find_albert_layers_without_mlp(anatomy, switches)
+    ]
     if names:
         yield (
             f"{', '.join(names)}: of ALBERT's MLP LN(gelu(y) + y) stays, as in the published code; "

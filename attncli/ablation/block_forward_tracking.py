@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from attncli.ablation.norm_layers import is_norm
+from attncli.ablation.norm_layers import is_norm_layer
 from attncli.ablation.stream_tracking.ablation_policies import KeepPolicy
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.ablation.stream_tracking.tensor_tags import Tag, attach_tag
@@ -57,7 +57,7 @@ def track_blocks(
     autograd, and tensors keep version counters, which show changes in place.
     """
     parts_of_blocks = name_block_modules(model, stacks)
-    norms = {module: name for module, name in parts_of_blocks.items() if is_norm(module)}
+    norms = {module: name for module, name in parts_of_blocks.items() if is_norm_layer(module)}
     tracked = BlockTracking(BlockFollower(stacks), parts, norms, done, feed, values, summands)
     with (
         wrap_forwards([model], tracked.run_model),

@@ -18,10 +18,10 @@ from attncli.ablation.block_structure import (
 )
 from attncli.ablation.model_probes.operations_between_blocks import (
     UnchangedForward,
-    check_nothing_between_blocks,
+    check_only_states_between_blocks,
     run_unchanged_forward,
 )
-from attncli.ablation.model_probes.token_mixer_descriptions import describe_mixers
+from attncli.ablation.model_probes.token_mixer_descriptions import describe_mixers_besides_attention
 from attncli.ablation.model_probes.tracking_verification import (
     Seen,
     check_no_path_bypasses_stream,
@@ -88,8 +88,10 @@ def recognise_block_anatomy(
     plain = blocks.plain or run_unchanged_forward(model, inputs, stacks)
     check_tracking_unchanged(tracked, plain.outputs.values())
     check_no_path_bypasses_stream(model, inputs, stacks, mixing, watched)
-    check_nothing_between_blocks(model, inputs, stacks, plain)
-    notes = describe_mixers(model, inputs, stacks, blocks.attention_modules, tracked, mixing, mlps)
+    check_only_states_between_blocks(model, inputs, stacks, plain)
+    notes = describe_mixers_besides_attention(
+        model, inputs, stacks, blocks.attention_modules, tracked, mixing, mlps
+    )
     return build_block_anatomy(structure, [run for run, _ in tracked], mixing, notes)
 
 

@@ -63,7 +63,7 @@ def trace_residual_streams(run: BlockRun) -> list[list[StreamPoint]]:
     return [output.points_from_block_input() for output in run.outputs if output]
 
 
-def describe_parts_left_on(structure: ModelStructure) -> Iterator[str]:
+def describe_parts_outside_blocks(structure: ModelStructure) -> Iterator[str]:
     """Describe what is left on around the blocks: the switches only act inside blocks."""
     for one in structure.outside:
         yield f"{one.name} attends {one.where} and stays on: the states measured are the blocks' own."
@@ -104,7 +104,7 @@ def build_block_anatomy(
         notes.append(GAINS)
     if branch_norms:
         notes.append(NORMED_BRANCHES)
-    notes += describe_parts_left_on(structure)
+    notes += describe_parts_outside_blocks(structure)
     return BlockAnatomy(
         structure.stacks,
         paths,
@@ -112,13 +112,15 @@ def build_block_anatomy(
             (stack, layer, what.key) for stack, layer, what in bare if what.kind == "merge"
         ),
         branch_norms=branch_norms,
-        mlp_norms=frozenset(point.key for points in streams for point in iter_mlp_norms(points)),
+        mlp_norms=frozenset(
+            point.key for points in streams for point in iter_mlp_norm_layers(points)
+        ),
         mixing=mixing,
         notes=(*more, *notes),
     )
 
 
-def iter_mlp_norms(points: list[StreamPoint]) -> Iterator[StreamPoint]:
+def iter_mlp_norm_layers(points: list[StreamPoint]) -> Iterator[StreamPoint]:
     """Iterate over the norms of the stream that belong to an MLP, such as BERT's second LayerNorm.
 
     They follow the addition of an MLP that has no norm of its own, at the end of the block; or before its end where every
@@ -127,11 +129,11 @@ def iter_mlp_norms(points: list[StreamPoint]) -> Iterator[StreamPoint]:
     for place, point in enumerate(points):
         if point.kind == "mlp" and not point.pre_normed:
             after = list(takewhile(lambda each: each.kind == "norm", points[place + 1 :]))
-            if place + len(after) + 1 == len(points) or is_post_norm(points):
+            if place + len(after) + 1 == len(points) or is_post_norm_block(points):
                 yield from after
 
 
-def is_post_norm(points: list[StreamPoint]) -> bool:
+def is_post_norm_block(points: list[StreamPoint]) -> bool:
     """Whether every addition of a block is followed by a norm of the sum, and no other norm occurs on the stream."""
     followed = [one.kind == "norm" for one in points[1:]]
     return not any(followed[::2]) and all(followed[1::2]) and len(followed) % 2 == 0

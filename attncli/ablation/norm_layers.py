@@ -19,22 +19,24 @@ FACTOR = 4.0
 """Large against the epsilon in a norm's denominator, and exact in every float type."""
 
 
-def is_norm(module: nn.Module) -> bool:
+def is_norm_layer(module: nn.Module) -> bool:
     """Whether it is a module without submodules whose class is named a norm: LayerNorm, T5LayerNorm, LlamaRMSNorm."""
     return "norm" in type(module).__name__.lower() and not any(module.children())
 
 
 @contextmanager
-def refuse_unnamed_norms(model: nn.Module, stacks: tuple[BlockStack, ...]) -> Iterator[None]:
+def refuse_unrecognised_norm_layers(
+    model: nn.Module, stacks: tuple[BlockStack, ...]
+) -> Iterator[None]:
     """Within, refuse by name any module of a block that acts as a norm though its class name does not show it."""
     parts = name_block_modules(model, stacks)
-    names = {module: name for module, name in parts.items() if is_hand_written(module)}
+    names = {module: name for module, name in parts.items() if is_handwritten_leaf_module(module)}
 
     def refuse_norm_forward(
         forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         output = forward(*args, **kwargs)
-        if len(args) == 1 and not kwargs and is_scale_invariant(forward, args[0], output):
+        if len(args) == 1 and not kwargs and is_module_scale_invariant(forward, args[0], output):
             raise InputError(
                 f"{names[module]} ({type(module).__name__}) gives the same for its input and four times its input: "
                 "it acts as a norm, but switching norms off would leave it on."
@@ -45,13 +47,13 @@ def refuse_unnamed_norms(model: nn.Module, stacks: tuple[BlockStack, ...]) -> It
         yield
 
 
-def is_hand_written(module: nn.Module) -> bool:
+def is_handwritten_leaf_module(module: nn.Module) -> bool:
     """Whether it is a module without submodules, neither torch's nor a norm by name."""
     own = not type(module).__module__.startswith("torch.")
-    return own and not any(module.children()) and not is_norm(module)
+    return own and not any(module.children()) and not is_norm_layer(module)
 
 
-def is_scale_invariant(forward: Function, value: Output, output: Output) -> bool:
+def is_module_scale_invariant(forward: Function, value: Output, output: Output) -> bool:
     """Whether a tensor and its multiple give the same result, which is not constant."""
     if not (isinstance(value, torch.Tensor) and isinstance(output, torch.Tensor)):
         return False

@@ -8,7 +8,7 @@ from attncli.ablation.block_structure import (
     ADDITIONS,
     OF_ATTENTION,
     OF_MLP,
-    is_post_norm,
+    is_post_norm_block,
     trace_residual_streams,
 )
 from attncli.ablation.stream_tracking.ablation_policies import Mixing
@@ -132,9 +132,9 @@ def check_block_additions(run: BlockRun) -> None:
                 run,
                 f"its MLP is part of {list_residual_additions(run.inseparable)}, with no skip of its own",
             )
-        check_norms(run, path)
+        check_norm_layers_after_mlps(run, path)
         check_branch_merges(run, path)
-    check_attention(run)
+    check_additions_of_attention(run)
     if run.strange_norms:
         names = ", ".join(sorted(map(str, run.strange_norms)))
         refuse_block_ablation(
@@ -142,18 +142,18 @@ def check_block_additions(run: BlockRun) -> None:
         )
 
 
-def check_norms(run: BlockRun, path: list[StreamPoint]) -> None:
+def check_norm_layers_after_mlps(run: BlockRun, path: list[StreamPoint]) -> None:
     """Check that no norm follows an MLP that may belong to it or to the next part."""
     for place, (point, following) in enumerate(pairwise(path)):
         last = not any(later.kind in ADDITIONS for later in path[place + 1 :])
         mlp = point.kind in OF_MLP and not point.pre_normed
-        if mlp and following.kind == "norm" and not (last or is_post_norm(path)):
+        if mlp and following.kind == "norm" and not (last or is_post_norm_block(path)):
             refuse_block_ablation(
                 run, f"a norm follows {point.key} that may belong to what comes next"
             )
 
 
-def check_attention(run: BlockRun) -> None:
+def check_additions_of_attention(run: BlockRun) -> None:
     """Check that every attention call ends in exactly one addition."""
     for reached in run.reached:
         if len(reached) != 1:

@@ -6,7 +6,7 @@ from typing import Unpack
 
 from attncli.maths.significance_tests import (
     ConfidenceInterval,
-    confidence_interval,
+    compute_student_confidence_interval,
     mean,
     standard_deviation,
 )
@@ -67,7 +67,7 @@ def confidence_interval_of_row(row: Row) -> ConfidenceInterval | None:
         return ConfidenceInterval(low, high)
     if row.value is None or row.spread is None:
         return None
-    return confidence_interval(row.value, row.spread / math.sqrt(row.n), row.n - 1)
+    return compute_student_confidence_interval(row.value, row.spread / math.sqrt(row.n), row.n - 1)
 
 
 def select_rows_indistinguishable_from_first(order: Sequence[Row]) -> list[Row]:

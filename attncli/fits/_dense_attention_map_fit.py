@@ -13,11 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._fit_request_and_module import FitRequest, FittedModule, make_module
-from attncli.fits._key_initialisation import iter_key_arrangements, meets_request_in_sample
-from attncli.fits._newton_query_optimisation import solve_best_queries
-from attncli.fits._query_key_losses import PRECISION, Loss, LossTarget, make_loss_target, run_lbfgs
-from attncli.fits._verify_fit import FitEvidence, mask_future, measure_fit
+from attncli.fits._fit_request_and_module import FitRequest, FittedModule, make_fitted_module
+from attncli.fits._key_initialisation import do_sampled_rows_meet_request, iter_key_arrangements
+from attncli.fits._newton_query_optimisation import optimise_queries_for_keys
+from attncli.fits._query_key_losses import (
+    PRECISION,
+    Loss,
+    LossTarget,
+    make_loss_target,
+    minimise_loss_by_lbfgs,
+)
+from attncli.fits._verify_fit import FitEvidence, mask_future_keys, measure_fit
 from attncli.fits._width_search import bracket_smallest_working_width
 from attncli.maths.dtype_rounding import Floats
 from attncli.patterns._make_sparse_pattern import normalise_rows
@@ -51,7 +57,7 @@ class DenseMapFit(NamedTuple):
     evidence: FitEvidence
 
 
-def find_narrowest_dense_fit(
+def find_narrowest_dense_map_fit(
     weights: Array, causal: bool, limit: float, widest: int, dtype: str = "float32", least: int = 1
 ) -> DenseMapFit | None:
     """Find the narrowest module whose worst row is within `limit` in total variation; None where `widest` misses it
@@ -103,33 +109,37 @@ def iter_doubling_widths(first: int, widest: int) -> Iterator[int]:
 def fit_dense_map_at_width(target_map: TargetMap, d: int) -> DenseMapFit | None:
     """Fit a module of width d; it counts once its rounded version is verified."""
     both = np.zeros((2, len(target_map.weights), d))
-    for both in iter_initial_modules(target_map, d):
+    for both in iter_initial_queries_and_keys(target_map, d):
         if (met := verify_dense_map_fit(both, target_map)) is not None:
             return met
     return minimise_likelihood_loss(both, target_map)[1]
 
 
-def iter_initial_modules(target_map: TargetMap, d: int) -> Iterator[Array]:
+def iter_initial_queries_and_keys(target_map: TargetMap, d: int) -> Iterator[Array]:
     """Iterate over starting points [queries, keys]: rings and arcs, then the map's own spectrum."""
     if 1 < d <= WIDEST_RING:
-        yield from iter_ring_modules(target_map, d)
+        yield from iter_queries_and_keys_on_rings(target_map, d)
     for depth in DEPTHS:
-        yield truncate_rank(centre_log_weights(target_map.weights, target_map.causal, depth), d)
+        yield truncate_logits_to_rank(
+            centre_log_attention_weights(target_map.weights, target_map.causal, depth), d
+        )
 
 
-def iter_ring_modules(target_map: TargetMap, d: int) -> Iterator[Array]:
+def iter_queries_and_keys_on_rings(target_map: TargetMap, d: int) -> Iterator[Array]:
     """Place keys on rings and arcs, with each row's best query for a nearby sparse pattern, if there is one."""
-    sparse = sparsify_rows(target_map.weights, RING_SHARE * target_map.limit)
+    sparse = sparsify_attention_rows(target_map.weights, RING_SHARE * target_map.limit)
     if np.median(np.diff(sparse.indptr)) > d:
         return
     rest = (1.0 - RING_SHARE) * target_map.limit
     request = FitRequest(d=d, causal=target_map.causal, total_variation=rest, ratio_error=1.0)
     for keys in iter_key_arrangements(sparse, d):
-        if meets_request_in_sample(keys, sparse, request):
-            yield np.stack([solve_best_queries(keys, sparse, request, bold=True).queries, keys])
+        if do_sampled_rows_meet_request(keys, sparse, request):
+            yield np.stack(
+                [optimise_queries_for_keys(keys, sparse, request, bold=True).queries, keys]
+            )
 
 
-def sparsify_rows(weights: Array, left_out: float) -> csr_array:
+def sparsify_attention_rows(weights: Array, left_out: float) -> csr_array:
     """Keep the fewest keys of every row that hold all of it but `left_out`: no other pattern as near has fewer."""
     order = np.argsort(-weights, axis=1, kind="stable")
     mass = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
@@ -148,24 +158,31 @@ def minimise_likelihood_loss(
         np.ones(len(target_map.weights)),
     )
     for _ in range(ROUNDS):
-        both = run_lbfgs(row_weighted_likelihood(target_map.weights, emphasis), both, about, STEPS)
+        both = minimise_loss_by_lbfgs(
+            make_row_weighted_likelihood_loss(target_map.weights, emphasis), both, about, STEPS
+        )
         if (met := verify_dense_map_fit(both, target_map)) is not None:
             return both, met
         emphasis *= np.clip(
-            row_total_variations(both, target_map) / (AIM * target_map.limit), *EMPHASIS
+            compute_total_variation_per_row(both, target_map) / (AIM * target_map.limit), *EMPHASIS
         )
         emphasis /= emphasis.mean()
     return both, None
 
 
-def minimise_excess_loss(both: Array, target_map: TargetMap) -> DenseMapFit | None:
+def minimise_excess_total_variation(both: Array, target_map: TargetMap) -> DenseMapFit | None:
     """Minimise what rows exceed the limit by, with a smaller rounding of the loss each time."""
     about = target_map.make_loss_target_at_width(both.shape[2], 0.0)
     for rounding in ROUNDINGS:
-        both = run_lbfgs(excess_over_limit_loss(target_map, rounding), both, about, CLOSING_STEPS)
+        both = minimise_loss_by_lbfgs(
+            make_excess_variation_loss(target_map, rounding), both, about, CLOSING_STEPS
+        )
         if (met := verify_dense_map_fit(both, target_map)) is not None:
             return met
-        if not row_total_variations(both, target_map).max() < HOPELESS * target_map.limit:
+        if (
+            not compute_total_variation_per_row(both, target_map).max()
+            < HOPELESS * target_map.limit
+        ):
             return None
     return None
 
@@ -174,7 +191,7 @@ def reduce_module_width(best: DenseMapFit, target_map: TargetMap, least: int) ->
     """Narrow a module, one feature at a time."""
     while best.fit.d > least:
         below = (
-            minimise_excess_loss(start, target_map)
+            minimise_excess_total_variation(start, target_map)
             for start in iter_narrower_modules(best, target_map)
         )
         found = next((each for each in below if each is not None), None)
@@ -189,20 +206,22 @@ def iter_narrower_modules(best: DenseMapFit, target_map: TargetMap) -> Iterator[
     own logits."""
     d = best.fit.d - 1
     queries, keys = np.split(best.fit.x.astype(np.float64), 2, axis=1)
-    yield truncate_rank(subtract_row_means(queries @ keys.T, target_map.causal), d)
-    own = centre_log_weights(target_map.weights, target_map.causal, DEPTHS[-1])
-    yield minimise_likelihood_loss(truncate_rank(own, d), target_map)[0]
+    yield truncate_logits_to_rank(
+        subtract_mean_of_logit_rows(queries @ keys.T, target_map.causal), d
+    )
+    own = centre_log_attention_weights(target_map.weights, target_map.causal, DEPTHS[-1])
+    yield minimise_likelihood_loss(truncate_logits_to_rank(own, d), target_map)[0]
 
 
-def centre_log_weights(weights: Array, causal: bool, depth: float) -> Array:
+def centre_log_attention_weights(weights: Array, causal: bool, depth: float) -> Array:
     """ln A minus each row's mean; at most `depth` below the row's largest."""
     logits = np.log(weights, out=np.full(weights.shape, -np.inf), where=weights > 0.0)
-    return subtract_row_means(
+    return subtract_mean_of_logit_rows(
         np.maximum(logits - logits.max(axis=1, keepdims=True), -depth), causal
     )
 
 
-def subtract_row_means(logits: Array, causal: bool) -> Array:
+def subtract_mean_of_logit_rows(logits: Array, causal: bool) -> Array:
     """Subtract each row's mean over the visible keys; 0 where a key is hidden, as any module may have any logit
     there."""
     seen = np.ones(logits.shape, dtype=bool)
@@ -212,7 +231,7 @@ def subtract_row_means(logits: Array, causal: bool) -> Array:
     return np.where(seen, logits - mean[:, None], 0.0)
 
 
-def truncate_rank(logits: Array, d: int) -> Array:
+def truncate_logits_to_rank(logits: Array, d: int) -> Array:
     """The nearest product of rank d, as [queries, keys], both [token, d]."""
     left, values, right = np.linalg.svd(logits)
     root = np.sqrt(values[:d])
@@ -220,23 +239,23 @@ def truncate_rank(logits: Array, d: int) -> Array:
 
 
 def verify_dense_map_fit(both: Array, target_map: TargetMap) -> DenseMapFit | None:
-    fit = make_module(both[0], both[1], target_map.dtype, target_map.causal)
+    fit = make_fitted_module(both[0], both[1], target_map.dtype, target_map.causal)
     evidence = measure_fit(fit, target_map.target)
     return DenseMapFit(fit, evidence) if evidence.total_variation <= target_map.limit else None
 
 
-def row_total_variations(both: Array, target_map: TargetMap) -> Array:
+def compute_total_variation_per_row(both: Array, target_map: TargetMap) -> Array:
     """The total variation of every row."""
     logits = both[0] @ both[1].T
     if target_map.causal:
-        mask_future(logits, 0)
+        mask_future_keys(logits, 0)
     made = np.exp(logits - logits.max(axis=1, keepdims=True))
     made /= made.sum(axis=1, keepdims=True)
     result: Array = 0.5 * np.abs(made - target_map.weights).sum(axis=1)
     return result
 
 
-def excess_over_limit_loss(target_map: TargetMap, rounding: float) -> Loss:
+def make_excess_variation_loss(target_map: TargetMap, rounding: float) -> Loss:
     """Σ_i max(0, v_i / aim - 1)², v_i = ½ Σ_j √((M_ij - A_ij)² + δ²): never below the row's total variation."""
     weights, aim = target_map.weights.astype(PRECISION), CLOSING_AIM * target_map.limit
     square = PRECISION((2.0 * rounding * target_map.limit / weights.shape[1]) ** 2)
@@ -255,7 +274,7 @@ def excess_over_limit_loss(target_map: TargetMap, rounding: float) -> Loss:
     return compute_loss
 
 
-def row_weighted_likelihood(weights: Array, emphasis: Array) -> Loss:
+def make_row_weighted_likelihood_loss(weights: Array, emphasis: Array) -> Loss:
     """Σ_i e_i KL(A_i ‖ M_i) up to a constant, for maps without zeros."""
     target, rows = weights.astype(np.float32), emphasis.astype(np.float32)
     visible = target > 0.0

@@ -64,7 +64,7 @@ def list_fit_tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[np.generic]]
     return tensors
 
 
-def fit_metadata(
+def build_fit_metadata(
     fits: Sequence[SavedFit], request: FitRequest, patterns: Sequence[str] = ()
 ) -> dict[str, str]:
     """The metadata of a file: the request, and the names of all requested patterns."""
@@ -91,26 +91,28 @@ def read_fits(path: Path) -> tuple[list[SavedFit], FitRequest]:
     if described.get("format") != FORMAT or not {"w_q", "w_k"} <= tensors.keys() or not numbers:
         raise InputError(f"{path} is no fitted module: `approximate(save_module=FILE)` writes one.")
     request = read_fit_request(path, described, tensors["w_q"])
-    names = [read_names_from_metadata(path, described, key) for key in ("patterns", "methods")]
+    names = [read_name_list_from_metadata(path, described, key) for key in ("patterns", "methods")]
     fitted = [number for number, method in enumerate(names[1]) if method]
     if len(names[0]) != len(names[1]) or numbers != fitted:
         raise InputError(
             f"{path} names {len(fitted)} fitted patterns of {len(names[0])} but holds {len(numbers)}: write it again."
         )
     both = list(zip(*names, strict=True))
-    return [read_fit(path, tensors, request, index, *both[index]) for index in fitted], request
+    return [
+        read_fit_of_pattern(path, tensors, request, index, *both[index]) for index in fitted
+    ], request
 
 
 def list_patterns_without_fitted_module(path: Path) -> list[str]:
     """Names of requested patterns for which the file has no module."""
     described = StoredArrays(path).metadata
     names, methods = (
-        read_names_from_metadata(path, described, key) for key in ("patterns", "methods")
+        read_name_list_from_metadata(path, described, key) for key in ("patterns", "methods")
     )
     return [name for name, method in zip(names, methods, strict=True) if not method]
 
 
-def read_names_from_metadata(path: Path, described: Mapping[str, str], key: str) -> list[str]:
+def read_name_list_from_metadata(path: Path, described: Mapping[str, str], key: str) -> list[str]:
     try:
         return [str(name) for name in json.loads(described[key])]
     except (KeyError, TypeError, *BROKEN_JSON):
@@ -132,7 +134,9 @@ def read_fit_request(
         ) from None
 
 
-def refuse_wrong_dtypes(path: Path, tensors: Mapping[str, NDArray[np.generic]], index: int) -> None:
+def refuse_wrong_tensor_dtypes(
+    path: Path, tensors: Mapping[str, NDArray[np.generic]], index: int
+) -> None:
     """Refuse wrong dtypes: indices must be integers and all else real; a cast would drop digits."""
     places = (f"target.{index}.row", f"target.{index}.col")
     for name in ("w_q", "w_k", f"x.{index}", f"target.{index}.value", *places):
@@ -144,7 +148,7 @@ def refuse_wrong_dtypes(path: Path, tensors: Mapping[str, NDArray[np.generic]], 
             )
 
 
-def read_fit(
+def read_fit_of_pattern(
     path: Path,
     tensors: Mapping[str, NDArray[Any]],
     request: FitRequest,
@@ -153,7 +157,7 @@ def read_fit(
     method: str,
 ) -> SavedFit:
     """Read pattern `index` of the file, and check its dtypes, shapes and values."""
-    refuse_wrong_dtypes(path, tensors, index)
+    refuse_wrong_tensor_dtypes(path, tensors, index)
     try:
         x, w_q, w_k = tensors[f"x.{index}"], tensors["w_q"], tensors["w_k"]
         row, col, value = (tensors[f"target.{index}.{part}"] for part in ("row", "col", "value"))

@@ -97,17 +97,22 @@ class FittedModule:
     def pad_to_width(self, d: int) -> "FittedModule":
         """The same map at a larger width: the further features are zero."""
         queries, keys = self.x[:, : self.d], self.x[:, self.d :]
-        return make_module(pad_columns(queries, d), pad_columns(keys, d), self.dtype, self.causal)
+        return make_fitted_module(
+            pad_columns_with_zeros(queries, d),
+            pad_columns_with_zeros(keys, d),
+            self.dtype,
+            self.causal,
+        )
 
 
-def make_module(queries: Floats, keys: Floats, dtype: str, causal: bool) -> FittedModule:
+def make_fitted_module(queries: Floats, keys: Floats, dtype: str, causal: bool) -> FittedModule:
     """The module with these queries and keys [token, d], rounded."""
     return FittedModule(
         round_to_dtype(np.concatenate([queries, keys], axis=1), dtype), dtype, causal
     )
 
 
-def pad_columns(array: Floats, d: int) -> Floats:
+def pad_columns_with_zeros(array: Floats, d: int) -> Floats:
     """Zero columns up to width d."""
     return np.pad(array, ((0, 0), (0, d - array.shape[1])))
 

@@ -37,16 +37,16 @@ method = MethodSpec
 """As a decorator: `@method(auto=9, last=True)`."""
 
 
-def find_method_spec(name: str) -> MethodSpec:
+def find_fitting_method_spec(name: str) -> MethodSpec:
     """Find the properties of a method by its name, with or without parameters; a method without any runs by its name
     alone."""
     found = DECLARED.get(FITS[name.partition(":")[0]])
     return found if isinstance(found, MethodSpec) else MethodSpec()
 
 
-def list_auto_methods(last: bool | None = None) -> list[str]:
+def list_methods_tried_by_auto(last: bool | None = None) -> list[str]:
     """The methods of `auto` in order; `last`: only those that are tried at the end, or only the others."""
-    places = {name: find_method_spec(name) for name in FITS.names()}
+    places = {name: find_fitting_method_spec(name) for name in FITS.names()}
     chosen = {
         name: one.auto
         for name, one in places.items()
@@ -55,32 +55,42 @@ def list_auto_methods(last: bool | None = None) -> list[str]:
     return sorted(chosen, key=lambda name: chosen[name] or 0)
 
 
-def list_competing_methods(most: int, d: int) -> list[str]:
+def list_methods_with_small_logits(most: int, d: int) -> list[str]:
     """Methods for a given width whose logits may be the smallest, for rows of at most so many keys."""
-    return [name for name in list_fixed_width_methods() if find_method_spec(name).competes(most, d)]
+    return [
+        name
+        for name in list_methods_at_fixed_width()
+        if find_fitting_method_spec(name).competes(most, d)
+    ]
 
 
-def list_fixed_width_methods() -> list[str]:
+def list_methods_at_fixed_width() -> list[str]:
     """List the methods for a given width, as `auto` spells them."""
-    found = [at for name in FITS.names() if (at := find_method_spec(name).at_width) is not None]
+    found = [
+        at for name in FITS.names() if (at := find_fitting_method_spec(name).at_width) is not None
+    ]
     return [spelling for _, spelling in sorted(found)]
 
 
 def is_width_one_method(name: str) -> bool:
     """Whether the method makes modules of width 1, whatever the pattern."""
-    needs = find_method_spec(name).needs
+    needs = find_fitting_method_spec(name).needs
     return needs is not None and needs(2) == 1
 
 
-def list_head_methods() -> list[str]:
-    places = {name: find_method_spec(name).for_heads for name in FITS.names()}
+def list_methods_for_trained_heads() -> list[str]:
+    places = {name: find_fitting_method_spec(name).for_heads for name in FITS.names()}
     chosen = {name: place for name, place in places.items() if place is not None}
     return sorted(chosen, key=lambda name: chosen[name])
 
 
 def iter_widths_to_search(name: str, target: csr_array, widest: int) -> Iterator[int]:
     """The widths that a search tries for this pattern, rising."""
-    own, most, length = find_method_spec(name), int(np.diff(target.indptr).max()), target.shape[0]
+    own, most, length = (
+        find_fitting_method_spec(name),
+        int(np.diff(target.indptr).max()),
+        target.shape[0],
+    )
     if own.needs is not None:
         yield own.needs(most)
         return

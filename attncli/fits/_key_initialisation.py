@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._fit_request_and_module import FitRequest, FittedModule, make_module
-from attncli.fits._newton_query_optimisation import solve_best_queries
+from attncli.fits._fit_request_and_module import FitRequest, FittedModule, make_fitted_module
+from attncli.fits._newton_query_optimisation import optimise_queries_for_keys
 from attncli.fits._verify_fit import FitEvidence, measure_fit
 from attncli.maths.dtype_rounding import round_to_dtype
 
@@ -40,19 +40,19 @@ def iter_modules_of_arranged_keys(
         return
     for keys in iter_key_arrangements(target, request.d):
         own = round_to_dtype(keys, request.dtype).astype(np.float64)
-        if not meets_request_in_sample(own, target, request):
+        if not do_sampled_rows_meet_request(own, target, request):
             continue
-        solved = solve_best_queries(own, target, request, bold=True)
+        solved = optimise_queries_for_keys(own, target, request, bold=True)
         if solved.met.all():
-            fit = make_module(solved.queries, own, request.dtype, request.causal)
+            fit = make_fitted_module(solved.queries, own, request.dtype, request.causal)
             yield fit, measure_fit(fit, target)
 
 
-def meets_request_in_sample(keys: Array, target: csr_array, request: FitRequest) -> bool:
+def do_sampled_rows_meet_request(keys: Array, target: csr_array, request: FitRequest) -> bool:
     """Whether the request is met in a sample of rows."""
     length = target.shape[0]
     some = np.unique(np.linspace(0, length - 1, SAMPLED).astype(int))
-    solved = solve_best_queries(keys, target, request, bold=True, rows=some)
+    solved = optimise_queries_for_keys(keys, target, request, bold=True, rows=some)
     return float(solved.met[some].mean()) >= ENOUGH
 
 
@@ -62,7 +62,7 @@ def iter_key_arrangements(target: csr_array, d: int) -> Iterator[Array]:
     tokens = np.arange(length, dtype=float)
     orders = [tokens]
     if 2 < length <= SERIATED:
-        own = rank_keys_by_spectrum(target)
+        own = order_keys_by_spectrum(target)
         if not np.array_equal(own, tokens) and not np.array_equal(own, tokens[::-1]):
             orders.append(own)
     for rank in orders:
@@ -70,15 +70,17 @@ def iter_key_arrangements(target: csr_array, d: int) -> Iterator[Array]:
         for turn in (2.0 * np.pi, np.pi):
             angle = turn * (rank + 0.5) / length
             waves = [wave(angle * m) for m in range(1, d + 1) for wave in (np.cos, np.sin)]
-            yield standardise_keys(np.stack(waves[:d], axis=1))
+            yield standardise_key_features(np.stack(waves[:d], axis=1))
             yield (
-                standardise_keys(np.stack([*waves[:2], sign, *waves[2:]][:d], axis=1))
+                standardise_key_features(np.stack([*waves[:2], sign, *waves[2:]][:d], axis=1))
                 if d > 2
-                else (standardise_keys(np.stack([sign, sign * (rank - rank.mean())], axis=1)))
+                else (
+                    standardise_key_features(np.stack([sign, sign * (rank - rank.mean())], axis=1))
+                )
             )
 
 
-def standardise_keys(keys: Array) -> Array:
+def standardise_key_features(keys: Array) -> Array:
     """Subtract the mean, which softmax ignores, and scale to unit variance."""
     centred = keys - keys.mean(axis=0)
     size = centred.std(axis=0)
@@ -86,7 +88,7 @@ def standardise_keys(keys: Array) -> Array:
     return result
 
 
-def rank_keys_by_spectrum(target: csr_array) -> Array:
+def order_keys_by_spectrum(target: csr_array) -> Array:
     """The rank of every key along the second eigenvector of the Laplacian of A^T A."""
     together = (target.T @ target).toarray()
     root = 1.0 / np.sqrt(np.maximum(together.sum(axis=1), 1e-300))
@@ -96,7 +98,7 @@ def rank_keys_by_spectrum(target: csr_array) -> Array:
     return rank
 
 
-def make_spectral_start(
+def initialise_queries_and_keys_spectrally(
     target: csr_array, request: FitRequest, rng: np.random.Generator, spread: float
 ) -> Array:
     """[2, token, d]: U S^½ and V S^½ of log weights, `DEPTH` above the rest of their row, with some noise.

@@ -90,7 +90,7 @@ class SolvedRows(NamedTuple):
     """Which rows meet the request, in float64."""
 
 
-def solve_best_queries(
+def optimise_queries_for_keys(
     keys: Array,
     target: csr_array,
     request: FitRequest,
@@ -120,10 +120,10 @@ def run_newton_steps(
     """Take Newton steps on some rows, in place, until all meet the request or no steps are left."""
     penalty, now = FIRST_LAMBDA, queries[rows]
     least = np.full(len(rows), np.inf)
-    support = list_support_entries(target, rows)
+    support = list_nonzero_entries_of_rows(target, rows)
     for _ in range(BOLD_STEPS if problem.bold else STEPS):
-        state = evaluate_newton_state(problem, support, now)
-        fine, variation = find_rows_within_limits(problem.request, support, state)
+        state = evaluate_losses_at_queries(problem, support, now)
+        fine, variation = find_rows_within_request_limits(problem.request, support, state)
         better = fine | (variation < least)
         queries[rows[better]] = now[better]  # a row that is never met keeps its nearest query
         met[rows[fine]] = True
@@ -131,11 +131,11 @@ def run_newton_steps(
             return
         now = (now + compute_newton_step(problem, support, state, now, penalty))[~fine]
         rows, least = rows[~fine], np.minimum(least, variation)[~fine]
-        support = list_support_entries(target, rows) if fine.any() else support
+        support = list_nonzero_entries_of_rows(target, rows) if fine.any() else support
         penalty = max(LAST_LAMBDA, LAMBDA_DECAY * penalty)
 
 
-def list_support_entries(target: csr_array, rows: Index) -> RowSupports:
+def list_nonzero_entries_of_rows(target: csr_array, rows: Index) -> RowSupports:
     part = target[rows]
     counts = np.diff(part.indptr)
     row = np.repeat(np.arange(len(rows)), counts)
@@ -152,7 +152,7 @@ def list_support_entries(target: csr_array, rows: Index) -> RowSupports:
     )
 
 
-def evaluate_newton_state(
+def evaluate_losses_at_queries(
     problem: RowQueryProblem, support: RowSupports, queries: Array
 ) -> NewtonState:
     logits = queries @ problem.keys.T
@@ -173,7 +173,7 @@ def evaluate_newton_state(
     return NewtonState(leak, top, share, error - centre[support.row])
 
 
-def find_rows_within_limits(
+def find_rows_within_request_limits(
     request: FitRequest, support: RowSupports, state: NewtonState
 ) -> tuple[NDArray[np.bool_], Array]:
     """Which rows meet the three conditions of the request, with a small margin, and every row's total variation."""
@@ -196,7 +196,7 @@ def find_rows_within_limits(
     return fine, variation
 
 
-def bound_off_support_leak(request: FitRequest, log_weight: Array, starts: Index) -> Array:
+def bound_attention_off_support(request: FitRequest, log_weight: Array, starts: Index) -> Array:
     """The leak that meets both the off-support ratio (as a sum: a little stricter) and the total variation."""
     least = np.minimum.reduceat(log_weight, starts) + np.log(request.off_support)
     result: Array = np.minimum(least, request.log_leak_tolerance) - 0.1
@@ -211,7 +211,7 @@ def compute_newton_step(
     penalty: float,
 ) -> Array:
     """-H^-1 g for every row, shortened where a logit would move too far."""
-    limit = bound_off_support_leak(problem.request, support.log_weight, support.starts)
+    limit = bound_attention_off_support(problem.request, support.log_weight, support.starts)
     push = 1.0 / (1.0 + np.exp(np.minimum(limit - state.leak - 1.0, 700.0)))  # softplus'
     mean_on = support.sum_weighted_keys(1.0, problem.keys) / support.counts[:, None]
     mean_off = state.share @ problem.keys

@@ -21,11 +21,13 @@ CLOSE = 1e-3
 """Natural-log units above the limit at which the search for a level stops: callers keep a larger margin."""
 
 
-def make_fixed_keys(kind: str, length: int, d: int, rng: np.random.Generator) -> Array:
+def make_pattern_independent_keys(
+    kind: str, length: int, d: int, rng: np.random.Generator
+) -> Array:
     """[token, d] unit vectors: `gaussian` in random directions, `spread` pushed apart (d = 2: the circle)."""
     require_known_names("keys", [kind], KINDS)
     if kind == "spread" and d == 2:
-        return trigonometric_moment_curve(length, 1)
+        return place_keys_on_moment_curve(length, 1)
     start = scale_rows_to_unit_length(rng.normal(size=(length, d)))
     return (
         spread_points_on_sphere(start)
@@ -39,7 +41,7 @@ def scale_rows_to_unit_length(vectors: Array) -> Array:
     return result
 
 
-def trigonometric_moment_curve(length: int, harmonics: int) -> Array:
+def place_keys_on_moment_curve(length: int, harmonics: int) -> Array:
     """(cos t, sin t, …, cos kt, sin kt) at t = 2π token / length: the trigonometric moment curve."""
     angle = 2.0 * np.pi * np.arange(length) / length
     waves = np.outer(angle, np.arange(1, harmonics + 1))
@@ -77,7 +79,7 @@ def compute_repulsion_directions(points: Array, sharpness: float) -> Array:
     return result
 
 
-def raise_certificate_levels(drop: Floats, rise: Floats, level: Array, leak: float) -> Array:
+def raise_support_logit_levels(drop: Floats, rise: Floats, level: Array, leak: float) -> Array:
     """Raise each level c until log Σ_j e^{b_j - c (1 - a_j)} ≤ leak, for drop = 1 - a > 0 and rise = b.
 
     Newton from the left on a convex, falling function: it never overshoots.

@@ -1,6 +1,6 @@
 """Losses as functions of all queries and keys, with gradients, for quasi-Newton steps.
 
-`likelihood_loss`: Σ_i KL(A_i ‖ M_i), which is smooth from a random start. `margin_loss`: the
+`compute_likelihood_loss`: Σ_i KL(A_i ‖ M_i), which is smooth from a random start. `compute_margin_loss`: the
 objective of `_newton_query_optimisation`, Σ_i softplus(φ_i + 1) + μ/2 Σ_s (e_s - c_i)², in which a row that
 meets the request weighs nothing, so that the keys move for the rows that do not.
 """
@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from attncli.fits._fit_request_and_module import FitRequest
-from attncli.fits._newton_query_optimisation import bound_off_support_leak
+from attncli.fits._newton_query_optimisation import bound_attention_off_support
 from attncli.maths.dtype_rounding import Floats
 
 Array = NDArray[np.float64]
@@ -45,12 +45,12 @@ Loss = Callable[[Floats, LossTarget], tuple[float, Floats]]
 
 def make_loss_target(target: csr_array, request: FitRequest, decay: float) -> LossTarget:
     counts = np.diff(target.indptr)
-    limit = bound_off_support_leak(request, np.log(target.data), target.indptr[:-1])
+    limit = bound_attention_off_support(request, np.log(target.data), target.indptr[:-1])
     row = np.repeat(np.arange(len(counts)), counts)
     return LossTarget(target, row, counts.astype(float), limit, request.causal, decay)
 
 
-def run_lbfgs(loss: Loss, both: Array, about: LossTarget, steps: int) -> Array:
+def minimise_loss_by_lbfgs(loss: Loss, both: Array, about: LossTarget, steps: int) -> Array:
     """L-BFGS on [queries, keys] together, shape [2, token, d]."""
 
     hidden = np.triu_indices(both.shape[1], 1) if about.causal else None
@@ -70,7 +70,7 @@ def run_lbfgs(loss: Loss, both: Array, about: LossTarget, steps: int) -> Array:
     return result
 
 
-def likelihood_loss(logits: Floats, about: LossTarget) -> tuple[float, Floats]:
+def compute_likelihood_loss(logits: Floats, about: LossTarget) -> tuple[float, Floats]:
     """Σ_i KL(A_i ‖ M_i) up to a constant; slope M - A."""
     place = about.row, about.target.indices
     on = logits[place]
@@ -84,7 +84,7 @@ def likelihood_loss(logits: Floats, about: LossTarget) -> tuple[float, Floats]:
     return value, logits
 
 
-def margin_loss(logits: Floats, about: LossTarget) -> tuple[float, Floats]:
+def compute_margin_loss(logits: Floats, about: LossTarget) -> tuple[float, Floats]:
     """Σ_i softplus(φ_i + 1) + μ/2 Σ_s (e_s - c_i)²; slope: the off-support softmax against the mean of the support."""
     place, starts = (about.row, about.target.indices), about.target.indptr[:-1]
     error = logits[place] - np.log(about.target.data)

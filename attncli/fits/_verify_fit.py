@@ -74,10 +74,10 @@ def measure_fit(
     """Evaluate the module in its dtype and compare every row with the target (rows sum to one)."""
     w_q, w_k, x = (round_to_dtype(part, fit.dtype) for part in (fit.w_q, fit.w_k, fit.x))
     queries, keys = matmul_in_dtype(x, w_q, fit.dtype), matmul_in_dtype(x, w_k, fit.dtype)
-    return measure_module(queries, keys, target, fit.dtype, fit.causal, 1.0, progress)
+    return compare_module_with_target(queries, keys, target, fit.dtype, fit.causal, 1.0, progress)
 
 
-def measure_module(
+def compare_module_with_target(
     queries: Floats,
     keys: Floats,
     target: csr_array,
@@ -89,7 +89,7 @@ def measure_module(
     """softmax(scale · queries keys^T), computed in the dtype whose values both hold, against the target."""
     length = len(queries)
     parts = []
-    for rows in iter_row_blocks(length):
+    for rows in iter_blocks_of_map_rows(length):
         logits = matmul_in_dtype(queries[rows], keys.T, dtype)
         if scale != 1.0:
             logits = round_to_dtype(logits * logits.dtype.type(scale), dtype)
@@ -98,23 +98,23 @@ def measure_module(
     with np.errstate(over="ignore"):
         errors = np.concatenate([part.errors for part in parts])
         return FitEvidence(
-            ratio_error=float(np.expm1(propagate_nan_max(part.spread for part in parts))),
-            off_support_ratio=float(np.exp(propagate_nan_max(part.leak for part in parts))),
+            ratio_error=float(np.expm1(find_maximum_or_nan(part.spread for part in parts))),
+            off_support_ratio=float(np.exp(find_maximum_or_nan(part.leak for part in parts))),
             total_variation=float(errors.max()),
             total_variation_mean=float(errors.mean()),
-            logit_scale=propagate_nan_max(part.scale for part in parts),
+            logit_scale=find_maximum_or_nan(part.scale for part in parts),
             worst_row=int(errors.argmax()),
         )
 
 
-def iter_row_blocks(length: int) -> Iterator[slice]:
+def iter_blocks_of_map_rows(length: int) -> Iterator[slice]:
     """Row ranges of at most BLOCK logits."""
     size = max(1, BLOCK // length)
     for start in range(0, length, size):
         yield slice(start, min(start + size, length))
 
 
-def propagate_nan_max(values: Iterator[float]) -> float:
+def find_maximum_or_nan(values: Iterator[float]) -> float:
     """The maximum; NaN if any value is."""
     return float(np.max(np.fromiter(values, dtype=np.float64)))
 
@@ -144,7 +144,7 @@ def compare_rows_with_target(
     on = logits[row, target.indices]
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         if first_row is not None:
-            mask_future(logits, first_row)
+            mask_future_keys(logits, first_row)
         scale = float(max(logits.max(), -logits.min(where=logits > -np.inf, initial=0.0)))
         if not np.isfinite(on).all() or np.isnan(logits).any() or scale == np.inf:
             return RowBlockErrors(np.nan, np.nan, np.full(len(counts), np.nan), np.nan)
@@ -163,7 +163,7 @@ def compare_rows_with_target(
     return RowBlockErrors(float(spread.max()), float(leak.max()), errors, scale)
 
 
-def mask_future(logits: Floats, first_row: int) -> None:
+def mask_future_keys(logits: Floats, first_row: int) -> None:
     """-inf at the keys ahead of each query."""
     rows, columns = logits.shape
     for start in range(first_row + 1, columns, 1024):  # narrow strips: no mask of the whole block

@@ -13,11 +13,11 @@ from attncli.blas_threads_and_lock import limit_blas_to_one_thread
 from attncli.fits._fit_request_and_module import Fit, FitRequest, FittedModule, MethodNotApplicable
 from attncli.fits._fitting_method_registry import (
     FITS,
-    find_method_spec,
+    find_fitting_method_spec,
     iter_widths_to_search,
-    list_auto_methods,
-    list_competing_methods,
-    list_fixed_width_methods,
+    list_methods_at_fixed_width,
+    list_methods_tried_by_auto,
+    list_methods_with_small_logits,
 )
 from attncli.fits._verify_fit import FitEvidence, measure_fit
 from attncli.fits.learned import find_module_with_smaller_logits
@@ -77,12 +77,12 @@ def try_fit_at_width(
         attempt = FitAttempt(method, fit, evidence, evidence.meets_request(request), count, count)
         if attempt.met:
             return attempt
-        if best is None or is_closer_fit(evidence, best.evidence):
+        if best is None or is_fit_closer_to_target(evidence, best.evidence):
             best = attempt
         best = replace(best, probes=count, seeds=count)
     assert best is not None
     assert best.evidence is not None
-    return replace(best, reason=describe_missed_limits(best.evidence, request))
+    return replace(best, reason=describe_missed_request_limits(best.evidence, request))
 
 
 def run_fit_method(method: str, target: csr_array, request: FitRequest, seed: int) -> Fit:
@@ -92,11 +92,11 @@ def run_fit_method(method: str, target: csr_array, request: FitRequest, seed: in
     return fit
 
 
-def is_closer_fit(evidence: FitEvidence, other: FitEvidence | None) -> bool:
+def is_fit_closer_to_target(evidence: FitEvidence, other: FitEvidence | None) -> bool:
     return other is None or not evidence.total_variation >= other.total_variation
 
 
-def describe_missed_limits(evidence: FitEvidence, request: FitRequest) -> str:
+def describe_missed_request_limits(evidence: FitEvidence, request: FitRequest) -> str:
     """Describe which limits are missed, measured against requested."""
     if np.isnan(evidence.total_variation):
         return f"logits leave the range of {request.dtype}"
@@ -129,7 +129,13 @@ def find_smallest_width_of_method(
     ladder = [d for d in iter_widths_to_search(method, target, widest) if impossible < d <= widest]
     if not ladder:
         return FitAttempt(
-            method, None, None, False, 0, 0, explain_no_width(method, target, widest, impossible)
+            method,
+            None,
+            None,
+            False,
+            0,
+            0,
+            explain_no_width_to_try(method, target, widest, impossible),
         )
 
     def fits_at_width(d: int) -> bool:
@@ -142,10 +148,10 @@ def find_smallest_width_of_method(
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if fits_at_width(middle) else (middle, high)
-    return summarize_search(method, tried, high)
+    return summarise_width_search(method, tried, high)
 
 
-def explain_no_width(method: str, target: csr_array, widest: int, impossible: int) -> str:
+def explain_no_width_to_try(method: str, target: csr_array, widest: int, impossible: int) -> str:
     """Explain why a method has no width to try."""
     first = min(iter_widths_to_search(method, target, widest))
     if first <= impossible:
@@ -164,7 +170,9 @@ def bracket_smallest_working_width(
     return low, None
 
 
-def summarize_search(method: str, tried: dict[int, FitAttempt], width: int | None) -> FitAttempt:
+def summarise_width_search(
+    method: str, tried: dict[int, FitAttempt], width: int | None
+) -> FitAttempt:
     """The attempt at the width found, or at the widest tried, with the counts of the whole search."""
     probes = sum(attempt.probes for attempt in tried.values())
     seeds = max(attempt.seeds for attempt in tried.values())
@@ -190,9 +198,9 @@ def find_narrowest_fit(
     Width 1 is decided first: found, it ends the search; proved impossible, it is left out of it.
     """
     attempts: list[FitAttempt] = []
-    for method in list_auto_methods():
+    for method in list_methods_tried_by_auto():
         done = any(attempt.met for attempt in attempts)
-        if done and find_method_spec(method).last:
+        if done and find_fitting_method_spec(method).last:
             break
         attempt = find_smallest_width_of_method(
             method, target, request, seeds, widest, watch, impossible
@@ -202,7 +210,7 @@ def find_narrowest_fit(
             break
         if attempt.proved and attempt.tried_widths is not None:
             impossible = max(impossible, attempt.tried_widths[1])
-    return halve_logit_budget(choose_best_attempt(attempts), target, request, seeds)
+    return refit_with_half_logit_budget(choose_best_fit_attempt(attempts), target, request, seeds)
 
 
 def find_fit_with_smallest_logits(
@@ -210,13 +218,15 @@ def find_fit_with_smallest_logits(
 ) -> FitAttempt:
     """`auto` at a given width: the smallest logits of the methods that may have them; the others only where these miss."""
     most = int(np.diff(target.indptr).max())
-    first = list_competing_methods(most, request.d)
-    others = [name for name in list_fixed_width_methods() if name not in first]
+    first = list_methods_with_small_logits(most, request.d)
+    others = [name for name in list_methods_at_fixed_width() if name not in first]
     attempts: list[FitAttempt] = []
-    for methods in (first, others, *([name] for name in list_auto_methods(last=True))):
+    for methods in (first, others, *([name] for name in list_methods_tried_by_auto(last=True))):
         if not any(attempt.met for attempt in attempts):
             attempts += [try_fit_at_width(name, target, request, seeds, watch) for name in methods]
-    return find_attempt_with_smaller_logits(choose_best_attempt(attempts), target, request, seeds)
+    return find_attempt_with_smaller_logits(
+        choose_best_fit_attempt(attempts), target, request, seeds
+    )
 
 
 @limit_blas_to_one_thread()
@@ -236,7 +246,7 @@ def find_attempt_with_smaller_logits(
     return replace(counted, fit=quieter, evidence=measure_fit(quieter, target))
 
 
-def halve_logit_budget(
+def refit_with_half_logit_budget(
     attempt: FitAttempt, target: csr_array, request: FitRequest, seeds: Sequence[int]
 ) -> FitAttempt:
     """Fit a learned module again with half of its logits as budget; return the better one."""
@@ -249,7 +259,7 @@ def halve_logit_budget(
     return replace(better, probes=probes, seeds=attempt.seeds, tried_widths=attempt.tried_widths)
 
 
-def choose_best_attempt(attempts: Sequence[FitAttempt]) -> FitAttempt:
+def choose_best_fit_attempt(attempts: Sequence[FitAttempt]) -> FitAttempt:
     """The narrowest that met the request, with the smallest logits; if none did, the nearest; with the counts of all."""
     good = [attempt for attempt in attempts if attempt.met and attempt.fit]
     some = [attempt for attempt in attempts if attempt.evidence]

@@ -6,10 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from attncli.fits._fit_request_and_module import Fit, FitRequest, MethodNotApplicable, make_module
+from attncli.fits._fit_request_and_module import (
+    Fit,
+    FitRequest,
+    MethodNotApplicable,
+    make_fitted_module,
+)
 from attncli.fits._fitting_method_registry import method
-from attncli.fits._pattern_independent_keys import make_fixed_keys, raise_certificate_levels
-from attncli.fits._verify_fit import iter_row_blocks
+from attncli.fits._pattern_independent_keys import (
+    make_pattern_independent_keys,
+    raise_support_logit_levels,
+)
+from attncli.fits._verify_fit import iter_blocks_of_map_rows
 from attncli.maths.dtype_rounding import Floats, round_to_dtype
 
 Array = NDArray[np.float64]
@@ -50,21 +58,23 @@ def certificate(
         return MethodNotApplicable(
             f"certificate interpolates each row's keys exactly: {most} keys need d ≥ {most}, not {request.d}"
         )
-    chosen = round_to_dtype(make_fixed_keys(keys, length, request.d, rng), request.dtype)
-    parts = compute_interpolants(chosen.astype(np.float64), target)
+    chosen = round_to_dtype(
+        make_pattern_independent_keys(keys, length, request.d, rng), request.dtype
+    )
+    parts = interpolate_logits_on_supports(chosen.astype(np.float64), target)
     if parts is None:
         return MethodNotApplicable("the keys of a row are linearly dependent: another seed may do")
     level = np.concatenate(
         [
-            find_certificate_levels(chosen, parts, target, request, rows)
-            for rows in iter_row_blocks(length)
+            find_logit_levels_of_supports(chosen, parts, target, request, rows)
+            for rows in iter_blocks_of_map_rows(length)
         ]
     )
     queries = level[:, None] * parts.flat + parts.shape
-    return make_module(queries, chosen, request.dtype, request.causal)
+    return make_fitted_module(queries, chosen, request.dtype, request.causal)
 
 
-def compute_interpolants(keys: Array, target: csr_array) -> RowInterpolants | None:
+def interpolate_logits_on_supports(keys: Array, target: csr_array) -> RowInterpolants | None:
     """U_S^T (U_S U_S^T)^-1 [1, ℓ], the rows of equal support size together; None where a Gram matrix is singular."""
     counts = np.diff(target.indptr)
     flat, shape = np.zeros((2, *keys.shape))
@@ -81,7 +91,7 @@ def compute_interpolants(keys: Array, target: csr_array) -> RowInterpolants | No
     return RowInterpolants(flat, shape)
 
 
-def find_certificate_levels(
+def find_logit_levels_of_supports(
     keys: Floats, parts: RowInterpolants, target: csr_array, request: FitRequest, rows: slice
 ) -> Array:
     """The smallest c for which c a_j + b_j lies low enough off the support; where a_j ≥ 1 no c would do."""
@@ -99,6 +109,6 @@ def find_certificate_levels(
     least = np.minimum.reduceat(np.log(weights.data), weights.indptr[:-1])
     floor = least + np.log(request.off_support) - MARGIN
     level = np.maximum(((rise - floor[:, None]) / drop).max(axis=1), 0.0)
-    return raise_certificate_levels(
+    return raise_support_logit_levels(
         drop, rise, level.astype(np.float64), request.log_leak_tolerance - MARGIN
     )

@@ -3,10 +3,15 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.fits._fit_request_and_module import Fit, FitRequest, MethodNotApplicable, make_module
+from attncli.fits._fit_request_and_module import (
+    Fit,
+    FitRequest,
+    MethodNotApplicable,
+    make_fitted_module,
+)
 from attncli.fits._fitting_method_registry import method
-from attncli.fits._newton_query_optimisation import solve_best_queries
-from attncli.fits._pattern_independent_keys import make_fixed_keys
+from attncli.fits._newton_query_optimisation import optimise_queries_for_keys
+from attncli.fits._pattern_independent_keys import make_pattern_independent_keys
 from attncli.maths.dtype_rounding import round_to_dtype
 
 LIMIT = 8192
@@ -26,8 +31,8 @@ def convex(
         return MethodNotApplicable(
             f"convex takes n² d² operations a step: n = {length} is above {LIMIT}"
         )
-    chosen = round_to_dtype(make_fixed_keys(keys, length, request.d, rng), request.dtype).astype(
-        np.float64
-    )
-    solved = solve_best_queries(chosen, target, request)
-    return make_module(solved.queries, chosen, request.dtype, request.causal)
+    chosen = round_to_dtype(
+        make_pattern_independent_keys(keys, length, request.d, rng), request.dtype
+    ).astype(np.float64)
+    solved = optimise_queries_for_keys(chosen, target, request)
+    return make_fitted_module(solved.queries, chosen, request.dtype, request.causal)

@@ -10,15 +10,15 @@ from attncli.fits._fit_request_and_module import (
     Fit,
     FitRequest,
     MethodNotApplicable,
-    make_module,
-    pad_columns,
+    make_fitted_module,
+    pad_columns_with_zeros,
 )
 from attncli.fits._fitting_method_registry import method
 from attncli.fits._pattern_independent_keys import (
-    raise_certificate_levels,
-    trigonometric_moment_curve,
+    place_keys_on_moment_curve,
+    raise_support_logit_levels,
 )
-from attncli.fits._verify_fit import iter_row_blocks
+from attncli.fits._verify_fit import iter_blocks_of_map_rows
 from attncli.maths.dtype_rounding import MANTISSA_BITS
 
 Array = NDArray[np.float64]
@@ -62,7 +62,7 @@ def cyclic(target: csr_array, request: FitRequest, rng: np.random.Generator) -> 
         )
     angle = 2.0 * np.pi * np.arange(length) / length
     coefficients = np.zeros((length, most + 1), dtype=np.complex128)
-    for rows in iter_row_blocks(length):
+    for rows in iter_blocks_of_map_rows(length):
         for count in np.unique(np.diff(target.indptr[rows.start : rows.stop + 1])):
             fill_fourier_coefficients(coefficients, target, request, angle, rows, int(count))
     queries = np.stack([2.0 * coefficients[:, 1:].real, -2.0 * coefficients[:, 1:].imag], axis=2)
@@ -70,9 +70,12 @@ def cyclic(target: csr_array, request: FitRequest, rng: np.random.Generator) -> 
     refusal = refuse_imprecise_logits(queries, request, most, length)
     if refusal:
         return refusal
-    keys = trigonometric_moment_curve(length, most)
-    return make_module(
-        pad_columns(queries, request.d), pad_columns(keys, request.d), request.dtype, request.causal
+    keys = place_keys_on_moment_curve(length, most)
+    return make_fitted_module(
+        pad_columns_with_zeros(queries, request.d),
+        pad_columns_with_zeros(keys, request.d),
+        request.dtype,
+        request.causal,
     )
 
 
@@ -105,7 +108,7 @@ def fill_fourier_coefficients(
     place = target.indptr[own][:, None] + np.arange(count)
     support, targets = target.indices[place], np.log(target.data[place])
     curve = interpolate_by_least_norm_polynomial(angle[support], targets)
-    height = find_smallest_logit_height(support, targets, curve, request, angle, own)
+    height = find_smallest_logit_scale_per_row(support, targets, curve, request, angle, own)
     wells = fourier_coefficients_of_cosine_product(angle[support])
     coefficients[own, : count + 1] = -height[:, None] * wells
     coefficients[own, : curve.shape[1]] += curve
@@ -137,7 +140,7 @@ def interpolate_by_least_norm_polynomial(nodes: Array, values: Array) -> Complex
     return result
 
 
-def find_smallest_logit_height(
+def find_smallest_logit_scale_per_row(
     support: NDArray[np.int64],
     target: Array,
     curve: Complex,
@@ -161,4 +164,4 @@ def find_smallest_logit_height(
     depth[hidden], rise[hidden] = 1.0, -np.inf
     floor = target.min(axis=1) + math.log(request.off_support) - MARGIN
     height = np.maximum(((rise - floor[:, None]) / depth).max(axis=1), 0.0)
-    return raise_certificate_levels(depth, rise, height, request.log_leak_tolerance - MARGIN)
+    return raise_support_logit_levels(depth, rise, height, request.log_leak_tolerance - MARGIN)

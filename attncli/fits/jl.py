@@ -14,10 +14,10 @@ from attncli.fits._fit_request_and_module import (
     FitRequest,
     FittedModule,
     MethodNotApplicable,
-    make_module,
+    make_fitted_module,
 )
 from attncli.fits._pattern_independent_keys import scale_rows_to_unit_length
-from attncli.fits._verify_fit import FitEvidence, iter_row_blocks, measure_fit
+from attncli.fits._verify_fit import FitEvidence, iter_blocks_of_map_rows, measure_fit
 from attncli.resource_limits import require_memory
 
 Array = NDArray[np.float64]
@@ -60,23 +60,23 @@ def jl(
         f"jl at d = {request.d}",
         "choose a smaller width or length",
     )
-    pairs = list(iter_target_factorings(target, request, factors))
+    pairs = list(iter_factorings_of_log_weights(target, request, factors))
     best: tuple[float, FittedModule] | None = None
     for _ in range(draws):
-        drawn = draw_projection(projection, length, request.d, rng)
+        drawn = sample_random_projection(projection, length, request.d, rng)
         matrix = scale_rows_to_unit_length(drawn) if factors == "codebook" else drawn
         for fit in iter_projected_modules(pairs, matrix, target, request):
             evidence = measure_fit(fit, target)
             if evidence.meets_request(request):
                 return fit
-            excess = measure_excess_over_limits(evidence, request)
+            excess = measure_excess_over_request_limits(evidence, request)
             if best is None or excess < best[0]:
                 best = excess, fit
     assert best is not None
     return best[1]
 
 
-def measure_excess_over_limits(evidence: FitEvidence, request: FitRequest) -> float:
+def measure_excess_over_request_limits(evidence: FitEvidence, request: FitRequest) -> float:
     """How far a module is from the request: the largest quotient of an error and its limit."""
     quotients = (
         evidence.ratio_error / request.ratio_error,
@@ -86,7 +86,9 @@ def measure_excess_over_limits(evidence: FitEvidence, request: FitRequest) -> fl
     return float(np.nan_to_num(max(quotients), nan=np.inf))
 
 
-def draw_projection(projection: str, length: int, d: int, rng: np.random.Generator) -> Array:
+def sample_random_projection(
+    projection: str, length: int, d: int, rng: np.random.Generator
+) -> Array:
     """G [token, d] with E[G G^T] = I."""
     drawn: Array = rng.normal(size=(length, d)) / np.sqrt(d)
     if projection == "sign":
@@ -96,7 +98,7 @@ def draw_projection(projection: str, length: int, d: int, rng: np.random.Generat
     return drawn
 
 
-def iter_target_factorings(
+def iter_factorings_of_log_weights(
     target: csr_array, request: FitRequest, factors: str
 ) -> Iterator[tuple[Any, Any]]:
     """(left, right) with left right^T = B, one for each offset that is tried.
@@ -145,7 +147,7 @@ def iter_projected_modules(
             iter_logit_scales(queries, keys, target, request) if len(pairs) == 1 else np.ones(1)
         )
         for scale in scales:
-            yield make_module(scale * queries, keys, request.dtype, request.causal)
+            yield make_fitted_module(scale * queries, keys, request.dtype, request.causal)
 
 
 def iter_logit_scales(queries: Array, keys: Array, target: csr_array, request: FitRequest) -> Array:
@@ -154,7 +156,7 @@ def iter_logit_scales(queries: Array, keys: Array, target: csr_array, request: F
     Uniform weights only; the total variation may need any scale between the two.
     """
     gap, spread = np.inf, 0.0
-    for rows in iter_row_blocks(len(keys)):
+    for rows in iter_blocks_of_map_rows(len(keys)):
         logits = queries[rows] @ keys.T
         part = target[rows]
         starts, row = part.indptr[:-1], np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))

@@ -13,17 +13,20 @@ from attncli.fits._fit_request_and_module import (
     FitRequest,
     FittedModule,
     MethodNotApplicable,
-    make_module,
+    make_fitted_module,
 )
 from attncli.fits._fitting_method_registry import method
-from attncli.fits._key_initialisation import iter_modules_of_arranged_keys, make_spectral_start
-from attncli.fits._newton_query_optimisation import solve_best_queries
+from attncli.fits._key_initialisation import (
+    initialise_queries_and_keys_spectrally,
+    iter_modules_of_arranged_keys,
+)
+from attncli.fits._newton_query_optimisation import optimise_queries_for_keys
 from attncli.fits._query_key_losses import (
     LossTarget,
-    likelihood_loss,
+    compute_likelihood_loss,
+    compute_margin_loss,
     make_loss_target,
-    margin_loss,
-    run_lbfgs,
+    minimise_loss_by_lbfgs,
 )
 from attncli.fits._verify_fit import measure_fit
 from attncli.maths.dtype_rounding import round_to_dtype
@@ -72,9 +75,9 @@ def learned(
     ]
     if fits:
         return min(fits, key=lambda pair: pair[1].logit_scale)[0]
-    start = make_spectral_start(target, request, rng, spread)
+    start = initialise_queries_and_keys_spectrally(target, request, rng, spread)
     best: tuple[float, FittedModule] | None = None
-    for reached, both in iter_attempts(start, target, request):
+    for reached, both in iter_fitted_queries_and_keys(start, target, request):
         fit = refine_module_queries(both, target, request)
         evidence = measure_fit(fit, target)
         if evidence.meets_request(request):
@@ -85,7 +88,7 @@ def learned(
     return best[1]
 
 
-def iter_attempts(
+def iter_fitted_queries_and_keys(
     start: Array, target: csr_array, request: FitRequest
 ) -> Iterator[tuple[Array, Array]]:
     """Longer and longer likelihood fits, each sharpened a few times; with small logits first where the request limits them.
@@ -101,7 +104,9 @@ def iter_attempts(
     longest = schedule[-1]
     for steps in schedule:
         for index, about in enumerate(settings):
-            progress[index] = sharpened = run_lbfgs(likelihood_loss, progress[index], about, steps)
+            progress[index] = sharpened = minimise_loss_by_lbfgs(
+                compute_likelihood_loss, progress[index], about, steps
+            )
             if steps == longest:
                 # where sharpening fails, no row is given up for the others
                 yield (
@@ -109,7 +114,9 @@ def iter_attempts(
                     sharpened,
                 )
             for _ in range(SHARPENINGS):
-                sharpened = run_lbfgs(margin_loss, sharpened, about, SHARPENING_STEPS)
+                sharpened = minimise_loss_by_lbfgs(
+                    compute_margin_loss, sharpened, about, SHARPENING_STEPS
+                )
                 yield progress[index], sharpened
 
 
@@ -124,12 +131,14 @@ def find_module_with_smaller_logits(
 
     With half of the logits it is good enough, else the one with the smallest is taken; None where none has smaller ones.
     """
-    start = make_spectral_start(target, request, rng, 1.0) if fit.start is None else fit.start
+    start = (
+        initialise_queries_and_keys_spectrally(target, request, rng, 1.0)
+        if fit.start is None
+        else fit.start
+    )
     best, enough, tried = None, TIGHTER * least, 0
     for decay in FRUGAL[:-1]:
-        for candidate in iter_attempts_at_soft_margins(
-            start, make_loss_target(target, request, decay)
-        ):
+        for candidate in iter_fits_at_soft_margins(start, make_loss_target(target, request, decay)):
             made = refine_module_queries(candidate, target, request)
             evidence, tried = measure_fit(made, target), tried + 1
             if evidence.meets_request(request) and evidence.logit_scale < least:
@@ -141,13 +150,17 @@ def find_module_with_smaller_logits(
     return best, tried
 
 
-def iter_attempts_at_soft_margins(start: Array, setting: LossTarget) -> Iterator[Array]:
+def iter_fits_at_soft_margins(start: Array, setting: LossTarget) -> Iterator[Array]:
     progress = start
     for steps in SOFT_SCHEDULE:
-        progress = sharpened = run_lbfgs(likelihood_loss, progress, setting, steps)
+        progress = sharpened = minimise_loss_by_lbfgs(
+            compute_likelihood_loss, progress, setting, steps
+        )
         yield progress  # the smallest logits, where every row can be served as it is
         for _ in range(SOFT_SHARPENINGS):
-            sharpened = run_lbfgs(margin_loss, sharpened, setting, SOFT_SHARPENING_STEPS)
+            sharpened = minimise_loss_by_lbfgs(
+                compute_margin_loss, sharpened, setting, SOFT_SHARPENING_STEPS
+            )
             yield sharpened
 
 
@@ -156,5 +169,5 @@ def refine_module_queries(both: Array, target: csr_array, request: FitRequest) -
     queries, keys = both
     size = float(np.sqrt((keys**2).sum(axis=1).mean())) or 1.0
     keys = round_to_dtype(keys / size, request.dtype).astype(np.float64)
-    solved = solve_best_queries(keys, target, request, queries * size)
-    return make_module(solved.queries, keys, request.dtype, request.causal)
+    solved = optimise_queries_for_keys(keys, target, request, queries * size)
+    return make_fitted_module(solved.queries, keys, request.dtype, request.causal)

@@ -14,23 +14,23 @@ from attncli.fits._fit_request_and_module import (
     FitRequest,
     FittedModule,
     MethodNotApplicable,
-    make_module,
+    make_fitted_module,
 )
 from attncli.fits._fitting_method_registry import method
 from attncli.fits._newton_query_optimisation import (
     SAFETY,
     RowQueryProblem,
-    evaluate_newton_state,
-    find_rows_within_limits,
-    list_support_entries,
+    evaluate_losses_at_queries,
+    find_rows_within_request_limits,
+    list_nonzero_entries_of_rows,
 )
-from attncli.fits._verify_fit import FitEvidence, iter_row_blocks, measure_fit
+from attncli.fits._verify_fit import FitEvidence, iter_blocks_of_map_rows, measure_fit
 from attncli.maths.dtype_rounding import round_to_dtype
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Tolerances,
     WidthOneConstraints,
-    compute_necessary_constraints,
-    sufficient_constraints,
+    compute_necessary_logit_constraints,
+    tighten_logit_constraints,
 )
 from attncli.maths.head_capacity.head_width_one.width_one_decision import (
     WidthOneDecision,
@@ -98,7 +98,7 @@ def fit_width_one(target: csr_array, request: FitRequest) -> WidthOneResult:
 
 
 def decide_width_one_and_fit_module(target: csr_array, request: FitRequest) -> WidthOneResult:
-    constraints = compute_necessary_constraints(
+    constraints = compute_necessary_logit_constraints(
         target, request.causal, convert_request_to_tolerances(request)
     )
     budget = min(request.logit_budget, LARGEST[request.dtype])
@@ -142,19 +142,21 @@ def iter_width_one_modules(
     assert answer.keys is not None
     if not len(constraints.rows):
         nothing = np.zeros((constraints.target.shape[0], 1))
-        yield iter([make_module(nothing, nothing, request.dtype, request.causal)])
+        yield iter([make_fitted_module(nothing, nothing, request.dtype, request.causal)])
         return
     limit = min(request.logit_budget, LARGEST[request.dtype])
     for share in SHARES if has_support_of_several_keys(constraints, answer.keys) else (ALONE,):
-        spread, gap = allow_for_rounding(constraints.target, request, share)
+        spread, gap = compute_tolerances_less_rounding(constraints.target, request, share)
         for _ in range(ROUNDS):
             keys, reach = place_keys_on_line(
-                sufficient_constraints(constraints, spread, gap), answer.sign, limit
+                tighten_logit_constraints(constraints, spread, gap), answer.sign, limit
             )
             if keys is None or reach is None or not np.isfinite(keys).all():
                 break
             factors = np.ones(len(gap))
-            yield iter_shifted_modules(keys, reach, constraints, answer.sign, request, factors)
+            yield iter_modules_with_shifted_keys(
+                keys, reach, constraints, answer.sign, request, factors
+            )
             if (factors < 1.05).all():
                 break
             gap = gap * np.minimum(factors, 3.0)
@@ -168,7 +170,7 @@ def has_support_of_several_keys(constraints: WidthOneConstraints, keys: Array) -
     return bool((spread[constraints.rows] > 0.0).any())
 
 
-def iter_shifted_modules(
+def iter_modules_with_shifted_keys(
     keys: Array,
     reach: Array,
     constraints: WidthOneConstraints,
@@ -181,12 +183,16 @@ def iter_shifted_modules(
     for shifted, size in iter_centre_shifts_of_keys(
         keys, constraints.has_hidden_keys, request.dtype
     ):
-        queries, needed = find_smallest_queries(shifted, reach / size, constraints, sign, request)
+        queries, needed = find_smallest_query_per_row(
+            shifted, reach / size, constraints, sign, request
+        )
         np.maximum(factors, needed, out=factors)
-        yield make_module(queries, shifted[:, None], request.dtype, request.causal)
+        yield make_fitted_module(queries, shifted[:, None], request.dtype, request.causal)
 
 
-def allow_for_rounding(target: csr_array, request: FitRequest, share: float) -> tuple[Array, Array]:
+def compute_tolerances_less_rounding(
+    target: csr_array, request: FitRequest, share: float
+) -> tuple[Array, Array]:
     """[row]: how much errors on the support may differ, and how far below it the rest must be."""
     counts = np.diff(target.indptr)
     safety = 0.99 * SAFETY[request.dtype]
@@ -218,7 +224,7 @@ def iter_centre_shifts_of_keys(
         yield round_to_dtype(moved / size, dtype).astype(np.float64), size
 
 
-def find_smallest_queries(
+def find_smallest_query_per_row(
     keys: Array,
     reach: Array,
     constraints: WidthOneConstraints,
@@ -235,14 +241,14 @@ def find_smallest_queries(
     waiting = np.zeros(length, dtype=bool)
     waiting[constraints.rows] = True
     for factor in FINE if length <= LONG else COARSE:
-        for rows in iter_row_blocks(length):
+        for rows in iter_blocks_of_map_rows(length):
             some = np.flatnonzero(waiting[rows]) + rows.start
             if not len(some):
                 continue
-            support = list_support_entries(constraints.target, some)
+            support = list_nonzero_entries_of_rows(constraints.target, some)
             tried = factor * base[some, None]
-            fine, variation = find_rows_within_limits(
-                request, support, evaluate_newton_state(problem, support, tried)
+            fine, variation = find_rows_within_request_limits(
+                request, support, evaluate_losses_at_queries(problem, support, tried)
             )
             better = fine | (variation < least[some])
             queries[some[better]], needed[some[better]] = tried[better], factor

@@ -18,7 +18,7 @@ from attncli.gates.row_selection import (
     select_gated_rows,
 )
 from attncli.maths.number_format import format_short_number
-from attncli.maths.significance_tests import adjust_probabilities_by_holm
+from attncli.maths.significance_tests import adjust_p_values_by_holm
 from attncli.records import Report, Row, Verdict
 from attncli.reports.report_row_pairs import RowPair, combine_row_pairs, pair_rows
 
@@ -125,9 +125,7 @@ class ChangeCheck:
     @cached_property
     def noise_probabilities(self) -> list[float]:
         """For each number, the probability that noise alone moves any of them as far (Holm)."""
-        return adjust_probabilities_by_holm(
-            [self.change.noise_probability(pair) for pair in self.pairs]
-        )
+        return adjust_p_values_by_holm([self.change.noise_probability(pair) for pair in self.pairs])
 
     def pairs_past_limit(self) -> list[RowPair]:
         """The numbers that moved past the limit."""
@@ -245,7 +243,7 @@ def find_changes_within_noise(
         if one.change.is_limit_relative_to_noise
         for pair in one.pairs
     ]
-    chances = adjust_probabilities_by_holm(
+    chances = adjust_p_values_by_holm(
         [change.noise_probability(pair) for change, pair in noise_questions]
     )
     return {

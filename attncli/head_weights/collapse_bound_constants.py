@@ -12,7 +12,7 @@ from attncli.head_weights.head_projections import (
     read_output_projection,
     read_projection,
 )
-from attncli.maths.rank_collapse_bound import log10_attention_constant
+from attncli.maths.rank_collapse_bound import compute_log10_attention_constant
 from attncli.models.files.tensor_reader import TensorReader
 
 
@@ -69,7 +69,9 @@ def compute_collapse_bound_constant(
         w_v, _ = read_projection(tensors, config, place, "value", key_head)
         w_o = read_output_projection(tensors, config, place, head)
         one = (w_q[None], w_k[None], w_v[None], w_o[None])
-        parts.append(log10_attention_constant(*one) - math.log10(4.0 / math.sqrt(config.key_width)))
+        parts.append(
+            compute_log10_attention_constant(*one) - math.log10(4.0 / math.sqrt(config.key_width))
+        )
     log10_beta = max(parts)
     scale = 4.0 * config.heads * config.logit_scale(layer)
     beta = float(np.power(10.0, log10_beta)) if log10_beta < 300.0 else math.inf

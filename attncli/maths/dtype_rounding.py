@@ -24,10 +24,10 @@ def round_to_dtype(array: Floats, dtype: str) -> Floats:
     # out of range: inf or 0, as in the type itself
     with np.errstate(over="ignore", under="ignore"):
         single = array.astype(np.float32)
-    return single if dtype == "float32" else to_bfloat16(single)
+    return single if dtype == "float32" else round_to_bfloat16(single)
 
 
-def to_bfloat16(single: Floats) -> Floats:
+def round_to_bfloat16(single: Floats) -> Floats:
     """float32 → the nearest bfloat16, ties to even: add half of the dropped part, minus one if even, then cut."""
     bits = np.ascontiguousarray(single, dtype=np.float32).view(np.uint32)
     odd = (bits >> np.uint32(16)) & np.uint32(1)
@@ -40,4 +40,4 @@ def matmul_in_dtype(left: Floats, right: Floats, dtype: str) -> Floats:
     """left @ right as the type computes it; both must hold values of that type."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         result: Floats = left @ right
-        return to_bfloat16(result) if dtype == "bfloat16" else result
+        return round_to_bfloat16(result) if dtype == "bfloat16" else result

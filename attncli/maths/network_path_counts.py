@@ -29,7 +29,7 @@ def count_paths_by_length(layers: int, heads: int, skip: bool) -> dict[int, int]
     return counts
 
 
-def count_paths_by_choices(choices: Sequence[int]) -> dict[int, int]:
+def count_paths_with_varying_heads(choices: Sequence[int]) -> dict[int, int]:
     """The same where layers differ in their number of heads: the coefficients of Π_l (1 + H_l z)."""
     counts = [1]
     for heads in choices:

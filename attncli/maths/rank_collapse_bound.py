@@ -12,25 +12,31 @@ which says something only where ‖res(X_0)‖ < K^(-1/2), the contraction radiu
 import math
 
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array, make_scaled_array
-from attncli.maths.matrices.matrix_norms import composite_norm, infinity_norm, log10_norm, one_norm
+from attncli.maths.matrices.matrix_norms import (
+    composite_norm,
+    compute_log10_matrix_norm,
+    infinity_norm,
+    one_norm,
+)
 
 
-def log10_attention_constant(w_q: Array, w_k: Array, w_v: Array, w_o: Array) -> float:
+def compute_log10_attention_constant(w_q: Array, w_k: Array, w_v: Array, w_o: Array) -> float:
     """log10 of 4 β H / √d for one layer; axes as in a network file."""
     heads, _, d = w_q.shape
     sizes = [
-        log10_norm(make_scaled_array(w_q[head]) @ w_k[head].T, one_norm)
-        + log10_norm(make_scaled_array(w_v[head]) @ w_o[head], composite_norm)
+        compute_log10_matrix_norm(make_scaled_array(w_q[head]) @ w_k[head].T, one_norm)
+        + compute_log10_matrix_norm(make_scaled_array(w_v[head]) @ w_o[head], composite_norm)
         for head in range(heads)
     ]
     return max(sizes) + math.log10(4.0 * int(heads) / math.sqrt(d))
 
 
-def log10_mlp_constant(w_in: Array, w_out: Array, slope: float, skip: bool) -> float:
+def compute_log10_mlp_constant(w_in: Array, w_out: Array, slope: float, skip: bool) -> float:
     """log10 λ of f(X W_in) W_out, plus X with a skip: √(λ_1 λ_∞), for an activation of at most this slope."""
     inner, outer = make_scaled_array(w_in), make_scaled_array(w_out)
     sizes = [
-        log10_norm(inner, norm) + log10_norm(outer, norm) for norm in (one_norm, infinity_norm)
+        compute_log10_matrix_norm(inner, norm) + compute_log10_matrix_norm(outer, norm)
+        for norm in (one_norm, infinity_norm)
     ]
     return (
         math.fsum(add_skip_to_log10_bound(size + math.log10(slope), skip) for size in sizes) / 2.0
@@ -44,7 +50,7 @@ def add_skip_to_log10_bound(log10_size: float, skip: bool) -> float:
     return max(log10_size, 0.0) + math.log10(1.0 + 10.0 ** -abs(log10_size))
 
 
-def log10_bound(log10_constant: float, log10_start: float, layer: int) -> float:
+def compute_log10_collapse_bound(log10_constant: float, log10_start: float, layer: int) -> float:
     """log10 of K^((3^l - 1)/2) ‖res(X_0)‖^(3^l); ±inf where that leaves float range."""
     try:
         power = float(3**layer)

@@ -18,15 +18,17 @@ class Rotary:
 
 def rotate_by_positions(vectors: Floats, rotary: Rotary, dtype: str) -> Floats:
     """[position, feature] turned by their positions, every step rounded as the dtype rounds."""
-    return rotate_by_angles(vectors, rotary_angles(len(vectors), rotary, dtype), dtype)
+    return rotate_by_angles(vectors, compute_rotary_angles(len(vectors), rotary, dtype), dtype)
 
 
 def undo_rotation_by_positions(vectors: Floats, rotary: Rotary) -> Floats:
     """Undo the rotation, in float64."""
-    return rotate_by_angles(vectors, -rotary_angles(len(vectors), rotary, "float64"), "float64")
+    return rotate_by_angles(
+        vectors, -compute_rotary_angles(len(vectors), rotary, "float64"), "float64"
+    )
 
 
-def rotary_angles(length: int, rotary: Rotary, dtype: str) -> Floats:
+def compute_rotary_angles(length: int, rotary: Rotary, dtype: str) -> Floats:
     """[position, pair]; models in less than float64 compute them in float32."""
     kind = np.float64 if dtype == "float64" else np.float32
     speed = rotary.base ** (-np.arange(0, rotary.width, 2) / rotary.width)

@@ -32,12 +32,12 @@ def standard_deviation(numbers: Sequence[float], mean: float) -> float | None:
     return scale * math.sqrt(square / (len(numbers) - 1))
 
 
-def estimate_share_deviation(share: float, draws: int) -> float | None:
+def estimate_standard_deviation_of_share(share: float, draws: int) -> float | None:
     """The standard deviation of the share of ones among draws that are 1 or 0."""
     return math.sqrt(share * (1.0 - share) * draws / (draws - 1)) if draws > 1 else None
 
 
-def two_sided_p_value(t: float, freedom: float) -> float:
+def compute_two_sided_p_value(t: float, freedom: float) -> float:
     """The probability that Student's t with so many degrees of freedom is at least as far from 0: I_x(f/2, 1/2), x = f/(f+t²)."""
     if math.isinf(t):
         return 0.0
@@ -48,12 +48,14 @@ def two_sided_p_value(t: float, freedom: float) -> float:
 def student_quantile(share: float, freedom: float) -> float:
     """The quantile of Student's t: how far from 0 it lies at most with this probability, to either side."""
     low, high = 0.0, 1.0
-    while two_sided_p_value(high, freedom) > 1.0 - share:
+    while compute_two_sided_p_value(high, freedom) > 1.0 - share:
         high *= 2.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
         low, high = (
-            (middle, high) if two_sided_p_value(middle, freedom) > 1.0 - share else (low, middle)
+            (middle, high)
+            if compute_two_sided_p_value(middle, freedom) > 1.0 - share
+            else (low, middle)
         )
     return high
 
@@ -65,7 +67,9 @@ class ConfidenceInterval(NamedTuple):
     high: float
 
 
-def confidence_interval(value: float, error: float, freedom: int) -> ConfidenceInterval:
+def compute_student_confidence_interval(
+    value: float, error: float, freedom: int
+) -> ConfidenceInterval:
     """Student's t interval; of a positive number on its logarithm, since sums of few squares are nearly symmetric
     there."""
     if error == 0.0:
@@ -79,7 +83,7 @@ def confidence_interval(value: float, error: float, freedom: int) -> ConfidenceI
     return ConfidenceInterval(value / factor, value * factor)
 
 
-def compute_welch_freedom(first: tuple[float, int], second: tuple[float, int]) -> float:
+def compute_welch_degrees_of_freedom(first: tuple[float, int], second: tuple[float, int]) -> float:
     """Degrees of freedom of a difference of two means, each given by its spread and how many numbers it is of (Welch)."""
     parts = [(s * s / n, n - 1) for s, n in (first, second)]
     total = sum(part for part, _ in parts)
@@ -119,7 +123,7 @@ def clamp_away_from_zero(number: float) -> float:
     return number if abs(number) > TINY else TINY
 
 
-def adjust_probabilities_by_holm(chances: Sequence[float]) -> list[float]:
+def adjust_p_values_by_holm(chances: Sequence[float]) -> list[float]:
     """Adjust probabilities for multiple tests (Holm): one below α is significant at α for the whole family."""
     order = sorted(range(len(chances)), key=chances.__getitem__)
     adjusted, least = [0.0] * len(chances), 0.0

@@ -1,5 +1,5 @@
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.matrices.matrix_norms import composite_norm, log10_relative_norm
+from attncli.maths.matrices.matrix_norms import composite_norm, compute_log10_relative_matrix_norm
 from attncli.metrics import metric
 
 
@@ -9,4 +9,4 @@ def log10_residual(state: SplitState) -> float:
 
     0: tokens share no common row; -∞: all tokens are the same vector (rank 1). Dong, Cordonnier & Loukas (2021).
     """
-    return log10_relative_norm(state.residual, state.states, composite_norm)
+    return compute_log10_relative_matrix_norm(state.residual, state.states, composite_norm)

@@ -1,5 +1,5 @@
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.matrices.matrix_norms import composite_norm, log10_norm
+from attncli.maths.matrices.matrix_norms import composite_norm, compute_log10_matrix_norm
 from attncli.metrics import metric
 
 
@@ -9,4 +9,4 @@ def log10_residual_norm(state: SplitState) -> float:
 
     -∞: all tokens are the same vector.
     """
-    return log10_norm(state.residual, composite_norm)
+    return compute_log10_matrix_norm(state.residual, composite_norm)

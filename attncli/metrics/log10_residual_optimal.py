@@ -5,7 +5,7 @@ import math
 from attncli.errors import LimitError, format_count
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray
-from attncli.maths.matrices.matrix_norms import composite_norm, log10_norm
+from attncli.maths.matrices.matrix_norms import composite_norm, compute_log10_matrix_norm
 from attncli.metrics import metric
 from attncli.tolerances import OPTIMAL_RESIDUAL
 
@@ -24,9 +24,9 @@ def log10_residual_optimal(state: SplitState) -> float:
         return -math.inf
     residual = state.residual.mantissa
     nearest = residual - find_nearest_centre(residual)
-    return log10_norm(ScaledArray(nearest, state.residual.exponent), composite_norm) - log10_norm(
-        state.states, composite_norm
-    )
+    return compute_log10_matrix_norm(
+        ScaledArray(nearest, state.residual.exponent), composite_norm
+    ) - compute_log10_matrix_norm(state.states, composite_norm)
 
 
 def find_nearest_centre(matrix: Array) -> Array:

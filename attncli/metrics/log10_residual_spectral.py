@@ -1,5 +1,5 @@
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.matrices.matrix_norms import log10_relative_norm, spectral_norm
+from attncli.maths.matrices.matrix_norms import compute_log10_relative_matrix_norm, spectral_norm
 from attncli.metrics import metric
 
 
@@ -9,4 +9,4 @@ def log10_residual_spectral(state: SplitState) -> float:
 
     0: the common row is not the leading direction; -∞: all tokens are the same vector.
     """
-    return log10_relative_norm(state.residual, state.states, spectral_norm)
+    return compute_log10_relative_matrix_norm(state.residual, state.states, spectral_norm)

@@ -2,9 +2,9 @@ import math
 
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitState,
-    normalise_tokens,
+    normalise_features_of_tokens,
 )
-from attncli.maths.matrices.matrix_norms import frobenius_norm, log10_norm
+from attncli.maths.matrices.matrix_norms import compute_log10_matrix_norm, frobenius_norm
 from attncli.metrics import metric
 
 
@@ -17,7 +17,7 @@ def log10_token_cosine_gap(state: SplitState) -> float:
     """
     if state.tokens < 2 or state.residual.is_zero():
         return -math.inf
-    directions = normalise_tokens(state, epsilon=0.0, centre=False)
+    directions = normalise_features_of_tokens(state, epsilon=0.0, centre=False)
     width = directions.common.mantissa.size
-    square = 2.0 * log10_norm(directions.residual, frobenius_norm)
+    square = 2.0 * compute_log10_matrix_norm(directions.residual, frobenius_norm)
     return square - math.log10(width * (state.tokens - 1))

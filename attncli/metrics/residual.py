@@ -1,7 +1,7 @@
 import math
 
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.matrices.matrix_norms import composite_norm, log10_relative_norm
+from attncli.maths.matrices.matrix_norms import composite_norm, compute_log10_relative_matrix_norm
 from attncli.metrics import metric
 
 
@@ -11,5 +11,5 @@ def residual(state: SplitState) -> float:
 
     `log10_residual` without the logarithm, for a linear axis: 0 below the smallest float. Dong, Cordonnier & Loukas (2021).
     """
-    exponent = log10_relative_norm(state.residual, state.states, composite_norm)
+    exponent = compute_log10_relative_matrix_norm(state.residual, state.states, composite_norm)
     return exponent if math.isnan(exponent) else 10.0 ** max(exponent, -400.0)

@@ -74,7 +74,7 @@ def require_known_switches(switches: AblationSwitches, known: Collection[str], r
             raise NotImplementedError(f"{reader} does not know the switch '{each.name}'")
 
 
-def is_bound_applicable(spec: NetworkSpec, switches: AblationSwitches) -> bool:
+def is_collapse_bound_applicable(spec: NetworkSpec, switches: AblationSwitches) -> bool:
     """Whether the theorem applies: softmax attention on content alone, unmasked, without norms or
     attention skips."""
     plain = (spec.norm, spec.mask, spec.positions, spec.attention)
@@ -83,7 +83,7 @@ def is_bound_applicable(spec: NetworkSpec, switches: AblationSwitches) -> bool:
     )
 
 
-def parse_variants(names: Iterable[str]) -> dict[str, AblationSwitches]:
+def parse_ablation_variants(names: Iterable[str]) -> dict[str, AblationSwitches]:
     """Parse variants by name or as sets, in the order given; a repeated name keeps its first meaning."""
     chosen: dict[str, AblationSwitches] = {}
     for name in names:
@@ -95,12 +95,12 @@ def parse_variants(names: Iterable[str]) -> dict[str, AblationSwitches]:
     return chosen
 
 
-def network_switch_values(switches: AblationSwitches) -> dict[str, bool]:
+def select_switches_of_networks(switches: AblationSwitches) -> dict[str, bool]:
     """The switches as a report on synthetic networks describes them."""
     return {name: on for name, on in asdict(switches).items() if name not in FOR_MODELS_ONLY}
 
 
-def variant_from_switches(
+def make_variant_from_switches(
     skip: bool | None, mlp: bool | None, mlp_skip: bool | None
 ) -> dict[str, AblationSwitches]:
     """The one variant that the switches describe; switches left out are on."""
@@ -109,7 +109,7 @@ def variant_from_switches(
     return {name: switches for name, switches in VARIANTS.items() if switches == requested}
 
 
-def switch_off_norms(variants: Mapping[str, AblationSwitches]) -> dict[str, AblationSwitches]:
+def switch_off_norm_layers(variants: Mapping[str, AblationSwitches]) -> dict[str, AblationSwitches]:
     """Every variant with the norms of its blocks off."""
     return {
         name + NORMLESS_SUFFIX: replace(switches, norms=False)
@@ -117,7 +117,7 @@ def switch_off_norms(variants: Mapping[str, AblationSwitches]) -> dict[str, Abla
     }
 
 
-def keep_mlp_norm(variants: Mapping[str, AblationSwitches]) -> dict[str, AblationSwitches]:
+def keep_norm_after_mlp(variants: Mapping[str, AblationSwitches]) -> dict[str, AblationSwitches]:
     """Every variant, with the norm after its MLP left where the MLP is off."""
     return {
         name if switches.mlp else name + MLP_NORM_SUFFIX: replace(

@@ -14,8 +14,8 @@ from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitParts,
     SplitState,
     add_bias_to_common_part,
-    add_skip,
-    normalise_tokens,
+    add_skip_connection,
+    normalise_features_of_tokens,
 )
 from attncli.maths.common_row_arithmetic.logit_deviation import (
     Logits,
@@ -23,14 +23,14 @@ from attncli.maths.common_row_arithmetic.logit_deviation import (
 )
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.common_row_arithmetic.sinkhorn_attention import (
-    sinkhorn_deviation,
-    sinkhorn_output,
+    compute_sinkhorn_attention_deviation,
+    compute_sinkhorn_attention_output,
 )
 from attncli.maths.common_row_arithmetic.softmax_attention import (
     RESOLVED_BITS,
-    compute_reference_offset,
-    softmax_deviation,
-    softmax_output,
+    compute_offset_of_reference_row,
+    compute_softmax_attention_deviation,
+    compute_softmax_attention_output,
 )
 from attncli.networks.ablation_variants import (
     FOR_MODELS_ONLY,
@@ -39,7 +39,10 @@ from attncli.networks.ablation_variants import (
 )
 from attncli.networks.network_spec import NORM_EPSILON, NetworkSpec
 from attncli.networks.network_weights import Layer
-from attncli.networks.rotary_positions_and_masks import rotate_by_position, visibility_mask
+from attncli.networks.rotary_positions_and_masks import (
+    apply_rotary_positions,
+    make_sliding_window_mask,
+)
 
 APART = -10
 """log2 of the residual relative to X above which tokens differ much: the plain form loses nothing."""
@@ -78,19 +81,19 @@ def run_sub_block(state: SplitState, part: SubBlock, skip: bool, spec: NetworkSp
 
 def apply_sub_block(state: SplitState, part: SubBlock, skip: bool, spec: NetworkSpec) -> SplitState:
     """Pre-norm, the part itself, the skip, post-norm."""
-    update = part(apply_sub_block_norm(state, spec) if spec.norm_position == "pre" else state)
-    result = add_skip(state, update) if skip else SplitState(*update, state.plain)
+    update = part(apply_norm_layer(state, spec) if spec.norm_position == "pre" else state)
+    result = add_skip_connection(state, update) if skip else SplitState(*update, state.plain)
     if not result.is_finite():
         raise InputError("values leave float range: lower `init_scale` or add a `norm`.")
     if not skip and result.varying.exponent < update.varying.exponent - RESOLVED_BITS:
         raise BelowResolution("what all tokens share drowns what sets them apart.")
-    return apply_sub_block_norm(result, spec) if spec.norm_position == "post" else result
+    return apply_norm_layer(result, spec) if spec.norm_position == "post" else result
 
 
-def apply_sub_block_norm(state: SplitState, spec: NetworkSpec) -> SplitState:
+def apply_norm_layer(state: SplitState, spec: NetworkSpec) -> SplitState:
     if spec.norm == "none":
         return state
-    return normalise_tokens(state, NORM_EPSILON, centre=spec.norm == "layer")
+    return normalise_features_of_tokens(state, NORM_EPSILON, centre=spec.norm == "layer")
 
 
 def apply_mlp(state: SplitState, layer: Layer, spec: NetworkSpec) -> SplitParts:
@@ -104,8 +107,8 @@ def apply_attention(
     state: SplitState, layer: Layer, spec: NetworkSpec, switches: AblationSwitches
 ) -> SplitParts:
     """Σ_h P_h X W_V,h W_O,h + b, as common and varying parts; without the outlier, P_h - 11^T/n in place of P_h."""
-    values = project_per_head(state.parts, layer.w_v)
-    logits = attention_logits(state, layer, spec)
+    values = project_states_per_head(state.parts, layer.w_v)
+    logits = compute_attention_logits(state, layer, spec)
     remove_outlier = switches.remove_outlier
     if state.plain and (not remove_outlier or is_attention_far_from_uniform(logits)):
         varying = compute_plain_attention(
@@ -117,9 +120,9 @@ def apply_attention(
             logits, values.varying, spec.sinkhorn_rounds, needed=not switches.skip
         )
     if not remove_outlier:
-        own = add_head_bias(values.common, layer.b_v)
+        own = add_bias_per_head(values.common, layer.b_v)
         heads = heads._replace(common=heads.common + own)
-    return merge_heads(heads, state, layer)
+    return merge_head_outputs(heads, state, layer)
 
 
 def is_attention_far_from_uniform(logits: Logits) -> bool:
@@ -132,10 +135,16 @@ def compute_plain_attention(
 ) -> ScaledArray:
     """P V, or (P - 11^T/n) V."""
     if rounds:
-        output = sinkhorn_deviation if remove_outlier else sinkhorn_output
+        output = (
+            compute_sinkhorn_attention_deviation
+            if remove_outlier
+            else compute_sinkhorn_attention_output
+        )
         return output(logits, values, rounds)
     tokens = values.mantissa.shape[1]
-    return softmax_output(logits, values, minus=1.0 / tokens if remove_outlier else 0.0)
+    return compute_softmax_attention_output(
+        logits, values, minus=1.0 / tokens if remove_outlier else 0.0
+    )
 
 
 def compute_split_attention(
@@ -149,19 +158,19 @@ def compute_split_attention(
     if rounds:
         return SplitParts(
             make_scaled_array(np.zeros_like(values.mantissa[:, :1])),
-            sinkhorn_deviation(logits, values, rounds),
+            compute_sinkhorn_attention_deviation(logits, values, rounds),
         )
-    varying, resolved = softmax_deviation(logits, values)
+    varying, resolved = compute_softmax_attention_deviation(logits, values)
     if needed and not resolved:
         raise BelowResolution("tokens that share the attention coincide to the last bit.")
-    offset = compute_reference_offset(logits).change_layout(lambda each: each[:, None])
+    offset = compute_offset_of_reference_row(logits).change_layout(lambda each: each[:, None])
     return SplitParts(offset @ values, varying)
 
 
-def merge_heads(heads: SplitParts, state: SplitState, layer: Layer) -> SplitParts:
+def merge_head_outputs(heads: SplitParts, state: SplitState, layer: Layer) -> SplitParts:
     """The heads' outputs [head, …, value], gated where the layer has gates, through W_O."""
     if layer.w_g is not None:
-        heads = multiply_by_sigmoid(heads, project_per_head(state.parts, layer.w_g))
+        heads = multiply_by_sigmoid(heads, project_states_per_head(state.parts, layer.w_g))
     width = layer.w_o.shape[-1]
     w_o = layer.w_o.reshape(-1, width)
     joined = SplitParts(
@@ -171,22 +180,26 @@ def merge_heads(heads: SplitParts, state: SplitState, layer: Layer) -> SplitPart
     return add_bias_to_common_part(joined @ w_o, layer.b_o)
 
 
-def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logits:
+def compute_attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logits:
     """The logits, split into what all queries have in common and what deviates from it.
 
     In split form the reference is the last token's query, which sees every key whatever the mask: where all tokens
     attend alike it does too, so deviations are as small as they can be. In plain form there is no reference.
     """
     queries, keys = (
-        project_per_head(state.parts, layer.w_q),
-        project_per_head(state.parts, layer.w_k),
+        project_states_per_head(state.parts, layer.w_q),
+        project_states_per_head(state.parts, layer.w_k),
     )
-    shared, own, key_side = add_head_bias(queries.common, layer.b_q), queries.varying, keys.varying
+    shared, own, key_side = (
+        add_bias_per_head(queries.common, layer.b_q),
+        queries.varying,
+        keys.varying,
+    )
     if spec.positions == "rope":
         # A turned common key differs from token to token, so it does not drop out of the softmax.
-        key_side = key_side + add_head_bias(keys.common, layer.b_k)
+        key_side = key_side + add_bias_per_head(keys.common, layer.b_k)
         shared, own, key_side = (
-            rotate_by_position(each, tokens=state.tokens) for each in (shared, own, key_side)
+            apply_rotary_positions(each, tokens=state.tokens) for each in (shared, own, key_side)
         )
     if state.plain:
         reference = make_scaled_array(np.zeros_like(shared.mantissa[:, :1]))
@@ -205,7 +218,7 @@ def attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec) -> Logi
         bias_in_reference=not state.plain,
         visible=None
         if spec.window is None
-        else partial(visibility_mask, state.tokens, spec.window),
+        else partial(make_sliding_window_mask, state.tokens, spec.window),
     )
 
 
@@ -216,12 +229,12 @@ def split_off_last_token_vectors(vectors: ScaledArray) -> tuple[ScaledArray, Sca
     )
 
 
-def project_per_head(parts: SplitParts, weights: Array) -> SplitParts:
+def project_states_per_head(parts: SplitParts, weights: Array) -> SplitParts:
     """Projections: common [head, 1, width], varying [head, token, width]."""
     common = parts.common.change_layout(lambda row: row[None, None, :])
     return SplitParts(common @ weights, parts.varying @ weights)
 
 
-def add_head_bias(common: ScaledArray, bias: Array | None) -> ScaledArray:
+def add_bias_per_head(common: ScaledArray, bias: Array | None) -> ScaledArray:
     """A bias [head, width] joins the common part [head, 1, width]."""
     return common if bias is None else common + make_scaled_array(bias[:, None, :])

@@ -13,8 +13,8 @@ from attncli.errors import InputError
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitParts,
     SplitState,
-    add_skip,
-    subtract_feature_mean,
+    add_skip_connection,
+    subtract_mean_over_features,
 )
 from attncli.maths.common_row_arithmetic.logit_deviation import Logits
 from attncli.maths.common_row_arithmetic.scaled_arrays import (
@@ -28,11 +28,11 @@ from attncli.networks.block_forward import (
     APART,
     SAFE,
     apply_attention,
-    attention_logits,
+    compute_attention_logits,
     compute_plain_attention,
     compute_split_attention,
-    merge_heads,
-    project_per_head,
+    merge_head_outputs,
+    project_states_per_head,
     run_block,
 )
 from attncli.networks.network_spec import NORM_EPSILON, NetworkSpec
@@ -57,10 +57,10 @@ class AttentionWithFrozenMaps:
         """Whether only this branch preserves the residual, so that one without digits must not be passed on."""
 
     def __call__(self, x: SplitState) -> SplitParts:
-        values = project_per_head(x.parts, self.layer.w_v)
+        values = project_states_per_head(x.parts, self.layer.w_v)
         heads = self.apply_attention_weights(values.varying)
         heads = heads._replace(common=heads.common + values.common)
-        return merge_heads(heads, self.attention_input, self.layer._replace(b_o=None))
+        return merge_head_outputs(heads, self.attention_input, self.layer._replace(b_o=None))
 
     def apply_attention_weights(self, values: ScaledArray) -> SplitParts:
         """P_h V [head, token, value] for what varies between tokens."""
@@ -78,9 +78,9 @@ class AttentionWithFrozenMaps:
         return AttentionWithFrozenMaps(
             self.attention_input,
             logits._replace(
-                reference=select_heads(logits.reference, one),
-                queries=select_heads(logits.queries, one),
-                keys=select_heads(logits.keys, one),
+                reference=select_heads_of_array(logits.reference, one),
+                queries=select_heads_of_array(logits.queries, one),
+                keys=select_heads_of_array(logits.keys, one),
                 bias=None if logits.bias is None else logits.bias[one],
             ),
             layer._replace(
@@ -105,7 +105,7 @@ class AttentionWithFrozenMaps:
         if b_v is None:
             return None
         varying = make_scaled_array(np.zeros((len(b_v), self.attention_input.tokens, b_v.shape[1])))
-        return merge_heads(
+        return merge_head_outputs(
             SplitParts(make_scaled_array(b_v[:, None, :]), varying),
             self.attention_input,
             self.layer._replace(b_o=None),
@@ -122,7 +122,7 @@ class AttentionWithFrozenMaps:
         )
 
 
-def select_heads(array: ScaledArray, heads: slice) -> ScaledArray:
+def select_heads_of_array(array: ScaledArray, heads: slice) -> ScaledArray:
     return array.map_linearly(lambda each: each[heads])
 
 
@@ -131,22 +131,24 @@ class NormWithFrozenScale:
 
     def __init__(self, seen: SplitState, centre: bool) -> None:
         self.centre = centre
-        self.scale = inverse_deviation(seen, centre)
+        self.scale = compute_inverse_norm_scale(seen, centre)
 
     def __call__(self, x: SplitState) -> SplitState:
-        common, varying = (subtract_feature_mean(part) if self.centre else part for part in x.parts)
+        common, varying = (
+            subtract_mean_over_features(part) if self.centre else part for part in x.parts
+        )
         shared, own = self.scale
         across = own * common.change_layout(lambda row: row[None])
         within = (shared + own) * varying
         return SplitState(shared * common, across + within, plain=False)
 
 
-def inverse_deviation(seen: SplitState, centre: bool) -> SplitParts:
+def compute_inverse_norm_scale(seen: SplitState, centre: bool) -> SplitParts:
     """1/σ of every token [token, 1], its common part that of the common row.
 
     1/σ_i - 1/σ_c = (σ_c² - σ_i²) / (σ_c σ_i (σ_c + σ_i)) and σ_i² - σ_c² = 2 mean(c V_i) + mean(V_i²): no cancellation.
     """
-    common, varying = (subtract_feature_mean(part) if centre else part for part in seen.parts)
+    common, varying = (subtract_mean_over_features(part) if centre else part for part in seen.parts)
     if abs(find_common_exponent(common, varying)) > LARGEST_EXPONENT:
         raise InputError("values leave the range of squares: change `init_scale`.")
     c, v = common.value(), varying.value()
@@ -234,7 +236,7 @@ class LayerWithFrozenMaps:
 
 
 def add_split_states(first: SplitState, second: SplitState) -> SplitState:
-    return add_skip(first, second.parts)
+    return add_skip_connection(first, second.parts)
 
 
 def run_and_freeze_layer(
@@ -248,21 +250,23 @@ def run_and_freeze_layer(
     following = run_block(state, layer, spec, switches)
     plain = state.log2_relative_residual > APART and following.log2_relative_residual > SAFE
     form = state.to_plain_form() if plain else state.to_split_form()
-    before = freeze_norm(form, spec) if spec.norm_position == "pre" else None
+    before = freeze_norm_layer(form, spec) if spec.norm_position == "pre" else None
     seen = form if before is None else prepare_attention_input(before, form)
-    logits = attention_logits(seen, layer, spec)
+    logits = compute_attention_logits(seen, layer, spec)
     frozen = AttentionWithFrozenMaps(
         seen, logits, layer, spec.sinkhorn_rounds, needed=not switches.skip
     )
     after = None
     if spec.norm_position == "post" and spec.norm != "none":
         update = apply_attention(seen, layer, spec, switches)
-        summed = add_skip(seen, update) if switches.skip else SplitState(*update, seen.plain)
-        after = freeze_norm(summed, spec)
+        summed = (
+            add_skip_connection(seen, update) if switches.skip else SplitState(*update, seen.plain)
+        )
+        after = freeze_norm_layer(summed, spec)
     return following, LayerWithFrozenMaps(frozen, before, after, switches.skip)
 
 
-def freeze_norm(state: SplitState, spec: NetworkSpec) -> NormWithFrozenScale | None:
+def freeze_norm_layer(state: SplitState, spec: NetworkSpec) -> NormWithFrozenScale | None:
     return None if spec.norm == "none" else NormWithFrozenScale(state, centre=spec.norm == "layer")
 
 

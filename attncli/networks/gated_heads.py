@@ -6,16 +6,16 @@ import numpy as np
 
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array, make_scaled_array
-from attncli.maths.common_row_arithmetic.softmax_attention import softmax_output
+from attncli.maths.common_row_arithmetic.softmax_attention import compute_softmax_attention_output
 from attncli.networks.block_forward import (
-    add_head_bias,
-    apply_sub_block_norm,
-    attention_logits,
-    project_per_head,
+    add_bias_per_head,
+    apply_norm_layer,
+    compute_attention_logits,
+    project_states_per_head,
 )
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import Layer
-from attncli.networks.rotary_positions_and_masks import visibility_mask
+from attncli.networks.rotary_positions_and_masks import make_sliding_window_mask
 
 
 class GatedHeads(NamedTuple):
@@ -33,16 +33,18 @@ def compute_gated_heads(state: SplitState, layer: Layer, spec: NetworkSpec) -> G
     """Compute the heads from the state before the block."""
     assert layer.w_g is not None
     read = state.to_plain_form()
-    read = apply_sub_block_norm(read, spec) if spec.norm_position == "pre" else read
+    read = apply_norm_layer(read, spec) if spec.norm_position == "pre" else read
     logits, values = (
-        attention_logits(read, layer, spec),
-        project_per_head(read.parts, layer.w_v),
+        compute_attention_logits(read, layer, spec),
+        project_states_per_head(read.parts, layer.w_v),
     )
-    context = softmax_output(logits, values.varying) + add_head_bias(values.common, layer.b_v)
+    context = compute_softmax_attention_output(logits, values.varying) + add_bias_per_head(
+        values.common, layer.b_v
+    )
     first = np.zeros((spec.heads, spec.tokens, 1))
     first[:, 0] = 1.0
-    column = softmax_output(logits, make_scaled_array(first)).value()[..., 0]
-    argument = project_per_head(read.parts, layer.w_g).varying.value()
+    column = compute_softmax_attention_output(logits, make_scaled_array(first)).value()[..., 0]
+    argument = project_states_per_head(read.parts, layer.w_g).varying.value()
     gate = np.exp(-np.logaddexp(0.0, -argument))
     return GatedHeads(
         gate, context.value(), np.where(find_queries_seeing_several_keys(spec), column, np.nan)
@@ -53,6 +55,6 @@ def find_queries_seeing_several_keys(spec: NetworkSpec) -> np.ndarray:
     """[query] bool: which queries see token 0 and at least one other."""
     if spec.window is None:
         return np.full(spec.tokens, spec.tokens > 1)
-    visible = visibility_mask(spec.tokens, spec.window, slice(None))
+    visible = make_sliding_window_mask(spec.tokens, spec.window, slice(None))
     chosen: np.ndarray = visible[:, 0] & (visible.sum(axis=1) > 1)
     return chosen

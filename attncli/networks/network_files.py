@@ -29,21 +29,21 @@ IN_MLP = ("w_in", "w_out", "b_in", "b_out")
 OPTIONAL = tuple(Layer._field_defaults)
 
 
-def tensor_name(layer: int, weight: str) -> str:
+def format_weight_tensor_name(layer: int, weight: str) -> str:
     return f"layers.{layer}.{'mlp.' if weight in IN_MLP else ''}{weight}"
 
 
-def network_tensors(network: Network) -> dict[str, Array]:
+def collect_network_tensors(network: Network) -> dict[str, Array]:
     """Everything a network file holds, by tensor name."""
     named = {"x": network.embeddings()}
     for index in range(network.spec.layers):
         for weight, array in network.layer(index)._asdict().items():
             if array is not None:
-                named[tensor_name(index, weight)] = array
+                named[format_weight_tensor_name(index, weight)] = array
     return named
 
 
-def network_metadata(network: Network, variant: str) -> dict[str, str]:
+def build_network_metadata(network: Network, variant: str) -> dict[str, str]:
     spec = network.spec
     kinds = {name: getattr(spec, name) for name in KINDS}
     if spec.sinkhorn_rounds:
@@ -90,7 +90,7 @@ class FileNetwork:
         found = {
             weight: self.read_tensor(name)
             for weight in Layer._fields
-            if (name := tensor_name(index, weight)) in self.names
+            if (name := format_weight_tensor_name(index, weight)) in self.names
         }
         return Layer(**found)
 
@@ -98,7 +98,7 @@ class FileNetwork:
         array: Array = self.file.read_tensor(name).astype(np.float64, copy=False)
         if not np.isfinite(array).all():
             raise InputError(f"{self.path}: tensor {name} holds NaN or infinite values.")
-        refuse_distant_magnitudes(f"{self.path}: tensor {name}", array)
+        refuse_distant_weight_magnitudes(f"{self.path}: tensor {name}", array)
         return array
 
     def read_tensor_shape(self, name: str) -> tuple[int, ...]:
@@ -157,8 +157,8 @@ class FileNetwork:
         spec = self.spec
         yield "x", (spec.tokens, spec.width)
         for index in range(spec.layers):
-            for weight, expected in weight_shapes(spec).items():
-                name = tensor_name(index, weight)
+            for weight, expected in list_weight_shapes(spec).items():
+                name = format_weight_tensor_name(index, weight)
                 if (
                     name in self.names
                     or weight not in OPTIONAL
@@ -167,7 +167,7 @@ class FileNetwork:
                     yield name, expected
 
 
-def refuse_distant_magnitudes(what: str, array: Array) -> None:
+def refuse_distant_weight_magnitudes(what: str, array: Array) -> None:
     """Refuse weights next to others that are 10^270 times as large: their digits would be lost."""
     sizes = np.abs(array[array != 0.0])
     if sizes.size and math.frexp(sizes.max())[1] - math.frexp(sizes.min())[1] > FARTHEST_APART:
@@ -184,7 +184,7 @@ def is_weight_required_by_network(weight: str, spec: NetworkSpec) -> bool:
     )
 
 
-def weight_shapes(spec: NetworkSpec) -> dict[str, tuple[int, ...]]:
+def list_weight_shapes(spec: NetworkSpec) -> dict[str, tuple[int, ...]]:
     inward = (spec.heads, spec.width, spec.d)
     per_head = (spec.heads, spec.d)
     return {

@@ -11,10 +11,10 @@ from attncli.networks.ablation_variants import (
     VARIANTS,
     AblationSwitches,
     add_variants_without_outlier,
-    keep_mlp_norm,
-    parse_variants,
-    switch_off_norms,
-    variant_from_switches,
+    keep_norm_after_mlp,
+    make_variant_from_switches,
+    parse_ablation_variants,
+    switch_off_norm_layers,
 )
 from attncli.networks.network_spec import KINDS, SINKHORN_NEEDS_ALL, NetworkSpec
 from attncli.options.model_and_input import OF_MODELS
@@ -139,7 +139,7 @@ class VariantSwitchOptions:
         return [name for name, value in asdict(self).items() if value is not None]
 
     def choose_variants(self) -> dict[str, AblationSwitches]:
-        return variant_from_switches(self.skip, self.mlp, self.mlp_skip)
+        return make_variant_from_switches(self.skip, self.mlp, self.mlp_skip)
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def choose_variants_by_name_or_switch(
     """The variants by name or by single switches, which exclude each other."""
     if switches.list_set_options():
         return switches.choose_variants()
-    return parse_variants(split_comma_separated_names(variants.variants) or [default])
+    return parse_ablation_variants(split_comma_separated_names(variants.variants) or [default])
 
 
 model_switch = partial(variant_option, applies=OF_MODELS)
@@ -209,8 +209,8 @@ class NormSwitchOptions:
     def switch_layer_norms_in_variants(
         self, variants: Mapping[str, AblationSwitches]
     ) -> Mapping[str, AblationSwitches]:
-        variants = switch_off_norms(variants) if self.no_norms else variants
-        return keep_mlp_norm(variants) if self.mlp_norm else variants
+        variants = switch_off_norm_layers(variants) if self.no_norms else variants
+        return keep_norm_after_mlp(variants) if self.mlp_norm else variants
 
     def list_set_options(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value]

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from attncli.maths.number_format import (
-    decimal_places,
-    format_fixed,
+    count_decimal_places,
     format_number,
-    format_with_deviation,
-    format_with_interval,
+    format_with_confidence_interval,
+    format_with_fixed_decimal_places,
+    format_with_standard_deviation,
 )
 from attncli.records import (
     HIGH,
@@ -135,13 +135,13 @@ def format_cell(row: Row | None) -> str:
     if row is None or row.value is None:
         return NOTHING
     if row.spread is not None:
-        return format_with_deviation(row.value, row.spread)
+        return format_with_standard_deviation(row.value, row.spread)
     low, high = row.keys.get(LOW), row.keys.get(HIGH)
     if isinstance(low, float) and isinstance(high, float) and low < high:
-        return format_with_interval(row.value, low, high)
+        return format_with_confidence_interval(row.value, low, high)
     shown, by = format_number(row.value), row.keys.get(UNCERTAINTY)
     return (
-        format_with_deviation(row.value, by)
+        format_with_standard_deviation(row.value, by)
         if isinstance(by, float) and is_uncertain_in_shown_digits(shown, by)
         else shown
     )
@@ -151,7 +151,7 @@ def format_cell_with_three_digits(row: Row | None) -> str:
     """Three digits, which are enough in a grid of heads."""
     if row is None or row.value is None or row.spread is not None or abs(row.value) >= 100.0:
         return format_cell(row)
-    return format_fixed(row.value, decimal_places(row.value, BRIEF))
+    return format_with_fixed_decimal_places(row.value, count_decimal_places(row.value, BRIEF))
 
 
 def format_token_pair(row: Row | None, keys: Sequence[str]) -> str:

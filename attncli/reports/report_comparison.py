@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attncli.errors import capitalize_first_letter, format_count
 from attncli.maths.number_format import format_short_number
-from attncli.maths.significance_tests import adjust_probabilities_by_holm
+from attncli.maths.significance_tests import adjust_p_values_by_holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports.json_report_reading import pause_garbage_collection
 from attncli.reports.report_row_pairs import RowPair, pair_rows
@@ -101,7 +101,7 @@ def compute_noise_probabilities(pairs: Sequence[RowPair]) -> Chances:
     """The probability of a change as large by noise alone, among all numbers with a standard
     deviation."""
     known = [(pair, pair.noise_probability) for pair in pairs if pair.noise_probability is not None]
-    adjusted = adjust_probabilities_by_holm([chance or 0.0 for _, chance in known])
+    adjusted = adjust_p_values_by_holm([chance or 0.0 for _, chance in known])
     return {id(pair): chance for (pair, _), chance in zip(known, adjusted, strict=True)}
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attncli.maths.significance_tests import (
-    compute_welch_freedom,
+    compute_two_sided_p_value,
+    compute_welch_degrees_of_freedom,
     mean,
     standard_deviation,
-    two_sided_p_value,
 )
 from attncli.records import Report, Row
 from attncli.tolerances import OTHER_MACHINE
@@ -121,9 +121,11 @@ class RowPair:
             return None
         first, second = ((row.spread or 0.0, row.n) for row in (self.old, self.new))
         freedom = (
-            self.sample_counts[0] - 1 if self.differences else compute_welch_freedom(first, second)
+            self.sample_counts[0] - 1
+            if self.differences
+            else compute_welch_degrees_of_freedom(first, second)
         )
-        return two_sided_p_value(divide_change_by_noise(change, error) or 0.0, freedom)
+        return compute_two_sided_p_value(divide_change_by_noise(change, error) or 0.0, freedom)
 
 
 def mean_of_row(row: Row) -> float:

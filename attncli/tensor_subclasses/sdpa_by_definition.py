@@ -27,11 +27,11 @@ def evaluate_sdpa(
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if attn_mask is not None:
-        scores = apply_mask(scores, materialise_mask(attn_mask))
+        scores = apply_attention_mask(scores, materialise_mask(attn_mask))
     return torch.matmul(torch.softmax(scores, dim=-1), value)
 
 
-def apply_mask(scores: Tensor, mask: Tensor) -> Tensor:
+def apply_attention_mask(scores: Tensor, mask: Tensor) -> Tensor:
     """Apply a mask: hide where a boolean mask is false, or add a mask of numbers."""
     if mask.dtype == torch.bool:
         return scores.masked_fill(~mask, float("-inf"))

@@ -22,7 +22,7 @@ from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tensor_subclasses.residual_split.split_tensor_forward import StopAfterLastBlock
 
 
-def draw_random_directions(width: int, number: int, seed: int) -> Tensor:
+def sample_orthonormal_directions(width: int, number: int, seed: int) -> Tensor:
     """Draw orthonormal directions [direction, feature]; the axes themselves where as many are requested."""
     if number >= width:
         return torch.eye(width, dtype=torch.float64)
@@ -55,7 +55,7 @@ def backpropagate_directions(
     if passage.start is None or passage.end is None:
         raise InputError(f"stack {stack.name} was not run to its end.")
     state = passage.end[0, -1]
-    directions = draw_random_directions(len(state), number, seed).to(state)
+    directions = sample_orthonormal_directions(len(state), number, seed).to(state)
     found = torch.stack(
         [compute_gradient_norms(state, passage.start, each, stack) for each in directions]
     )

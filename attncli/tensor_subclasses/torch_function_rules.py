@@ -59,7 +59,7 @@ class StreamTensor(torch.Tensor):
         raise cls.refusal(str(func))
 
 
-def register_rules_in(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
+def make_rule_decorator(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
     """A decorator that registers rules in a table."""
 
     def register_rule(*functions: Function) -> Callable[[Rule], Rule]:
@@ -72,7 +72,7 @@ def register_rules_in(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
     return register_rule
 
 
-def register_norm_rules(
+def register_norm_layer_rules(
     rule: Callable[..., Callable[[Function], Function]], norm: Callable[..., torch.Tensor]
 ) -> None:
     """Register layer and RMS norms, by a function of x, ε, whether it centres, gain and bias."""
@@ -104,7 +104,7 @@ def register_norm_rules(
         return norm(x, torch.finfo(x.dtype).eps if eps is None else eps, False, weight, None)
 
 
-def find_calling_line() -> str:
+def find_calling_model_line() -> str:
     """The line of model code that is running."""
     frame = sys._getframe(1)
     while frame.f_back is not None and "transformers" not in frame.f_code.co_filename:

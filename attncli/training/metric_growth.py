@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from attncli.maths.curve_fits.straight_line_slopes import fit_slopes
+from attncli.maths.curve_fits.straight_line_slopes import fit_slopes_of_lines
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention.qk_clip import LARGEST_LOGIT
 from attncli.records import FOUND_KEYS, NOT_APPLICABLE, Definition, Row
@@ -57,7 +57,7 @@ class HeadMetricHistory:
 
     def growth_rows_of_metric(self, metric: str, own: Sequence[Row]) -> Iterator[Row]:
         curves = np.array([self.head_curve(row) for row in own])
-        found = fit_slopes(np.array([float(step) for step, _ in self.looks]), curves)
+        found = fit_slopes_of_lines(np.array([float(step) for step, _ in self.looks]), curves)
         limit = self.limits.get(metric)
         for row, slope, error in zip(own, found.slope, found.error, strict=True):
             yield self.build_slope_row(row, float(slope), float(error))

@@ -173,7 +173,7 @@ def test_numbers_prove_what_tags_say(step: Step) -> None:
         understood(model)
     assert str(caught.value).startswith(f"{START}more than the output of the block before it makes")
     with mock.patch(
-        "attncli.ablation.block_recognition.check_nothing_between_blocks"
+        "attncli.ablation.block_recognition.check_only_states_between_blocks"
     ):  # nothing else finds it
         understood(model)
 
@@ -208,7 +208,7 @@ def test_any_two_outputs_change_apart_in_some_run() -> None:
     orders = [call.order for call in stacks[0].calls]
     with (
         mock.patch.object(operations_between_blocks, "run_with_replaced_outputs", run),
-        mock.patch.object(operations_between_blocks, "compare_block_inputs"),
+        mock.patch.object(operations_between_blocks, "check_equal_block_inputs"),
     ):
         operations_between_blocks.check_stack_inputs(model, some_input(), stacks, stacks[0])
     first, others = runs[0], runs[1:-1]

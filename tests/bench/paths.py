@@ -43,10 +43,12 @@ def measure(arch: str) -> None:
         compute_contributions_by_head,
     )
     from attncli.tensor_subclasses.path_streams.path_tensor_forward import (
-        decompose_by_length,
+        decompose_by_path_length,
         run_single_paths,
     )
-    from attncli.tensor_subclasses.path_streams.token_contributions import find_contributions
+    from attncli.tensor_subclasses.path_streams.token_contributions import (
+        compute_token_contributions,
+    )
 
     model = build_model(arch, {}, 0)
     model.config.use_cache = False
@@ -57,11 +59,11 @@ def measure(arch: str) -> None:
         plain = cpu(lambda: body(**inputs))
     before, lengths = peak(), len(stack.calls) + 1
     for name, work in {
-        "attention": lambda: decompose_by_length(body, stack, inputs, True),
-        "mlp": lambda: decompose_by_length(body, stack, inputs, False),
+        "attention": lambda: decompose_by_path_length(body, stack, inputs, True),
+        "mlp": lambda: decompose_by_path_length(body, stack, inputs, False),
         "by head": lambda: compute_contributions_by_head(body, stack, inputs),
         "16 paths": lambda: run_single_paths(body, stack, inputs, [(1,) * (lengths - 1)] * 16),
-        "attribution": lambda: find_contributions(body, stack, inputs, -1),
+        "attribution": lambda: compute_token_contributions(body, stack, inputs, -1),
     }.items():
         ratio = cpu(work) / plain
         print(

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from attncli.networks.network_files import network_metadata, network_tensors
+from attncli.networks.network_files import build_network_metadata, collect_network_tensors
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork
 
@@ -107,8 +107,8 @@ def test_no_command_line_is_met_with_a_traceback(arguments: list[str]) -> None:
 
 
 SPEC = NetworkSpec(layers=2, tokens=3, width=4, heads=2, biases=True, positions="relative")
-WEIGHTS = network_tensors(GeneratedNetwork(SPEC, 0))
-METADATA = network_metadata(GeneratedNetwork(SPEC, 0), "paper")
+WEIGHTS = collect_network_tensors(GeneratedNetwork(SPEC, 0))
+METADATA = build_network_metadata(GeneratedNetwork(SPEC, 0), "paper")
 WHOLE = save(WEIGHTS, METADATA)
 HEADER = struct.unpack("<Q", WHOLE[:8])[0] + 8
 

@@ -11,7 +11,7 @@ from attncli.fits import FITS, FitRequest, FittedModule, MethodNotApplicable, me
 from attncli.fits._fit_files import (
     ModuleArrays,
     SavedFit,
-    fit_metadata,
+    build_fit_metadata,
     list_fit_tensors,
     read_fits,
 )
@@ -31,7 +31,7 @@ def target_of(pattern: str, causal: bool) -> csr_array:
 def saved(fit: FittedModule, target: csr_array, request: FitRequest, path: Path) -> None:
     stored = ModuleArrays(fit.w_q, fit.w_k, fit.x, fit.dtype, fit.causal)
     one = [SavedFit("p", "m", stored, target)]
-    save_file(list_fit_tensors(one), path, fit_metadata(one, request))
+    save_file(list_fit_tensors(one), path, build_fit_metadata(one, request))
 
 
 def four_lines(path: Path, causal: bool) -> tuple[np.ndarray, np.ndarray]:

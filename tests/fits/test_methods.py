@@ -10,9 +10,13 @@ from scipy.optimize import approx_fprime, linprog
 
 from attncli.errors import UsageError
 from attncli.fits import FitRequest, FittedModule, MethodNotApplicable, measure_fit
-from attncli.fits._newton_query_optimisation import solve_best_queries
-from attncli.fits._pattern_independent_keys import make_fixed_keys
-from attncli.fits._query_key_losses import likelihood_loss, make_loss_target, margin_loss
+from attncli.fits._newton_query_optimisation import optimise_queries_for_keys
+from attncli.fits._pattern_independent_keys import make_pattern_independent_keys
+from attncli.fits._query_key_losses import (
+    compute_likelihood_loss,
+    compute_margin_loss,
+    make_loss_target,
+)
 from attncli.fits._width_search import (
     find_fit_with_smallest_logits,
     find_smallest_width_of_method,
@@ -35,7 +39,7 @@ def fitted(method: str, text: str, length: int, seed: int = 0, **request) -> Fit
     return fit
 
 
-@pytest.mark.parametrize("loss", [likelihood_loss, margin_loss])
+@pytest.mark.parametrize("loss", [compute_likelihood_loss, compute_margin_loss])
 @pytest.mark.parametrize("causal", [False, True])
 def test_slopes_are_slopes(loss, causal: bool) -> None:
     target = pattern("random:k=2,weights=dirichlet", 7, causal)
@@ -69,9 +73,9 @@ def separable(keys: np.ndarray, support: np.ndarray) -> bool:
 def test_convex_meets_a_row_exactly_where_a_linear_program_can(d: int) -> None:
     """Nearly: a row that needs logits above 1e2 may stay unmet, but never is a row met that has no solution."""
     target = pattern("random:k=2", 40)
-    keys = make_fixed_keys("gaussian", 40, d, np.random.default_rng(1))
+    keys = make_pattern_independent_keys("gaussian", 40, d, np.random.default_rng(1))
     request = FitRequest(d=d, ratio_error=1e-3, off_support=0.2, total_variation=0.5)
-    met = solve_best_queries(keys, target, request).met
+    met = optimise_queries_for_keys(keys, target, request).met
     rows = target.indices.reshape(40, 2)
     possible = np.array([separable(keys, support) for support in rows])
     assert not (met & ~possible).any()

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from attncli.fits._dense_attention_map_fit import find_narrowest_dense_fit
+from attncli.fits._dense_attention_map_fit import find_narrowest_dense_map_fit
 from attncli.maths.head_capacity.dense_map_width import (
     bound_width_of_dense_map,
-    find_key_cuts,
+    find_key_splits_by_weight,
     has_contradicting_key_orders,
 )
 
@@ -33,7 +33,7 @@ def test_logits_of_a_rank_need_no_more(rank: int, causal: bool) -> None:
     rng = np.random.default_rng(rank)
     queries, keys = rng.normal(size=(2, 40, rank)) * 1.5
     weights = softmax(queries @ keys.T + rng.normal(size=(40, 1)), causal)  # rows move freely
-    found = find_narrowest_dense_fit(weights, causal, LIMIT, 39)
+    found = find_narrowest_dense_map_fit(weights, causal, LIMIT, 39)
     assert found is not None
     assert found.fit.d <= rank
     errors = 0.5 * np.abs(shown(found.fit) - weights).sum(axis=1)
@@ -42,7 +42,7 @@ def test_logits_of_a_rank_need_no_more(rank: int, causal: bool) -> None:
 
 
 def test_even_attention_needs_one_feature() -> None:
-    found = find_narrowest_dense_fit(np.full((12, 12), 1 / 12), False, LIMIT, 11)
+    found = find_narrowest_dense_map_fit(np.full((12, 12), 1 / 12), False, LIMIT, 11)
     assert found is not None
     assert found.fit.d == 1
 
@@ -50,8 +50,8 @@ def test_even_attention_needs_one_feature() -> None:
 @pytest.mark.slow
 def test_independent_logits_need_many_features_and_a_search_may_end_before() -> None:
     weights = softmax(np.random.default_rng(0).normal(size=(40, 40)) * 4.0, False)
-    assert find_narrowest_dense_fit(weights, False, LIMIT, 2) is None
-    found = find_narrowest_dense_fit(weights, False, LIMIT, 39)
+    assert find_narrowest_dense_map_fit(weights, False, LIMIT, 2) is None
+    found = find_narrowest_dense_map_fit(weights, False, LIMIT, 39)
     assert found is not None
     assert bound_width_of_dense_map(weights, False, LIMIT) <= found.fit.d <= 8
 
@@ -60,7 +60,7 @@ def test_weights_that_are_nothing_are_no_obstacle() -> None:
     """A window under a causal mask: most visible weights are 0."""
     weights = np.tril(np.triu(np.ones((24, 24)), -2))
     weights /= weights.sum(axis=1, keepdims=True)
-    found = find_narrowest_dense_fit(weights, True, LIMIT, 23)
+    found = find_narrowest_dense_map_fit(weights, True, LIMIT, 23)
     assert found is not None
     assert 0.5 * np.abs(shown(found.fit) - weights).sum(axis=1).max() <= LIMIT
 
@@ -94,14 +94,14 @@ def test_adam_finds_nothing_narrower(seed: int) -> None:
     logits = (rng.normal(size=(24, 20)) * sizes) @ rng.normal(size=(20, 24)) / 2.0
     logits[:, 0] += 2.0
     weights = softmax(logits, False)
-    found = find_narrowest_dense_fit(weights, False, LIMIT, 23)
+    found = find_narrowest_dense_map_fit(weights, False, LIMIT, 23)
     assert found is not None
     assert adam(weights, found.fit.d - 1) > LIMIT
 
 
 def test_a_ring_shows_the_previous_token_at_two_features() -> None:
     weights = 0.98 * np.roll(np.eye(24), -1, axis=1) + 0.02 / 24
-    found = find_narrowest_dense_fit(weights, False, LIMIT, 23)
+    found = find_narrowest_dense_map_fit(weights, False, LIMIT, 23)
     assert found is not None
     assert found.fit.d == 2
     assert bound_width_of_dense_map(weights, False, LIMIT) == 2
@@ -126,7 +126,7 @@ def test_what_is_proved_of_a_map_is_true_of_maps_of_every_rank(rank: int, causal
 def test_cuts_are_kept_by_every_map_within_the_limit() -> None:
     rng = np.random.default_rng(0)
     weights = rng.dirichlet(np.full(8, 0.3), size=8)
-    cuts = find_key_cuts(weights, np.full(8, 8), LIMIT)
+    cuts = find_key_splits_by_weight(weights, np.full(8, 8), LIMIT)
     assert len(cuts.row)
     for _ in range(200):
         moved = weights + rng.uniform(

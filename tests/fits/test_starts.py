@@ -10,8 +10,11 @@ from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_
     fit_patterns_by_all_methods,
 )
 from attncli.fits import Fit, FitRequest, _width_search, measure_fit
-from attncli.fits._fitting_method_registry import list_fixed_width_methods
-from attncli.fits._key_initialisation import make_spectral_start, rank_keys_by_spectrum
+from attncli.fits._fitting_method_registry import list_methods_at_fixed_width
+from attncli.fits._key_initialisation import (
+    initialise_queries_and_keys_spectrally,
+    order_keys_by_spectrum,
+)
 from attncli.fits._width_search import (
     find_fit_with_smallest_logits,
     find_narrowest_fit,
@@ -71,7 +74,7 @@ def test_a_hidden_order_is_found() -> None:
     """Windows along a random order of the tokens: the Laplacian's second eigenvector has it, up to its direction."""
     hidden = np.random.default_rng(3).permutation(40)
     shuffled = csr_array(pattern("window:3", 40).toarray()[np.ix_(hidden, hidden)])
-    rank = rank_keys_by_spectrum(shuffled)
+    rank = order_keys_by_spectrum(shuffled)
     assert np.array_equal(rank, hidden) or np.array_equal(rank, 39 - hidden)
     assert try_fit_at_width("learned", shuffled, FitRequest(d=3, dtype="float32"), [0]).met
 
@@ -80,7 +83,9 @@ def test_a_hidden_order_is_found() -> None:
 def test_the_start_is_the_spectrum_of_the_centred_matrix(causal: bool) -> None:
     target = pattern("random:k=2,weights=dirichlet", 20, causal)
     request = FitRequest(d=20, causal=causal)
-    queries, keys = make_spectral_start(target, request, np.random.default_rng(0), 1e-12)
+    queries, keys = initialise_queries_and_keys_spectrally(
+        target, request, np.random.default_rng(0), 1e-12
+    )
     dense = np.zeros((20, 20))
     for i in range(20):
         own = slice(target.indptr[i], target.indptr[i + 1])
@@ -95,10 +100,13 @@ def test_at_one_width_the_smallest_logits_count() -> None:
     target = pattern("permutation", 96)
     request = FitRequest(d=4, dtype="float32")
     found = find_fit_with_smallest_logits(target, request, [0])
-    each = [try_fit_at_width(method, target, request, [0]) for method in list_fixed_width_methods()]
+    each = [
+        try_fit_at_width(method, target, request, [0]) for method in list_methods_at_fixed_width()
+    ]
     assert found.largest_logit == min(attempt.largest_logit for attempt in each if attempt.met)
     assert (
-        found.largest_logit < 0.1 * each[list_fixed_width_methods().index("cyclic")].largest_logit
+        found.largest_logit
+        < 0.1 * each[list_methods_at_fixed_width().index("cyclic")].largest_logit
     )
 
 
@@ -119,7 +127,7 @@ def test_at_one_width_others_are_tried_only_where_those_with_the_smallest_logits
     assert tried == ["line", "learned"]
     tried.clear()
     assert not find_fit_with_smallest_logits(target, narrow, [0]).met
-    assert set(tried) > {*list_fixed_width_methods()}
+    assert set(tried) > {*list_methods_at_fixed_width()}
 
 
 @pytest.mark.slow
@@ -135,7 +143,7 @@ def test_at_one_width_auto_serves_whatever_a_method_of_its_own_serves(
     turn = list_entry_names("attncli.patterns").index(text) + causal
     request = FitRequest(d=(2, 8)[turn % 2], causal=causal, dtype="float32", effort=1)
     found = find_fit_with_smallest_logits(target, request, [0])
-    own = [try_fit_at_width(name, target, request, [0]) for name in list_fixed_width_methods()]
+    own = [try_fit_at_width(name, target, request, [0]) for name in list_methods_at_fixed_width()]
     assert found.met >= any(attempt.met for attempt in own)
     if found.met:
         assert found.fit is not None

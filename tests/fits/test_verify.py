@@ -5,14 +5,14 @@ import pytest
 
 from attncli.fits import FitRequest, measure_fit
 from attncli.fits import _verify_fit as module_under_test
-from attncli.fits._fit_request_and_module import FittedModule, make_module
+from attncli.fits._fit_request_and_module import FittedModule, make_fitted_module
 from attncli.maths.dtype_rounding import round_to_dtype
 from attncli.patterns import build_pattern
 
 
 def random_module(length: int, d: int, size: float, dtype: str, causal: bool) -> FittedModule:
     queries, keys = np.random.default_rng(1).normal(size=(2, length, d)) * size
-    return make_module(queries, keys, dtype, causal)
+    return make_fitted_module(queries, keys, dtype, causal)
 
 
 def slow(fit: FittedModule, target: np.ndarray) -> tuple[float, float, float, float]:

@@ -13,7 +13,7 @@ from safetensors.numpy import save
 from small_checkpoints import saved
 
 from attncli.cli.main import run_command_line
-from attncli.networks.network_files import network_metadata, network_tensors
+from attncli.networks.network_files import build_network_metadata, collect_network_tensors
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork
 
@@ -47,7 +47,10 @@ def material(folder: Path) -> Material:
     )  # fmt: skip
     networks = [GeneratedNetwork(spec, 0) for spec in specs]
     return Material(
-        tuple(save(network_tensors(each), network_metadata(each, "all")) for each in networks),
+        tuple(
+            save(collect_network_tensors(each), build_network_metadata(each, "all"))
+            for each in networks
+        ),
         tuple(some_maps()),
         tuple(some_fits(folder)),
         some_report(folder),

@@ -82,7 +82,7 @@ def test_what_is_added_works(thing: str, copy: Path) -> None:
 
 @pytest.mark.slow
 def test_a_method_that_is_added_is_tried_by_auto(copy: Path) -> None:
-    code = "from attncli.fits._fitting_method_registry import list_auto_methods; print(list_auto_methods()[-1])"
+    code = "from attncli.fits._fitting_method_registry import list_methods_tried_by_auto; print(list_methods_tried_by_auto()[-1])"
     assert python(copy, "-c", code).stdout == "narrow_start\n"
 
 

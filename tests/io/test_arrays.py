@@ -16,7 +16,11 @@ from safetensors.torch import save_file as save_torch
 from attncli.errors import InputError
 from attncli.io.safetensors_arrays import DTYPES, StoredArrays
 from attncli.models.files.tensor_reader import TensorReader
-from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
+from attncli.networks.network_files import (
+    FileNetwork,
+    build_network_metadata,
+    collect_network_tensors,
+)
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork
 
@@ -79,7 +83,7 @@ def test_a_network_that_is_cut_off_during_the_run_is_said(tmp_path: Path) -> Non
     """A map of the file would end the process by SIGBUS."""
     path = tmp_path / "net.safetensors"
     network = GeneratedNetwork(NetworkSpec(layers=3, tokens=40, width=64, heads=2), 0)
-    save_file(network_tensors(network), path, network_metadata(network, "paper"))
+    save_file(collect_network_tensors(network), path, build_network_metadata(network, "paper"))
     opened = FileNetwork(path)
     opened.layer(0)
     with path.open("r+b") as file:

@@ -11,7 +11,10 @@ from attncli.maths.common_row_arithmetic.activation_functions import (
     multiply_by_sigmoid,
 )
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
-from attncli.maths.common_row_arithmetic.scaled_arrays import align_to_exponent, make_scaled_array
+from attncli.maths.common_row_arithmetic.scaled_arrays import (
+    align_scaled_to_exponent,
+    make_scaled_array,
+)
 
 
 def exact(name: str, x: mpmath.mpf) -> mpmath.mpf:
@@ -42,7 +45,7 @@ def test_differences_keep_their_digits(name: str, power: int, size: float) -> No
         ]  # fmt: skip
     np.testing.assert_allclose(result.common.value(), common, rtol=1e-12, atol=1e-300)
     np.testing.assert_allclose(
-        align_to_exponent(result.varying, power), varying, rtol=1e-11, atol=1e-14
+        align_scaled_to_exponent(result.varying, power), varying, rtol=1e-11, atol=1e-14
     )
 
 

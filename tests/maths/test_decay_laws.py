@@ -12,11 +12,11 @@ from attncli.maths.curve_fits.decay_laws_over_layers import (
     CurveSteps,
     PiecewiseLaw,
     compute_least_squared_errors_per_order,
-    find_best_law_per_constant_count,
-    is_law_supported,
+    compute_median_per_row,
+    find_best_law_per_parameter_count,
+    is_power_law_supported,
     iter_piecewise_laws,
-    log_steps_to_asinh_error_scale,
-    median_of_rows,
+    scale_log_steps_by_asinh,
 )
 
 
@@ -36,7 +36,7 @@ def noisy_curves() -> Iterator[tuple[float, ...]]:
 
 def all_tested(steps: CurveSteps) -> list[PiecewiseLaw]:
     """The best of each number of constants, when the support of every power is tested first."""
-    known = [one for one in iter_piecewise_laws(steps) if all(is_law_supported(steps, piece) for piece in one.power_law_pieces)]  # fmt: skip
+    known = [one for one in iter_piecewise_laws(steps) if all(is_power_law_supported(steps, piece) for piece in one.power_law_pieces)]  # fmt: skip
     counts = sorted({one.constants for one in known})
     return [min((one for one in known if one.constants == count), key=lambda one: one.errors) for count in counts]  # fmt: skip
 
@@ -46,17 +46,17 @@ def test_support_tested_where_it_decides_is_support_tested_everywhere() -> None:
     powers = refused = 0
     for curve in noisy_curves():
         steps = CurveSteps.from_curve(curve)
-        found = find_best_law_per_constant_count(steps)
+        found = find_best_law_per_parameter_count(steps)
         assert found == all_tested(steps), curve
         powers += any(one.power_law_pieces for one in found)
-        refused += any(not is_law_supported(steps, piece) for one in iter_piecewise_laws(steps) for piece in one.power_law_pieces)  # fmt: skip
+        refused += any(not is_power_law_supported(steps, piece) for one in iter_piecewise_laws(steps) for piece in one.power_law_pieces)  # fmt: skip
     assert powers > 8
     assert refused > 8
 
 
 def test_the_scale_of_errors_is_the_area_sine() -> None:
     logarithms = np.array([-700.0, -40.0, -3.0, -1e-9, 0.0, 2.0, 40.0, 298.0, 305.0, 700.0, 5000.0])
-    found = log_steps_to_asinh_error_scale(logarithms)
+    found = scale_log_steps_by_asinh(logarithms)
     for logarithm, value in zip(logarithms[:-1], found[:-1], strict=True):
         assert value == pytest.approx(math.asinh(math.exp(logarithm) / TINY_STEP), rel=1e-14)
     assert found[-1] == pytest.approx(5000.0 - math.log(TINY_STEP) + math.log(2.0), rel=1e-15)
@@ -85,4 +85,4 @@ def test_least_errors_are_those_of_a_search_by_golden_section() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 9])
 def test_medians_are_numpys(count: int) -> None:
     rows = np.random.default_rng(count).normal(size=(5, count))
-    assert median_of_rows(rows).tolist() == np.median(rows, axis=1).tolist()
+    assert compute_median_per_row(rows).tolist() == np.median(rows, axis=1).tolist()

@@ -3,7 +3,7 @@ import pytest
 from attncli.maths.number_format import (
     format_number,
     format_short_number,
-    format_with_deviation,
+    format_with_standard_deviation,
 )
 
 
@@ -34,7 +34,7 @@ def test_four_significant_digits(value: float, text: str) -> None:
     ],
 )
 def test_the_spread_sets_the_digits(value: float, spread: float, text: str) -> None:
-    assert format_with_deviation(value, spread) == text
+    assert format_with_standard_deviation(value, spread) == text
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,15 @@ from attncli.fits.line import convert_request_to_tolerances
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Tolerances,
     WidthOneConstraints,
-    compute_necessary_constraints,
+    compute_necessary_logit_constraints,
 )
 from attncli.maths.head_capacity.width_lower_bounds import (
     LeastWidth,
     bound_largest_logit_at_width,
     bound_logits_by_spectrum,
-    bound_width_by_faces,
     bound_width_by_logit_budget,
     bound_width_by_planarity,
+    bound_width_by_polytope_faces,
     bound_width_by_shattering,
     bound_width_by_spectrum,
 )
@@ -31,7 +31,7 @@ LIMITS = Tolerances(math.log(1.2), math.log(0.2), 0.01)
 
 
 def asked_of(target: csr_array, causal: bool = False) -> WidthOneConstraints:
-    return compute_necessary_constraints(target, causal, LIMITS)
+    return compute_necessary_logit_constraints(target, causal, LIMITS)
 
 
 def named(text: str, length: int, causal: bool = False) -> WidthOneConstraints:
@@ -96,16 +96,16 @@ def test_no_bound_is_above_a_width_that_is_had(d: int) -> None:
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_faces_of_a_window(size: int) -> None:
     """{i} ⊂ {i, i + 1} ⊂ …: a window of w keys needs d = w where ratios are exact."""
-    found = bound_width_by_faces(named(f"window:{size}", 32))
+    found = bound_width_by_polytope_faces(named(f"window:{size}", 32))
     assert found.d == size
     assert all(set(a) < set(b) for a, b in itertools.pairwise(found.chain))
 
 
 def test_faces_of_a_simplex_and_of_a_polygon() -> None:
     simplex = list(itertools.combinations(range(5), 4))
-    assert bound_width_by_faces(from_rows(5, *simplex)).d == 4
+    assert bound_width_by_polytope_faces(from_rows(5, *simplex)).d == 4
     polygon = [(i, (i + 1) % 7) for i in range(7)]
-    assert bound_width_by_faces(from_rows(7, *polygon)).d == 2
+    assert bound_width_by_polytope_faces(from_rows(7, *polygon)).d == 2
 
 
 def test_edges_that_are_not_planar() -> None:
@@ -120,7 +120,9 @@ def test_the_budget_bound_is_below_what_is_found_and_bites() -> None:
     """One key a row at logits up to 5: proved and found on either side."""
     target = build_pattern("permutation", 24, np.random.default_rng(0))
     request = FitRequest(d=1, logit_budget=5.0)
-    asked = compute_necessary_constraints(target, False, convert_request_to_tolerances(request))
+    asked = compute_necessary_logit_constraints(
+        target, False, convert_request_to_tolerances(request)
+    )
     proved = bound_width_by_spectrum(asked, 5.0, 0.01)
     assert proved > 2.0
     assert proved <= bound_width_by_logit_budget(asked, 5.0, 0.01)

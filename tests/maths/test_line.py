@@ -18,7 +18,7 @@ from attncli.maths.head_capacity.head_width_one import query_signs
 from attncli.maths.head_capacity.head_width_one.infeasibility_proof import WidthOneProof
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Tolerances,
-    compute_necessary_constraints,
+    compute_necessary_logit_constraints,
 )
 from attncli.maths.head_capacity.head_width_one.width_one_decision import (
     WidthOneDecision,
@@ -47,7 +47,7 @@ def decide(
     causal: bool = False,
 ) -> WidthOneDecision:
     return decide_width_one(
-        compute_necessary_constraints(csr_array(weights), causal, asked or wanted()), budget
+        compute_necessary_logit_constraints(csr_array(weights), causal, asked or wanted()), budget
     )
 
 
@@ -124,8 +124,8 @@ def test_links_are_those_of_sets_of_keys(
     for text in ("previous", "window:3", "random:k=2", "global:2", "tree", "hub", "induction"):
         target = build_pattern(text, 11, np.random.default_rng(0), causal)
         before = target.toarray()
-        constraints = compute_necessary_constraints(target, causal, wanted())
-        same, opposite = query_signs.find_sign_links_by_counting_keys(constraints)
+        constraints = compute_necessary_logit_constraints(target, causal, wanted())
+        same, opposite = query_signs.find_sign_constraints_from_key_counts(constraints)
         assert (target.toarray() == before).all()
         supports = [set(np.flatnonzero(row).tolist()) for row in before]
         for i, j in itertools.product(range(11), repeat=2):
@@ -236,12 +236,14 @@ def test_rows_beyond_the_range_of_a_type_are_refused_with_a_proof() -> None:
 def test_a_spoiled_proof_does_not_hold() -> None:
     from dataclasses import replace
 
-    from attncli.maths.head_capacity.head_width_one.infeasibility_proof import verify_proof
+    from attncli.maths.head_capacity.head_width_one.infeasibility_proof import (
+        verify_width_one_proof,
+    )
 
-    asked = compute_necessary_constraints(csr_array(upper(5)), False, wanted())
+    asked = compute_necessary_logit_constraints(csr_array(upper(5)), False, wanted())
     proof = decide(upper(5), budget=100.0).proof
     assert proof is not None
-    assert verify_proof(proof, asked)
+    assert verify_width_one_proof(proof, asked)
     first, *rest = proof.steps
     for spoiled in (
         replace(proof, steps=tuple(rest)),
@@ -251,7 +253,7 @@ def test_a_spoiled_proof_does_not_hold() -> None:
         replace(proof, links=proof.links[:-1]),
         WidthOneProof(()),
     ):
-        assert not verify_proof(spoiled, asked)
+        assert not verify_width_one_proof(spoiled, asked)
 
 
 def test_crossing_rows_are_named() -> None:

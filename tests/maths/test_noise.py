@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attncli.maths.significance_tests import (
-    adjust_probabilities_by_holm,
-    compute_welch_freedom,
+    adjust_p_values_by_holm,
+    compute_two_sided_p_value,
+    compute_welch_degrees_of_freedom,
     standard_deviation,
     student_quantile,
-    two_sided_p_value,
 )
 
 
@@ -25,19 +25,19 @@ def test_the_tails_of_students_t(t: float, freedom: float) -> None:
         x = mpmath.mpf(freedom) / (freedom + mpmath.mpf(t) ** 2)
         wanted = mpmath.betainc(mpmath.mpf(freedom) / 2, 0.5, 0, x, regularized=True)
     if wanted > 1e-280:
-        assert two_sided_p_value(t, freedom) == pytest.approx(float(wanted), rel=1e-8)
+        assert compute_two_sided_p_value(t, freedom) == pytest.approx(float(wanted), rel=1e-8)
 
 
 def test_closed_forms_and_extremes() -> None:
-    assert two_sided_p_value(1.0, 1) == pytest.approx(0.5, rel=1e-12)  # Cauchy
-    assert two_sided_p_value(0.0, 5) == 1.0
-    assert two_sided_p_value(float("inf"), 3) == 0.0
+    assert compute_two_sided_p_value(1.0, 1) == pytest.approx(0.5, rel=1e-12)  # Cauchy
+    assert compute_two_sided_p_value(0.0, 5) == 1.0
+    assert compute_two_sided_p_value(float("inf"), 3) == 0.0
 
 
 def test_welchs_degrees_of_freedom() -> None:
-    assert compute_welch_freedom((2.0, 8), (2.0, 8)) == pytest.approx(14)
-    assert compute_welch_freedom((0.0, 5), (3.0, 8)) == pytest.approx(7)
-    assert compute_welch_freedom((0.0, 5), (0.0, 8)) == 1.0
+    assert compute_welch_degrees_of_freedom((2.0, 8), (2.0, 8)) == pytest.approx(14)
+    assert compute_welch_degrees_of_freedom((0.0, 5), (3.0, 8)) == pytest.approx(7)
+    assert compute_welch_degrees_of_freedom((0.0, 5), (0.0, 8)) == 1.0
 
 
 chances = st.lists(st.floats(0, 1), min_size=1, max_size=6)
@@ -46,7 +46,7 @@ chances = st.lists(st.floats(0, 1), min_size=1, max_size=6)
 @given(chances)
 def test_holm_rejects_what_its_steps_reject(found: list[float]) -> None:
     """Smallest first, each against α over those that are left, until one is not below."""
-    adjusted = adjust_probabilities_by_holm(found)
+    adjusted = adjust_p_values_by_holm(found)
     for alpha in (0.01, 0.05, 0.3):
         order = sorted(range(len(found)), key=found.__getitem__)
         steps = [found[place] * (len(found) - rank) <= alpha for rank, place in enumerate(order)]

@@ -36,10 +36,14 @@ def test_the_one_layer_bound_holds_in_its_region() -> None:
         inside += 1
         start = log10_residual_norm(state)
         after = log10_residual_norm(run_block(state, layer, spec, VARIANTS["SAN"]))
-        constant = 10.0 ** rank_collapse_bound.log10_attention_constant(
+        constant = 10.0 ** rank_collapse_bound.compute_log10_attention_constant(
             layer.w_q, layer.w_k, layer.w_v, layer.w_o
         )
-        assert after <= rank_collapse_bound.log10_bound(math.log10(constant), start, 1) + 1e-9
+        assert (
+            after
+            <= rank_collapse_bound.compute_log10_collapse_bound(math.log10(constant), start, 1)
+            + 1e-9
+        )
     assert inside >= 1000
 
 
@@ -48,19 +52,19 @@ def test_the_bound_of_many_layers_is_the_one_layer_step_repeated() -> None:
     repeated = start
     for layer in range(1, 6):
         repeated = log10_constant + 3.0 * repeated
-        assert rank_collapse_bound.log10_bound(log10_constant, start, layer) == pytest.approx(
-            repeated
-        )
+        assert rank_collapse_bound.compute_log10_collapse_bound(
+            log10_constant, start, layer
+        ) == pytest.approx(repeated)
 
 
 def test_the_contraction_radius_is_the_fixed_point() -> None:
     """A residual of K^(-1/2) stays where it is."""
-    assert rank_collapse_bound.log10_bound(1.2, -0.6, 7) == pytest.approx(-0.6)
+    assert rank_collapse_bound.compute_log10_collapse_bound(1.2, -0.6, 7) == pytest.approx(-0.6)
 
 
 def test_bounds_beyond_floats_are_infinite() -> None:
-    assert rank_collapse_bound.log10_bound(1.0, -2.0, 10**4) == -math.inf
-    assert rank_collapse_bound.log10_bound(1.0, 2.0, 10**4) == math.inf
+    assert rank_collapse_bound.compute_log10_collapse_bound(1.0, -2.0, 10**4) == -math.inf
+    assert rank_collapse_bound.compute_log10_collapse_bound(1.0, 2.0, 10**4) == math.inf
 
 
 def test_norms_on_a_matrix_done_by_hand() -> None:
@@ -80,5 +84,5 @@ def test_the_mlp_constant_bounds_the_mlp(skip: bool) -> None:
             return np.maximum(x @ w_in, 0.0) @ w_out + (x if skip else 0.0)
 
         change = mlp(common + residual) - mlp(common)
-        constant = 10.0 ** rank_collapse_bound.log10_mlp_constant(w_in, w_out, 1.0, skip)
+        constant = 10.0 ** rank_collapse_bound.compute_log10_mlp_constant(w_in, w_out, 1.0, skip)
         assert composite_norm(change) <= constant * composite_norm(residual)

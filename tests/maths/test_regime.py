@@ -12,7 +12,7 @@ import pytest
 from attncli.maths.curve_fits.decay_laws_over_layers import fit_piecewise_law
 from attncli.maths.curve_fits.rank_collapse_regime import (
     describe_collapse_regime,
-    doubly_exponential_order,
+    find_order_of_double_exponential,
 )
 
 CUBIC = [-0.5 * 3.0**layer for layer in range(8)]
@@ -94,7 +94,7 @@ def test_the_order_of_a_noisy_power_is_found(order: float) -> None:
     stream = np.random.default_rng(3)
     for _ in range(20):
         steps = 0.3 * order ** np.arange(8) * np.exp(0.1 * stream.standard_normal(8))
-        found = doubly_exponential_order([0.0, *(-steps.cumsum()).tolist()])
+        found = find_order_of_double_exponential([0.0, *(-steps.cumsum()).tolist()])
         assert found == pytest.approx(order, abs=0.5)
 
 
@@ -104,7 +104,7 @@ def test_a_fall_in_the_last_layers_is_no_power() -> None:
     assert describe_collapse_regime(curve, "the skip", "") == (
         "does not collapse: tokens stay apart with the skip, then r falls in the last two layers"
     )
-    assert doubly_exponential_order(curve) is None
+    assert find_order_of_double_exponential(curve) is None
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.02, -0.02])
@@ -119,13 +119,13 @@ def test_a_trained_decoder_that_falls_in_its_last_two_layers_does_not_collapse(
     assert describe_collapse_regime(curve.tolist(), "the skip", "") == (
         "does not collapse: tokens stay apart with the skip, then r falls in the last two layers"
     )
-    assert doubly_exponential_order(curve.tolist()) is None
+    assert find_order_of_double_exponential(curve.tolist()) is None
 
 
 def test_one_drop_is_no_law() -> None:
     """As measured on a trained ELECTRA without its MLPs' skips: flat for eleven layers, then down to -1.91."""
     curve = [-0.16, -0.15, -0.156, -0.15, -0.14, -0.145, -0.13, -0.125, -0.12, -0.115, -0.11, -0.31, -1.91]  # fmt: skip
-    assert doubly_exponential_order(curve) is None
+    assert find_order_of_double_exponential(curve) is None
     assert describe_collapse_regime(curve, "the skip", "").startswith("does not collapse")
     assert describe_collapse_regime(curve, "the skip", "").endswith(
         "then r falls in the last two layers, to 0.012"
@@ -136,16 +136,16 @@ def test_local_orders_that_differ_are_no_power() -> None:
     """As measured on a RoFormer: orders of 1.9, .9 and 2.9, whose mean is no law."""
     steps = np.cumprod([0.2, 1.9, 0.9, 2.9])
     curve = [-0.1, *(-0.1 - np.cumsum(steps)).tolist()]
-    assert doubly_exponential_order(curve) is None
+    assert find_order_of_double_exponential(curve) is None
     assert "doubly" not in describe_collapse_regime(curve, "", "positions in the attention")
 
 
 def test_no_power_above_one_or_of_less_than_a_decade() -> None:
     above = [5.0, *(5.0 - np.cumsum(0.01 * 3.0 ** np.arange(6)))]
     small = [-0.3 * value / CUBIC[4] for value in CUBIC[:5]]
-    assert doubly_exponential_order(above) is None
-    assert doubly_exponential_order(small) is None
-    assert doubly_exponential_order([40.0 * value for value in small]) == pytest.approx(
+    assert find_order_of_double_exponential(above) is None
+    assert find_order_of_double_exponential(small) is None
+    assert find_order_of_double_exponential([40.0 * value for value in small]) == pytest.approx(
         3.0, abs=0.05
     )
 
@@ -166,17 +166,17 @@ def test_a_decay_is_told_with_its_interval_where_it_is_clear() -> None:
 
 def test_no_order_is_told_from_three_points() -> None:
     for curve in ([-0.1, -1.0, -4.0], [-0.1, -1.0, -4.0, math.nan], [-0.1, -1.0, -4.0, -math.inf]):
-        assert doubly_exponential_order(curve) is None
+        assert find_order_of_double_exponential(curve) is None
         assert "exponential" not in describe_collapse_regime(curve, "", "")
     for late in ([-0.1] * 6 + [-0.3, -0.9], [-0.1] * 9 + [-0.12, -0.4, -1.3]):
-        assert doubly_exponential_order([*late]) is None
+        assert find_order_of_double_exponential([*late]) is None
 
 
 def test_the_order_is_that_of_the_layers_that_follow_it() -> None:
     """Steps of .02, .15, 1.1 (a start-up), then powers of three alone."""
     steps = [0.02, 0.15, 1.1, 3.3, 9.9, 29.7, 89.1]
     curve = [0.0, *(-np.cumsum(steps)).tolist()]
-    assert doubly_exponential_order(curve) == pytest.approx(3.0, abs=0.05)
+    assert find_order_of_double_exponential(curve) == pytest.approx(3.0, abs=0.05)
 
 
 def test_a_law_that_begins_late_or_ends_early_says_where() -> None:
@@ -210,7 +210,7 @@ def test_values_that_are_not_known_are_left_out(lost: list[int]) -> None:
     text = describe_collapse_regime(curve, "", "", "lost in rounding")
     assert text.startswith("cubic: doubly exponential")
     assert text.endswith(f"not resolved from layer {lost[0]} on: lost in rounding") == (7 in lost)
-    assert doubly_exponential_order(curve) == pytest.approx(3.0, abs=0.05)
+    assert find_order_of_double_exponential(curve) == pytest.approx(3.0, abs=0.05)
 
 
 def test_nothing_is_said_of_curves_without_numbers() -> None:
@@ -234,7 +234,7 @@ def test_something_is_said_of_every_curve() -> None:
         curve = np.where(lost, stream.choice([math.nan, -math.inf], len(curve)), curve)
         text, order = (
             describe_collapse_regime(curve.tolist(), "the skip", "mask"),
-            doubly_exponential_order(curve.tolist()),
+            find_order_of_double_exponential(curve.tolist()),
         )
         assert text
         assert (order is not None) == ("doubly exponential" in text)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from attncli.maths.common_row_arithmetic import scaled_arrays
 from attncli.maths.common_row_arithmetic.scaled_arrays import (
     ScaledArray,
-    align_to_exponent,
+    align_scaled_to_exponent,
     expm1_scaled,
     log10_of_scaled,
     make_scaled_array,
@@ -25,7 +25,7 @@ def test_normalising_is_exact_and_lands_in_one_octave(numbers: list[float], expo
     result = make_scaled_array(array, exponent)
     largest = np.abs(result.mantissa).max()
     assert largest == 0.0 or 0.5 <= largest < 1.0
-    np.testing.assert_array_equal(align_to_exponent(result, exponent), array)
+    np.testing.assert_array_equal(align_scaled_to_exponent(result, exponent), array)
 
 
 @given(st.lists(NUMBERS, min_size=3, max_size=3), st.lists(NUMBERS, min_size=3, max_size=3))
@@ -53,7 +53,7 @@ def test_zero_never_sets_the_scale() -> None:
 def test_matmul_multiplies_the_mantissa() -> None:
     matrix = np.array([[1.0, 2.0], [3.0, 4.0]])
     result = make_scaled_array(np.array([1.0, 1.0]), -9000) @ matrix
-    np.testing.assert_array_equal(align_to_exponent(result, -9000), [4.0, 6.0])
+    np.testing.assert_array_equal(align_scaled_to_exponent(result, -9000), [4.0, 6.0])
 
 
 def test_logs_of_any_size_become_numbers() -> None:
@@ -87,7 +87,7 @@ def test_the_largest_magnitude_is_that_of_a_loop(size: int) -> None:
     """Of few numbers and of many, whose copy would take memory."""
     values = np.random.default_rng(size).normal(size=size)
     for each in (values, -np.abs(values), np.zeros(size)):
-        assert scaled_arrays.largest_magnitude(each) == max(map(abs, each.tolist()))
+        assert scaled_arrays.find_largest_magnitude(each) == max(map(abs, each.tolist()))
     values[size // 2] = np.nan
-    assert np.isnan(scaled_arrays.largest_magnitude(values))
-    assert scaled_arrays.largest_magnitude(values[:0]) == 0.0
+    assert np.isnan(scaled_arrays.find_largest_magnitude(values))
+    assert scaled_arrays.find_largest_magnitude(values[:0]) == 0.0

@@ -9,12 +9,17 @@ from attncli.maths.common_row_arithmetic.logit_deviation import (
     iter_logit_blocks,
     view_position_bias_rows,
 )
-from attncli.maths.common_row_arithmetic.scaled_arrays import align_to_exponent, make_scaled_array
-from attncli.maths.common_row_arithmetic.sinkhorn_attention import sinkhorn_deviation
+from attncli.maths.common_row_arithmetic.scaled_arrays import (
+    align_scaled_to_exponent,
+    make_scaled_array,
+)
+from attncli.maths.common_row_arithmetic.sinkhorn_attention import (
+    compute_sinkhorn_attention_deviation,
+)
 from attncli.maths.common_row_arithmetic.softmax_attention import (
-    compute_reference_offset,
-    softmax_deviation,
-    softmax_output,
+    compute_offset_of_reference_row,
+    compute_softmax_attention_deviation,
+    compute_softmax_attention_output,
 )
 
 TOKENS = 5
@@ -52,7 +57,7 @@ def test_deviations_keep_their_digits_on_every_path(log2_size: int, reference: f
     """Vanishing, factored and logarithmic, with the reference from uniform to one-hot."""
     given = logits(log2_size, reference)
     values = make_scaled_array(np.random.default_rng(5).standard_normal((1, TOKENS, 2)))
-    found, resolved = softmax_deviation(given, values)
+    found, resolved = compute_softmax_attention_deviation(given, values)
     with mpmath.workdps(3000):
         rows, pi = exact_rows(given)
         exact = [
@@ -78,9 +83,9 @@ def test_keys_that_coincide_are_reported_instead_of_rounding() -> None:
         keys=make_scaled_array(np.array([[[1.0], [2.0], [0.0]]])),
     )
     values = np.array([[[1.0], [1.0], [5.0]]])
-    assert not softmax_deviation(given, make_scaled_array(values)).resolved
+    assert not compute_softmax_attention_deviation(given, make_scaled_array(values)).resolved
     values[0, 1] = 2.0
-    assert softmax_deviation(given, make_scaled_array(values)).resolved
+    assert compute_softmax_attention_deviation(given, make_scaled_array(values)).resolved
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 300.0])
@@ -91,21 +96,23 @@ def test_output_is_what_anyone_computes(size: float) -> None:
     weights = np.exp(plain - plain.max(axis=-1, keepdims=True))
     expected = weights / weights.sum(axis=-1, keepdims=True) @ values[0]
     np.testing.assert_allclose(
-        softmax_output(given, make_scaled_array(values)).value()[0], expected, rtol=1e-12
+        compute_softmax_attention_output(given, make_scaled_array(values)).value()[0],
+        expected,
+        rtol=1e-12,
     )
 
 
 @pytest.mark.parametrize("exponent", [0, -40, -4000])
 def test_the_reference_offset_is_relative_to_uniform(exponent: int) -> None:
     a = np.array([[0.1, -0.2, 0.5]])
-    offset = compute_reference_offset(
+    offset = compute_offset_of_reference_row(
         logits(0, 1.0)._replace(reference=make_scaled_array(a, exponent))
     )
     with mpmath.workdps(2600):
         unit = mpmath.mpf(2) ** exponent
         pi = softmax([mpmath.mpf(x) * unit for x in a[0]])
         expected = [float((p - mpmath.mpf(1) / 3) / unit) for p in pi]
-    np.testing.assert_allclose(align_to_exponent(offset, exponent)[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(align_scaled_to_exponent(offset, exponent)[0], expected, rtol=1e-12)
 
 
 def test_small_sinkhorn_deviations_are_doubly_centred_logits() -> None:
@@ -113,9 +120,11 @@ def test_small_sinkhorn_deviations_are_doubly_centred_logits() -> None:
     values = np.random.default_rng(1).standard_normal((1, TOKENS, 2))
     e = given.queries.mantissa[0] @ given.keys.mantissa[0].T
     e = e - e.mean(axis=0) - e.mean(axis=1, keepdims=True) + e.mean()
-    found = sinkhorn_deviation(given, make_scaled_array(values), rounds=2)
+    found = compute_sinkhorn_attention_deviation(given, make_scaled_array(values), rounds=2)
     unit = given.queries.exponent + given.keys.exponent
-    np.testing.assert_allclose(align_to_exponent(found, unit)[0], e @ values[0] / TOKENS, rtol=1e-9)
+    np.testing.assert_allclose(
+        align_scaled_to_exponent(found, unit)[0], e @ values[0] / TOKENS, rtol=1e-9
+    )
 
 
 def test_bias_rows_are_toeplitz() -> None:

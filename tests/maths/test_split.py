@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitState,
-    normalise_tokens,
+    normalise_features_of_tokens,
 )
-from attncli.maths.common_row_arithmetic.scaled_arrays import align_to_exponent, make_scaled_array
+from attncli.maths.common_row_arithmetic.scaled_arrays import (
+    align_scaled_to_exponent,
+    make_scaled_array,
+)
 
 
 def exact_norm(row: list[mpmath.mpf], epsilon: float, centre: bool) -> list[mpmath.mpf]:
@@ -28,7 +31,7 @@ def test_norms_keep_the_residual_however_small(centre: bool, power: int, size: f
     common, varying = size * rng.standard_normal(6), size * rng.standard_normal((4, 6))
     varying -= varying.mean(axis=0)
     state = SplitState(make_scaled_array(common), make_scaled_array(varying, power), plain=False)
-    result = normalise_tokens(state, 1e-5, centre)
+    result = normalise_features_of_tokens(state, 1e-5, centre)
     with mpmath.workdps(1200):
         unit = mpmath.mpf(2) ** power
         rows = [
@@ -38,7 +41,10 @@ def test_norms_keep_the_residual_however_small(centre: bool, power: int, size: f
         means = [mpmath.fsum(column) / 4 for column in zip(*rows, strict=True)]
         exact = [[float((v - m) / unit) for v, m in zip(row, means, strict=True)] for row in rows]
     np.testing.assert_allclose(
-        align_to_exponent(result.varying, power), exact, rtol=1e-9, atol=1e-12 * np.abs(exact).max()
+        align_scaled_to_exponent(result.varying, power),
+        exact,
+        rtol=1e-9,
+        atol=1e-12 * np.abs(exact).max(),
     )
 
 
@@ -46,7 +52,7 @@ def test_a_residual_along_the_common_row_survives_a_norm_only_through_epsilon() 
     """Layer norm maps 2c to the same point as c but for ε: the difference must not be rounding."""
     common = np.array([1.0, -2.0, 1.0])
     varying = np.array([1e-3, -1e-3])[:, None] * common
-    result = normalise_tokens(
+    result = normalise_features_of_tokens(
         SplitState(make_scaled_array(common), make_scaled_array(varying), plain=False),
         1e-5,
         centre=True,
@@ -86,7 +92,7 @@ def test_a_norm_keeps_small_tokens_beside_huge_ones() -> None:
     """Their squares would vanish in units of the largest."""
     rows = np.array([[1.0, -2.0, 4.0], [3e200, 1e200, -5e200], [2e-50, 1e-50, -1e-50]])
     found = (
-        normalise_tokens(SplitState.from_states(rows).to_plain_form(), 0.0, centre=True)
+        normalise_features_of_tokens(SplitState.from_states(rows).to_plain_form(), 0.0, centre=True)
         .to_plain_form()
         .varying.value()
     )

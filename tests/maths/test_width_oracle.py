@@ -12,15 +12,15 @@ from scipy.sparse import csr_array
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Tolerances,
     WidthOneConstraints,
-    compute_necessary_constraints,
+    compute_necessary_logit_constraints,
 )
 from attncli.maths.head_capacity.head_width_one.width_one_decision import decide_width_one
-from attncli.maths.head_capacity.width_bounds_by_logit_rank import find_separated_rows
+from attncli.maths.head_capacity.width_bounds_by_logit_rank import find_row_families_with_own_keys
 from attncli.maths.head_capacity.width_lower_bounds import (
     bound_largest_logit_at_width,
-    bound_width_by_faces,
     bound_width_by_logit_budget,
     bound_width_by_planarity,
+    bound_width_by_polytope_faces,
     bound_width_by_shattering,
     bound_width_by_spectrum,
 )
@@ -46,7 +46,7 @@ def met_by(logits: np.ndarray, sizes: np.ndarray, causal: bool, even: bool) -> A
     limits = Tolerances(max(error) * NEARLY + 1e-12, math.log(max(max(off) * NEARLY, 1e-300)), float(variation))  # fmt: skip
     budget = float(np.abs(logits[seen]).max()) * NEARLY
     return (
-        compute_necessary_constraints(csr_array(target), causal, limits),
+        compute_necessary_logit_constraints(csr_array(target), causal, limits),
         float(variation),
         budget,
     )
@@ -192,7 +192,7 @@ def test_bounds_against_all_orders_and_all_order_types(
         cuts = as_bits(weights)
         true = 1 if on_a_line(cuts, 5) else 2 if any(cuts <= each for each in planes) else 3
         weights /= weights.sum(axis=1, keepdims=True)
-        asked = compute_necessary_constraints(
+        asked = compute_necessary_logit_constraints(
             csr_array(weights), False, Tolerances(math.log(1.2), math.log(0.2), 1.0)
         )
         line_d = 2 if decide_width_one(asked, np.inf).possible is False else 1
@@ -224,10 +224,10 @@ def test_faces_of_polytopes_in_whole_numbers(d: int) -> None:
         weights = exact_faces(d, rng)
         if weights is None:
             continue
-        asked = compute_necessary_constraints(
+        asked = compute_necessary_logit_constraints(
             csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0)
         )
-        chain = bound_width_by_faces(asked).d
+        chain = bound_width_by_polytope_faces(asked).d
         assert max(chain, bound_width_by_planarity(asked).d if d < 4 else 1) <= d
         highest = max(highest, chain)
     assert highest == d
@@ -249,7 +249,7 @@ def test_four_dimensions_have_every_edge_and_three_have_planar_ones() -> None:
         heights = points @ direction
         assert set(np.flatnonzero(heights == heights.max())) == {a, b}
         weights[row, [a, b]] = 0.5
-    asked = compute_necessary_constraints(
+    asked = compute_necessary_logit_constraints(
         csr_array(weights), False, Tolerances(0.0, math.log(0.5), 1.0)
     )
     assert bound_width_by_planarity(asked).d == 4
@@ -262,7 +262,7 @@ def test_four_dimensions_have_every_edge_and_three_have_planar_ones() -> None:
         for row, pair in enumerate(edges):
             graph[row, list(pair)] = 0.5
         graph[len(edges) :, 0] = 1.0
-        asked = compute_necessary_constraints(
+        asked = compute_necessary_logit_constraints(
             csr_array(graph), False, Tolerances(0.0, math.log(0.5), 1.0)
         )
         assert bound_width_by_planarity(asked).d == 1
@@ -277,7 +277,7 @@ def test_corners_of_a_simplex_need_their_dimension_and_no_more() -> None:
             asked, variation, largest = met_by(budget * corners @ corners.T, np.ones(n, int), False, True)  # fmt: skip
             assert largest == pytest.approx(budget)
             assert bound_width_by_logit_budget(asked, largest, variation) <= d
-            (found, *_) = find_separated_rows(asked, variation)
+            (found, *_) = find_row_families_with_own_keys(asked, variation)
             assert found.rows == tuple(range(n))
             assert found.bound_least_logits(d) <= largest
             if d in (1, 2):
@@ -329,7 +329,7 @@ def test_every_choice_of_signs_is_contradicted(number: int) -> None:
     weights = causal_case(number, 2)
     limits = Tolerances(math.log(1.2), math.log(0.2), 1.0)
     answer = decide_width_one(
-        compute_necessary_constraints(csr_array(weights), True, limits), np.inf
+        compute_necessary_logit_constraints(csr_array(weights), True, limits), np.inf
     )
     assert answer.proof is not None
     said = answer.proof.describe()
@@ -341,10 +341,10 @@ def test_every_choice_of_signs_is_contradicted(number: int) -> None:
 def test_what_is_known_of_rows_with_keys_of_their_own() -> None:
     """Blocks of 8 keys: closed forms of the leak and the gap; and no map within them has a lower rank than is said."""
     weights = np.kron(np.eye(4), np.full((8, 8), 0.125))
-    asked = compute_necessary_constraints(
+    asked = compute_necessary_logit_constraints(
         csr_array(weights), False, Tolerances(math.log(1.2), math.log(0.2), 0.01)
     )
-    found = find_separated_rows(asked, 0.01)[0]
+    found = find_row_families_with_own_keys(asked, 0.01)[0]
     leak = 0.01 / (0.125 - 0.01)
     assert (len(found.rows), found.group) == (4, 8)
     assert found.leak == pytest.approx(leak)

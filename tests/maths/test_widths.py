@@ -45,7 +45,7 @@ def test_lower_limits() -> None:
     assert width_formulas.compute_circle_logit_scale(2048, 0.2) == pytest.approx(
         math.log(5) / (1 - math.cos(2 * math.pi / 2048)), rel=1e-6
     )
-    assert width_formulas.compute_permutation_exponent(3) == 1.0
+    assert width_formulas.compute_permutation_logit_scale_exponent(3) == 1.0
 
 
 LAWS = {

@@ -10,9 +10,9 @@ from scipy.optimize import linprog
 from attncli.errors import LimitError
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import ScaledArray, make_scaled_array
-from attncli.maths.matrices.matrix_norms import composite_norm, log10_norm
+from attncli.maths.matrices.matrix_norms import composite_norm, compute_log10_matrix_norm
 from attncli.maths.matrices.nearest_constant_row import find_nearest_constant_row
-from attncli.maths.matrices.nearest_row_linear_programme import bound_weighted_norms_below
+from attncli.maths.matrices.nearest_row_linear_programme import bound_weighted_matrix_norms_below
 from attncli.metrics import METRICS
 from attncli.metrics.log10_residual_optimal import find_nearest_centre
 
@@ -235,7 +235,7 @@ def test_the_optimum_is_found_however_uneven_the_state_is(seed: int, power: int)
     x = x - x.mean(axis=0)
     state = SplitState(make_scaled_array(np.ones(5)), make_scaled_array(x, power), plain=False)
     best = math.log10(best_by_linear_program(x)) + power * math.log10(2.0)
-    size = log10_norm(state.states, composite_norm)
+    size = compute_log10_matrix_norm(state.states, composite_norm)
     assert METRICS["log10_residual_optimal"](state) + size <= best + 1e-10
     assert find_nearest_constant_row(x).gap < 1e-9
 
@@ -249,7 +249,7 @@ def test_the_proof_of_an_optimum_does_not_pass_what_is_none() -> None:
         centre = stream.standard_normal(4)
         apart = np.abs(x - centre)
         weighed = columns.sum() * apart.sum(axis=0).max() + rows.sum() * apart.sum(axis=1).max()
-        assert bound_weighted_norms_below(x, columns, rows) <= weighed
+        assert bound_weighted_matrix_norms_below(x, columns, rows) <= weighed
 
 
 def test_an_optimum_that_takes_hours_is_refused() -> None:

@@ -24,7 +24,7 @@ from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.minimal_inputs import find_stream_truncation, make_short_inputs
-from attncli.networks.ablation_variants import parse_variants
+from attncli.networks.ablation_variants import parse_ablation_variants
 from attncli.options.model_and_input import InputOptions, ModelOptions
 from attncli.records import Report
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES
@@ -73,7 +73,7 @@ def test_other_models_are_shown_their_own_size(kind: str) -> None:
 def collapse(source: str, how: str = "auto", random_tokens: int | None = None) -> Report:
     """The four published variants."""
     inputs = InputOptions(random_tokens=random_tokens)
-    asked = (parse_variants(["paper"]), ModelOptions(), inputs, None, 0, how, False, False)
+    asked = (parse_ablation_variants(["paper"]), ModelOptions(), inputs, None, 0, how, False, False)
     report = prepare_model_collapse_study(parse_source(source), *asked)(metrics=["log10_residual"])
     assert len({row.variant for row in report.rows}) == 4
     return report

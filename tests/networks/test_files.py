@@ -11,7 +11,11 @@ from safetensors.numpy import load_file, save_file
 from attncli.analysis.rank_collapse.network_variant_runs import run_network_in_all_variants
 from attncli.errors import InputError
 from attncli.networks.ablation_variants import VARIANTS
-from attncli.networks.network_files import FileNetwork, network_metadata, network_tensors
+from attncli.networks.network_files import (
+    FileNetwork,
+    build_network_metadata,
+    collect_network_tensors,
+)
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork
 
@@ -54,7 +58,7 @@ def test_the_file_is_what_other_programs_expect(tmp_path: Path) -> None:
 def rewritten(path: Path, **changes: object) -> Path:
     """A network file with tensors or metadata replaced (None = removed)."""
     network = GeneratedNetwork(SMALL, 0)
-    arrays, strings = network_tensors(network), network_metadata(network, "paper")
+    arrays, strings = collect_network_tensors(network), build_network_metadata(network, "paper")
     for name, value in changes.items():
         target = strings if name in strings or isinstance(value, str) else arrays
         target.pop(name, None)
@@ -90,7 +94,7 @@ def test_a_wrong_network_file_is_refused_by_name(tmp_path: Path, says: str) -> N
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("name", ["x", "layers.1.w_o", "layers.0.mlp.w_out"])
 def test_values_that_are_not_finite_are_named(tmp_path: Path, name: str, value: float) -> None:
-    array = network_tensors(GeneratedNetwork(SMALL, 0))[name].copy()
+    array = collect_network_tensors(GeneratedNetwork(SMALL, 0))[name].copy()
     array.flat[-1] = value
     network = FileNetwork(rewritten(tmp_path / "net", **{name: array}))
     with pytest.raises(InputError, match=f"tensor {name} holds NaN"):
@@ -120,9 +124,9 @@ def test_metadata_names_every_kind(tmp_path: Path) -> None:
 def test_numbers_of_another_kind_are_refused(dtype: str, name: str, tmp_path: Path) -> None:
     """Never cast: of a complex number half would be gone without a word."""
     network = GeneratedNetwork(NetworkSpec(layers=2, tokens=4, width=4, heads=2), 0)
-    held = network_tensors(network)
+    held = collect_network_tensors(network)
     held[name] = held[name].astype(dtype)
-    save_file(held, tmp_path / "net.safetensors", network_metadata(network, "paper"))
+    save_file(held, tmp_path / "net.safetensors", build_network_metadata(network, "paper"))
     with pytest.raises(InputError, match=rf"tensor {name} is "):
         FileNetwork(tmp_path / "net.safetensors")
 
@@ -131,12 +135,12 @@ def test_numbers_of_another_kind_are_refused(dtype: str, name: str, tmp_path: Pa
 def test_a_tensor_whose_numbers_are_too_far_apart_is_refused(name: str, tmp_path: Path) -> None:
     """Products with the small ones would lose their digits beside those with the large ones."""
     network = GeneratedNetwork(NetworkSpec(layers=2, tokens=4, width=4, heads=2), 0)
-    held = network_tensors(network)
+    held = collect_network_tensors(network)
     for smallest, refused in ((5e-324, True), (1e-250, False), (0.0, False)):
         path = tmp_path / f"{smallest}.safetensors"
         held[name] = held[name].copy()
         held[name][..., 0] = smallest
-        save_file(held, path, network_metadata(network, "paper"))
+        save_file(held, path, build_network_metadata(network, "paper"))
         opened = FileNetwork(path)
         if refused:
             with pytest.raises(InputError, match=f"{name} holds numbers from 4.94e-324 to"):

@@ -4,7 +4,12 @@ import pytest
 from commands import attn
 
 from attncli.errors import UsageError
-from attncli.networks.ablation_variants import SETS, VARIANTS, parse_variants, variant_from_switches
+from attncli.networks.ablation_variants import (
+    SETS,
+    VARIANTS,
+    make_variant_from_switches,
+    parse_ablation_variants,
+)
 from attncli.networks.network_spec import NetworkSpec
 
 
@@ -45,12 +50,12 @@ def test_every_set_names_known_variants() -> None:
 def test_switches_and_names_describe_the_same_variants(name: str) -> None:
     switches = VARIANTS[name]
     mlp_skip = switches.mlp_skip if switches.mlp else None
-    assert variant_from_switches(switches.skip, switches.mlp, mlp_skip) == {name: switches}
+    assert make_variant_from_switches(switches.skip, switches.mlp, mlp_skip) == {name: switches}
 
 
 def test_a_single_switch_leaves_the_others_on() -> None:
-    assert list(variant_from_switches(False, None, None)) == ["SAN+MLP"]
-    assert list(variant_from_switches(None, None, False)) == ["SAN+skip+MLP-noskip"]
+    assert list(make_variant_from_switches(False, None, None)) == ["SAN+MLP"]
+    assert list(make_variant_from_switches(None, None, False)) == ["SAN+skip+MLP-noskip"]
 
 
 def test_contradicting_switches_are_refused() -> None:
@@ -60,6 +65,6 @@ def test_contradicting_switches_are_refused() -> None:
 
 
 def test_names_keep_their_order_and_unknown_ones_are_refused() -> None:
-    assert list(parse_variants(["transformer", "SAN"])) == ["transformer", "SAN"]
+    assert list(parse_ablation_variants(["transformer", "SAN"])) == ["transformer", "SAN"]
     with pytest.raises(UsageError, match="did you mean 'SAN\\+skip'"):
-        parse_variants(["SAN+skpi"])
+        parse_ablation_variants(["SAN+skpi"])

@@ -11,7 +11,7 @@ import pytest
 from commands import attn
 
 from attncli.analysis.rank_collapse.network_collapse import measure_network_collapse
-from attncli.networks.ablation_variants import parse_variants
+from attncli.networks.ablation_variants import parse_ablation_variants
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork
 from attncli.records import Definition, Report, Row, View
@@ -238,7 +238,7 @@ def test_r_is_drawn_on_a_linear_axis_with_bands() -> None:
     """As in figure 2 of the paper, though it falls over many decades."""
     networks = [GeneratedNetwork(NetworkSpec(layers=6, tokens=16, width=16), seed) for seed in range(3)]  # fmt: skip
     report = measure_network_collapse(
-        networks, parse_variants(["paper"]), ["residual"], {"kind": "synthetic"}
+        networks, parse_ablation_variants(["paper"]), ["residual"], {"kind": "synthetic"}
     )
     (axes,) = draw_curve_figure(report).axes
     assert axes.get_yscale() == "linear"

@@ -232,7 +232,7 @@ def test_a_rule_that_is_wrong_is_found_and_its_model_run_in_plain_numbers(
                 weight += torch.randn_like(weight)
 
     def without_bias(x: Any, weight: Any, bias: Any = None) -> Any:
-        return exact_rules.apply_affine(x, exact_rules.to_float64_array(weight).T, None)
+        return exact_rules.apply_affine_map(x, exact_rules.to_float64_array(weight).T, None)
 
     monkeypatch.setitem(RULES, torch.nn.functional.linear, without_bias)
     reasons = find_variants_without_exact_arithmetic(

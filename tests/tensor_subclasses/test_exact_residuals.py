@@ -30,13 +30,13 @@ from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
 from attncli.networks.ablation_variants import VARIANTS, AblationSwitches
 from attncli.tensor_subclasses.residual_split import gelu_and_erf, split_tensor_shape_functions
-from attncli.tensor_subclasses.residual_split.handwritten_norm_layers import recognise_norm
-from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, split_states
+from attncli.tensor_subclasses.residual_split.handwritten_norm_layers import recognise_norm_layer
+from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, split_plain_states
 from attncli.tensor_subclasses.residual_split.split_tensor_forward import (
     OtherStackDependency,
     SplitTensorRun,
     accept_split_tensors,
-    run_one_forward,
+    run_forward_to_last_stack,
 )
 
 torch.set_num_threads(1)
@@ -191,7 +191,7 @@ def test_norms_by_hand_are_told_apart_by_what_they_compute() -> None:
             )
 
     module = LayerNormByHand()
-    found = recognise_norm(module, module.forward, 6)
+    found = recognise_norm_layer(module, module.forward, 6)
     assert found is not None
     assert (found.epsilon, found.centre) == (1e-3, True)
     assert found.gain is module.weight
@@ -199,7 +199,9 @@ def test_norms_by_hand_are_told_apart_by_what_they_compute() -> None:
     module.eps = 1e-9
     module.epsilon = module.eps
     assert (
-        recognise_norm(module, lambda x: F.layer_norm(x, [6], module.weight, module.bias, 1e-3), 6)
+        recognise_norm_layer(
+            module, lambda x: F.layer_norm(x, [6], module.weight, module.bias, 1e-3), 6
+        )
         is None
     )
 
@@ -208,7 +210,7 @@ def stream(tokens: int = 5, width: int = 4) -> SplitTensor:
     numbers = torch.randn(
         1, tokens, width, generator=torch.Generator().manual_seed(0), dtype=torch.float64
     )
-    return split_states(numbers, axis=1)
+    return split_plain_states(numbers, axis=1)
 
 
 def test_changes_in_place_are_seen_by_aliases() -> None:
@@ -396,7 +398,7 @@ def test_a_stack_of_its_own_takes_nothing_of_others(kind: str, takes: list[bool]
         for stack in subject.stacks:
             passage = SplitTensorRun((stack,), subject.stacks, lambda *_: None)
             try:
-                run_one_forward(subject.body, text.kwargs, passage)
+                run_forward_to_last_stack(subject.body, text.kwargs, passage)
                 found.append(False)
             except OtherStackDependency:
                 found.append(True)

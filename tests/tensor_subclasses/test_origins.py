@@ -20,7 +20,7 @@ from attncli.capture.model_structure.residual_stream import (
 )
 from attncli.errors import InputError
 from attncli.models.precision import run_in_model_precision
-from attncli.tensor_subclasses.path_streams.token_contributions import find_contributions
+from attncli.tensor_subclasses.path_streams.token_contributions import compute_token_contributions
 
 torch.set_num_threads(1)
 
@@ -37,7 +37,9 @@ def prepared(name: str, **sizes: int) -> tuple[Any, Any]:
 
 def origin(model: Any, inputs: Any, token: int, stack: int = 0) -> Any:
     with run_in_model_precision(model):
-        return find_contributions(model, find_block_stacks(model, inputs)[stack], inputs, token)
+        return compute_token_contributions(
+            model, find_block_stacks(model, inputs)[stack], inputs, token
+        )
 
 
 class Tape:
@@ -246,4 +248,4 @@ def test_blocks_that_do_not_follow_each_other_are_refused() -> None:
     broken = mock.Mock(calls=(*stack.calls[:1], loose))
     broken.name = "h"
     with pytest.raises(InputError, match="something runs between its blocks"):
-        find_contributions(model, broken, inputs, 0)
+        compute_token_contributions(model, broken, inputs, 0)

@@ -23,10 +23,10 @@ from attncli.tensor_subclasses.path_streams.path_tensor import make_initial_stre
 from attncli.tensor_subclasses.path_streams.path_tensor_forward import (
     PathDecomposition,
     decompose_by_attention_and_mlp_length,
-    decompose_by_length,
+    decompose_by_path_length,
     run_single_paths,
 )
-from attncli.tensor_subclasses.path_streams.token_contributions import find_contributions
+from attncli.tensor_subclasses.path_streams.token_contributions import compute_token_contributions
 
 torch.set_num_threads(1)
 
@@ -43,7 +43,7 @@ def prepared(name: str) -> tuple[Any, Any, tuple[BlockStack, ...]]:
 def found(name: str, attention: bool) -> PathDecomposition:
     model, inputs, stacks = prepared(name)
     with run_in_model_precision(model):
-        return decompose_by_length(model, stacks[0], inputs, attention)[0]
+        return decompose_by_path_length(model, stacks[0], inputs, attention)[0]
 
 
 COVERED = [name for name in TINY if name not in ("gemma4", "qwen3_next") and "xlnet" not in name]
@@ -57,7 +57,7 @@ def test_terms_add_up_to_the_plain_output(name: str, attention: bool) -> None:
     with run_in_model_precision(model), torch.no_grad():
         with observe_block_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
             model(**inputs)
-        terms = decompose_by_length(model, stacks[0], inputs, attention)[0].terms
+        terms = decompose_by_path_length(model, stacks[0], inputs, attention)[0].terms
     plain = states[stacks[0].name, len(stacks[0].calls)][0]
     assert len(terms) == len(stacks[0].calls) + 1
     assert float((terms.sum(dim=0) - plain).norm() / plain.norm()) < 1e-12
@@ -71,7 +71,8 @@ def test_lengths_of_both_kinds_together_are_those_of_each_kind_apart(name: str) 
         with run_in_model_precision(model):
             both = decompose_by_attention_and_mlp_length(model, stack, inputs).terms
             of_each = [
-                decompose_by_length(model, stack, inputs, kind)[0].terms for kind in (True, False)
+                decompose_by_path_length(model, stack, inputs, kind)[0].terms
+                for kind in (True, False)
             ]
         for axis, terms in zip((1, 0), of_each, strict=True):
             assert float((both.sum(dim=axis) - terms).norm() / terms.norm()) < 1e-12
@@ -99,7 +100,7 @@ def test_terms_of_a_decoder_add_up_with_what_the_encoder_brings(name: str) -> No
     with run_in_model_precision(model), torch.no_grad():
         with observe_block_states(model, stacks, lambda s, i, t: states.update({(s, i): t})):
             model(**inputs)
-        terms = decompose_by_length(model, stacks[1], inputs, True)[0].terms
+        terms = decompose_by_path_length(model, stacks[1], inputs, True)[0].terms
     plain = states[stacks[1].name, len(stacks[1].calls)][0]
     assert len(terms) == len(stacks[1].calls) + 1
     assert float((terms.sum(dim=0) - plain).norm() / plain.norm()) < 1e-12
@@ -111,7 +112,7 @@ def test_terms_add_up_in_float32_too(name: str) -> None:
     model.float().config.use_cache = False
     inputs = {key: one.float() if one.is_floating_point() else one for key, one in inputs.items()}
     stacks = find_block_stacks(model, inputs)
-    found, _ = decompose_by_length(model, stacks[0], inputs, True)
+    found, _ = decompose_by_path_length(model, stacks[0], inputs, True)
     assert found.terms.dtype == torch.float32
     apart = found.terms.double().sum(dim=0) - found.output
     assert float(apart.norm() / found.output.norm()) < 2e-6
@@ -225,7 +226,7 @@ def test_the_frozen_network_is_the_model(name: str) -> None:
     model, inputs, stacks = prepared(name)
     with run_in_model_precision(model):
         output, shares = compute_contributions_by_head(model, stacks[0], inputs)
-        parts = decompose_by_length(model, stacks[0], inputs, True)[0]
+        parts = decompose_by_path_length(model, stacks[0], inputs, True)[0]
     assert float((output - parts.output).norm() / output.norm()) < 1e-12
     assert tuple(map(len, shares)) == parts.heads
 
@@ -236,10 +237,10 @@ def test_all_single_paths_together_are_all_that_comes_from_the_inputs(name: str)
     model, inputs, stacks = prepared(name)
     for stack in stacks:
         with run_in_model_precision(model):
-            heads = decompose_by_length(model, stack, inputs, True)[0].heads
+            heads = decompose_by_path_length(model, stack, inputs, True)[0].heads
             paths = list(itertools.product(*(range(count + 1) for count in heads)))
             terms = run_single_paths(model, stack, inputs, paths).terms
-            whole = find_contributions(model, stack, inputs, 2).of_inputs
+            whole = compute_token_contributions(model, stack, inputs, 2).of_inputs
         assert float((terms[:, 2].sum(dim=0) - whole).norm() / whole.norm()) < 1e-11
         assert all(bool(term.any()) for term in terms)
 
@@ -253,7 +254,7 @@ def test_single_paths_of_one_length_are_the_term_of_that_length() -> None:
     model.config.use_cache = False
     with run_in_model_precision(model):
         (stack,) = find_block_stacks(model, inputs)
-        by_length = decompose_by_length(model, stack, inputs, True)[0]
+        by_length = decompose_by_path_length(model, stack, inputs, True)[0]
         paths = list(itertools.product(range(5), repeat=3))
         single = run_single_paths(model, stack, inputs, paths).terms
     for length, term in enumerate(by_length.terms):
@@ -288,7 +289,7 @@ def refused(model: Any, said: str) -> None:
     model.config.use_cache = False
     inputs = {"input_ids": torch.arange(5, 14)[None]}
     with pytest.raises(InputError, match=said):
-        decompose_by_length(model, find_block_stacks(model, inputs)[0], inputs, True)
+        decompose_by_path_length(model, find_block_stacks(model, inputs)[0], inputs, True)
 
 
 def test_other_layouts_are_refused_by_name() -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 import torch
 from torch import Tensor, nn
 
-from attncli.ablation.norm_layers import refuse_unnamed_norms
+from attncli.ablation.norm_layers import refuse_unrecognised_norm_layers
 from attncli.ablation.structure_checks import describe_block
 from attncli.capture.attention_calls import iter_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
@@ -67,13 +67,13 @@ def run_unchanged_forward(
 
     with (
         observe_block_states(model, stacks, observe),  # refuses outputs without tokens
-        refuse_unnamed_norms(model, stacks),
+        refuse_unrecognised_norm_layers(model, stacks),
     ):
         taken, result = run_with_replaced_outputs(model, inputs, stacks, save_output)
         return UnchangedForward(taken, outputs, states, result)
 
 
-def check_nothing_between_blocks(
+def check_only_states_between_blocks(
     model: nn.Module, inputs: Inputs, stacks: tuple[BlockStack, ...], plain: UnchangedForward
 ) -> None:
     """Refuse a model in which more than the returned state passes from block to block."""
@@ -104,11 +104,11 @@ def check_stack_inputs(
             found, _ = run_with_replaced_outputs(
                 model, inputs, stacks, NoiseOutputs(other).replace_output_by_noise
             )
-            compare_block_inputs(stack, set(layers) - other, always, found)
+            check_equal_block_inputs(stack, set(layers) - other, always, found)
     shifted, _ = run_with_replaced_outputs(
-        model, roll_input_positions(inputs), stacks, first.replace_output_by_noise
+        model, roll_token_positions(inputs), stacks, first.replace_output_by_noise
     )
-    compare_block_inputs(stack, set(layers), always, shifted)
+    check_equal_block_inputs(stack, set(layers), always, shifted)
 
 
 class NoiseOutputs:
@@ -124,7 +124,7 @@ class NoiseOutputs:
         return drawn.to(output)
 
 
-def compare_block_inputs(
+def check_equal_block_inputs(
     stack: BlockStack, stayed: set[int], one: BlockInputs, other: BlockInputs
 ) -> None:
     """Check that a block gets the same input in two runs where the output before it is the same."""
@@ -152,7 +152,7 @@ def refuse_state_between_blocks(stack: str, call: BlockCall) -> NoReturn:
     )
 
 
-def roll_input_positions(inputs: Inputs) -> dict[str, Tensor]:
+def roll_token_positions(inputs: Inputs) -> dict[str, Tensor]:
     """Shift the inputs: the same shapes and numbers, in other positions."""
     return {
         name: value.roll(1, -1) if isinstance(value, torch.Tensor) and value.ndim else value

@@ -21,7 +21,7 @@ KEPT = "token mixers other than softmax attention count as attention: they stay 
 WITHIN_MLP = "what is switched off as the MLP mixes tokens too"
 
 
-def describe_mixers(
+def describe_mixers_besides_attention(
     model: nn.Module,
     inputs: Inputs,
     stacks: tuple[BlockStack, ...],
@@ -46,15 +46,15 @@ def describe_mixers(
         if mixers:
             tokens = max(output.shape[-2] for _, outputs in runs for output in outputs)
             queries = dict.fromkeys(attending, tokens)
-            names = list_mixer_names(model, inputs, stack, queries, tokens, within)
-            notes += [f"{text}{where}" for text in format_layers_by_kind(mixers, names)]
+            names = list_token_mixer_names(model, inputs, stack, queries, tokens, within)
+            notes += [f"{text}{where}" for text in format_layers_per_mixer(mixers, names)]
         if within:
             others.append(f"{format_layers(within)}{where}: {WITHIN_MLP}.")
         others += describe_incomplete_blocks([run for run, _ in runs], where)
     return [f"{KEPT} {'; '.join(notes)}.", *others] if notes else others
 
 
-def format_layers_by_kind(
+def format_layers_per_mixer(
     layers: Iterable[int], names: Mapping[int, tuple[str, ...]]
 ) -> Iterator[str]:
     """`gated delta nets in layers 0-2, 4-6`."""
@@ -66,7 +66,7 @@ def format_layers_by_kind(
         yield f"{pluralise(kind)} in {format_layers(own)}"
 
 
-def list_mixer_names(
+def list_token_mixer_names(
     model: nn.Module,
     inputs: Inputs,
     stack: BlockStack,

@@ -152,7 +152,7 @@ def perturb_one_token(run: BlockRun, stream: Tensor) -> Tensor:
 
 def does_branch_mix_tokens(before: Summand, after: Summand, layout: StreamShape) -> bool | None:
     """Whether a branch has changed where its stream has not; None where that cannot be seen."""
-    if before.branch.shape != after.branch.shape or not are_finite(before, after):
+    if before.branch.shape != after.branch.shape or not are_summands_finite(before, after):
         return None
     same_layout = tuple(before.branch.shape) == layout.shape
     axis = layout.features if same_layout else before.branch.ndim - 1
@@ -167,7 +167,7 @@ def does_branch_mix_tokens(before: Summand, after: Summand, layout: StreamShape)
     return None if bool(stream.all()) else bool((branch & ~stream).any())
 
 
-def are_finite(*summands: Summand) -> bool:
+def are_summands_finite(*summands: Summand) -> bool:
     return all(bool(each.branch.isfinite().all()) for each in summands)
 
 

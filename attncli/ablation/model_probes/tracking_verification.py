@@ -66,7 +66,7 @@ def check_no_path_bypasses_stream(
     zeroed = run_model_with_tracking(model, inputs, stacks, DropAdditions(mixing))
     with watched or nullcontext():
         noisy = run_model_with_tracking(
-            model, inputs, stacks, DropAdditions(mixing), replace_input_by_noise
+            model, inputs, stacks, DropAdditions(mixing), replace_block_input_by_noise
         )
     for (run, ones), (_, others) in zip(zeroed, noisy, strict=True):
         if not all(map(torch.equal, ones, others)):
@@ -76,7 +76,7 @@ def check_no_path_bypasses_stream(
             )
 
 
-def replace_input_by_noise(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
+def replace_block_input_by_noise(run: BlockRun, stream: torch.Tensor) -> torch.Tensor:
     """Noise in place of a block's input; of [batch, token, feature] all tokens are equal."""
     noise = torch.randn_like(stream)
     return noise[:, :1].expand_as(noise).contiguous() if noise.dim() == 3 else noise

@@ -32,13 +32,13 @@ class Operands(NamedTuple):
         return summand.expand(shape).to(torch.result_type(self.first, self.second))
 
 
-def find_operands(args: Args, kwargs: Kwargs) -> Operands | None:
+def find_binary_operands(args: Args, kwargs: Kwargs) -> Operands | None:
     """Find the operands, wherever the call puts them; None for an unknown way of calling."""
     sides = [*args, *(kwargs[name] for name in ("input", "self", "other") if name in kwargs)]
     return Operands(sides[0], sides[1], kwargs.get("alpha", 1)) if len(sides) == 2 else None
 
 
-def is_per_feature(value: Output, stream: torch.Tensor) -> bool:
+def is_vector_over_features(value: Output, stream: torch.Tensor) -> bool:
     """Whether it is a vector with a number per feature of the stream, in the last axis or in axis 1 of a map."""
     if not isinstance(value, torch.Tensor) or value.numel() < 2 or not value.is_floating_point():
         return False
@@ -49,7 +49,7 @@ def is_per_feature(value: Output, stream: torch.Tensor) -> bool:
     return place > 0 and stream.shape[place] == value.numel()
 
 
-def is_number(value: object) -> bool:
+def is_scalar_factor(value: object) -> bool:
     """Whether it is a number, or a tensor with one: a factor that keeps the direction of the stream."""
     return isinstance(value, int | float) or (
         isinstance(value, torch.Tensor) and value.numel() == 1

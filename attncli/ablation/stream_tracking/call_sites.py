@@ -27,7 +27,7 @@ class CallSite(NamedTuple):
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
-def current_call_site() -> CallSite:
+def find_current_call_site() -> CallSite:
     """The operation that the model's code is executing, by the frames out to the block that is running; those of torch and
     of this package do not count."""
     frames = []

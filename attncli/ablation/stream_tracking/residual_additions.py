@@ -12,9 +12,13 @@ from typing import NamedTuple
 import torch
 
 from attncli.ablation.stream_tracking.ablation_policies import Keep, KeepPolicy
-from attncli.ablation.stream_tracking.binary_operands import Operands, find_operands, is_per_feature
+from attncli.ablation.stream_tracking.binary_operands import (
+    Operands,
+    find_binary_operands,
+    is_vector_over_features,
+)
 from attncli.ablation.stream_tracking.block_run_record import BlockRun, Summand
-from attncli.ablation.stream_tracking.call_sites import current_call_site
+from attncli.ablation.stream_tracking.call_sites import find_current_call_site
 from attncli.ablation.stream_tracking.tag_propagation import run_function_with_tags
 from attncli.ablation.stream_tracking.tensor_tags import (
     MLP_DEPTH,
@@ -32,7 +36,7 @@ def evaluate_residual_addition(
     run: BlockRun, parts: KeepPolicy, func: Function, args: Args, kwargs: Kwargs
 ) -> Output:
     """The sum that an addition returns, or the part that is kept of it."""
-    terms = find_operands(args, kwargs)
+    terms = find_binary_operands(args, kwargs)
     if terms is None or not all(isinstance(side, torch.Tensor) for side in terms[:2]):
         return add_constant_to_stream(run, terms, func, args, kwargs)
     tags = run.tag_tensor(terms.first), run.tag_tensor(terms.second)
@@ -44,7 +48,7 @@ def evaluate_residual_addition(
     for stream, branch in ((0, 1), (1, 0)):
         on, off = tags[stream], tags[branch]
         if on and on.point and off and not off.point:
-            place = AdditionSite(current_call_site(), len(on.point.points_from_block_input()))
+            place = AdditionSite(find_current_call_site(), len(on.point.points_from_block_input()))
             kind = classify_skip_addition(on, off, parts.is_token_mixing_branch(run, place))
             if kind:
                 return evaluate_skip_addition(run, parts, whole, stream, kind, place, (on, off))
@@ -52,11 +56,11 @@ def evaluate_residual_addition(
         tags[0]
         and tags[1]
         and are_parallel_branches(tags[0], tags[1])
-        and parts.is_branch_merge(run, current_call_site())
+        and parts.is_branch_merge(run, find_current_call_site())
     ):
         return evaluate_branch_merge(run, parts, whole, (tags[0], tags[1]))
     if any(tag and tag.raw for tag in tags):
-        run.strange.append(current_call_site())
+        run.strange.append(find_current_call_site())
     return run_function_with_tags(run, func, args, kwargs)
 
 
@@ -65,7 +69,12 @@ def tag_learned_bias(terms: Operands, tags: tuple[Tag | None, Tag | None]) -> Ta
     sides = (terms.first, terms.second)
     for stream, shift in ((0, 1), (1, 0)):
         on = tags[stream]
-        if on and on.point and not tags[shift] and is_per_feature(sides[shift], sides[stream]):
+        if (
+            on
+            and on.point
+            and not tags[shift]
+            and is_vector_over_features(sides[shift], sides[stream])
+        ):
             return on._replace(scaled=True)
     return None
 
@@ -168,7 +177,7 @@ def evaluate_branch_merge(
     run: BlockRun, parts: KeepPolicy, whole: Addition, tags: tuple[Tag, Tag]
 ) -> torch.Tensor:
     """The sum of two parallel branches, or its attention alone."""
-    site = current_call_site()
+    site = find_current_call_site()
     run.merges.append(site)
     attention = 0 if tags[0].attention else 1
     record_added_branch(run, AdditionSite(site), whole, 1 - attention)

@@ -4,9 +4,9 @@ import torch
 
 from attncli.ablation.stream_tracking.binary_operands import (
     SCALE,
-    find_operands,
-    is_number,
-    is_per_feature,
+    find_binary_operands,
+    is_scalar_factor,
+    is_vector_over_features,
 )
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.ablation.stream_tracking.tensor_tags import Tag, attach_tag, derive_tag_off_stream
@@ -154,11 +154,11 @@ def join_stream_tags(tags: list[Tag]) -> Tag:
 
 def is_learned_gain(run: BlockRun, args: Args, kwargs: Kwargs) -> bool:
     """Whether a product or quotient is the stream with a learned factor for every feature."""
-    terms = find_operands(args, kwargs)
+    terms = find_binary_operands(args, kwargs)
     if terms is None or "rounding_mode" in kwargs:
         return False
     stream, gain = terms[:2] if is_on_residual_stream(run, terms.first) else terms[1::-1]
-    return is_on_residual_stream(run, stream) and is_per_feature(gain, stream)
+    return is_on_residual_stream(run, stream) and is_vector_over_features(gain, stream)
 
 
 def is_on_residual_stream(run: BlockRun, value: Output) -> bool:
@@ -177,10 +177,10 @@ def is_view_cast_or_scaling(name: str, args: Args, kwargs: Kwargs, first: bool) 
     if name in UNCHANGED or name in PIECES:
         return first
     if name in SCALE and "rounding_mode" not in kwargs:
-        terms = find_operands(args, kwargs)
+        terms = find_binary_operands(args, kwargs)
         return (
             terms is not None
-            and is_number(terms.second if first else terms.first)
+            and is_scalar_factor(terms.second if first else terms.first)
             and (first or "mul" in name)
         )
     return False

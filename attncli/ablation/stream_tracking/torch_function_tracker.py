@@ -9,7 +9,7 @@ from attncli.ablation.norm_layers import FUNCTIONS
 from attncli.ablation.stream_tracking.ablation_policies import KeepPolicy
 from attncli.ablation.stream_tracking.binary_operands import ADD, SCALE
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.stream_tracking.call_sites import current_call_site
+from attncli.ablation.stream_tracking.call_sites import find_current_call_site
 from attncli.ablation.stream_tracking.residual_additions import evaluate_residual_addition
 from attncli.ablation.stream_tracking.tag_propagation import run_function_with_tags
 from attncli.ablation.stream_tracking.tensor_tags import (
@@ -51,14 +51,14 @@ class Tracker(TorchFunctionMode):
             name in FUNCTIONS
             and (activation := self.find_only_activation(args, kwargs)) is not None
         ):
-            return self.evaluate_norm(current_call_site(), activation, func, args, kwargs)
+            return self.evaluate_norm(find_current_call_site(), activation, func, args, kwargs)
         return run_function_with_tags(self.run, func, args, kwargs)
 
     def record_gated_streams(self, args: Args, kwargs: Kwargs) -> None:
         """Record where the stream is multiplied by an activation, after which it is no longer the stream."""
         tags = [self.run.tag_tensor(tensor) for tensor in iter_tensors((args, kwargs))]
         if len(tags) == 2 and all(tags) and any(tag and tag.point for tag in tags):
-            self.run.gated.append(current_call_site())
+            self.run.gated.append(find_current_call_site())
 
     def find_only_activation(self, args: Args, kwargs: Kwargs) -> torch.Tensor | None:
         """The one activation among the arguments: a norm that also takes a condition or a gate is no plain norm."""

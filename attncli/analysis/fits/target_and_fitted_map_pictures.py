@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.fits._fit_files import SavedFit
-from attncli.fits._verify_fit import iter_row_blocks, mask_future
+from attncli.fits._verify_fit import iter_blocks_of_map_rows, mask_future_keys
 from attncli.maths.dtype_rounding import matmul_in_dtype, round_to_dtype
 from attncli.records import MapPicture, Report
 
@@ -30,10 +30,10 @@ def build_map_picture_of_fit(fit: SavedFit) -> MapPicture:
     length = len(x)
     edges = np.unique(np.linspace(0, length, min(CELLS, length) + 1).astype(int))
     target, achieved, error = np.zeros((3, len(edges) - 1, len(edges) - 1))
-    for rows in iter_row_blocks(length):
+    for rows in iter_blocks_of_map_rows(length):
         logits = matmul_in_dtype(queries[rows], keys.T, dtype).astype(np.float64)
         if stored.causal:
-            mask_future(logits, rows.start)
+            mask_future_keys(logits, rows.start)
         made = np.exp(logits - logits.max(axis=1, keepdims=True))
         made /= made.sum(axis=1, keepdims=True)
         targets = fit.target[rows].toarray()

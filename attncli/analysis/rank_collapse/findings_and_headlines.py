@@ -15,19 +15,19 @@ from attncli.analysis.rank_collapse.trajectories import (
 )
 from attncli.maths.curve_fits.growth_over_depth import (
     FEWEST,
-    classify_growth,
-    find_layers_with_decrease,
-    iter_constant_count_layers,
+    classify_growth_over_depth,
+    find_layers_where_number_decreases,
+    iter_layer_ranges_of_constant_count,
 )
 from attncli.maths.curve_fits.rank_collapse_regime import (
     DOUBLY,
     NAMES,
     describe_collapse_regime,
-    doubly_exponential_order,
+    find_order_of_double_exponential,
     name_convergence_order,
 )
 from attncli.maths.number_format import format_number, format_short_number
-from attncli.networks.ablation_variants import AblationSwitches, is_bound_applicable
+from attncli.networks.ablation_variants import AblationSwitches, is_collapse_bound_applicable
 from attncli.networks.network_spec import NetworkSpec
 from attncli.records import Finding
 
@@ -66,7 +66,7 @@ def explain_variants(
         name: RegimeExplanation(
             describe_what_prevents_collapse(switches),
             describe_what_slows_collapse(spec, switches),
-            describe_theorem_bound(ensemble[name]) if is_bound_applicable(spec, switches) else "",
+            describe_theorem_bound(ensemble[name]) if is_collapse_bound_applicable(spec, switches) else "",
         )
         for name, switches in variants.items()
     }
@@ -129,14 +129,14 @@ def build_depth_findings(ensemble: Ensemble, title: str = "") -> Iterator[Findin
 
 def describe_variance(curve: Sequence[float]) -> str:
     """Describe the growth of the variance, or that it has no clear trend; empty for few layers."""
-    found = classify_growth(curve[1:])
+    found = classify_growth_over_depth(curve[1:])
     if found is None:
         return "" if len(curve) <= FEWEST else "variance neither grows nor falls steadily"
     return f"variance {found.describe_growth()}"
 
 
 def describe_interaction_energy(curve: Sequence[float]) -> str:
-    layers = find_layers_with_decrease(curve)
+    layers = find_layers_where_number_decreases(curve)
     if not layers:
         return "the interaction energy never falls"
     named = ", ".join(map(str, layers[:6])) + (" …" if len(layers) > 6 else "")
@@ -146,7 +146,7 @@ def describe_interaction_energy(curve: Sequence[float]) -> str:
 def describe_clusters(curve: Sequence[float]) -> str:
     found = [
         f"{count:g} from layer {first} to {last}"
-        for first, last, count in iter_constant_count_layers(curve)
+        for first, last, count in iter_layer_ranges_of_constant_count(curve)
     ]
     return f"clusters stay: {', '.join(found)}" if found else ""
 
@@ -205,7 +205,7 @@ def describe_last_layer(curve: Sequence[float]) -> str:
 
 def format_regime(regime: str, curve: Sequence[float]) -> str:
     """The regime, and the order of a doubly exponential one, where its name is a word."""
-    order = doubly_exponential_order(curve)
+    order = find_order_of_double_exponential(curve)
     if order is None or name_convergence_order(order) not in NAMES.values():
         return regime
     return regime.replace(DOUBLY, f"{DOUBLY} (order {order:.2f})", 1)

@@ -38,8 +38,8 @@ from attncli.analysis.rank_collapse.trajectories import (
 from attncli.maths import rank_collapse_bound
 from attncli.networks.ablation_variants import (
     AblationSwitches,
-    is_bound_applicable,
-    network_switch_values,
+    is_collapse_bound_applicable,
+    select_switches_of_networks,
 )
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import Network
@@ -135,7 +135,9 @@ def describe_networks_and_variants(
     return {
         **source,
         "network": network,
-        "variants": {name: network_switch_values(switches) for name, switches in variants.items()},
+        "variants": {
+            name: select_switches_of_networks(switches) for name, switches in variants.items()
+        },
     }
 
 
@@ -150,7 +152,7 @@ def build_network_collapse_rows(
         yield from build_state_metric_rows(name, trajectories, keys, over)
         yield from build_convergence_order_rows(name, trajectories, keys)
         yield from build_collapse_bound_rows(
-            name, trajectories, is_bound_applicable(spec, variants[name]), keys
+            name, trajectories, is_collapse_bound_applicable(spec, variants[name]), keys
         )
 
 
@@ -172,7 +174,7 @@ def build_collapse_bound_rows(
     yield summarize_values("contraction_radius", "norm", radii, BEYOND, **at)
     for layer in range(len(trajectories[0].values[RESIDUAL_NORM])):
         values = [
-            rank_collapse_bound.log10_bound(constant, start, layer)
+            rank_collapse_bound.compute_log10_collapse_bound(constant, start, layer)
             for constant, start in zip(constants, starts, strict=True)
         ]
         yield summarize_values("log10_bound", "log10", values, BEYOND, layer=layer, **at)

@@ -13,7 +13,7 @@ from attncli.maths.common_row_arithmetic.activation_functions import STEEPEST
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.logit_deviation import BLOCK_ELEMENTS
 from attncli.maths.common_row_arithmetic.scaled_arrays import log10_of_scaled
-from attncli.networks.ablation_variants import AblationSwitches, is_bound_applicable
+from attncli.networks.ablation_variants import AblationSwitches, is_collapse_bound_applicable
 from attncli.networks.block_forward import run_block
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import Layer, Network
@@ -62,7 +62,7 @@ def run_network_in_all_variants(
     for index in range(spec.layers):
         layer = network.layer(index)
         for name, switches in variants.items():
-            if logits and is_bound_applicable(spec, switches):
+            if logits and is_collapse_bound_applicable(spec, switches):
                 result[name].log10_logit_ranges.append(
                     log10_logit_range_of_residual(states[name], layer)
                 )
@@ -118,11 +118,13 @@ def log10_layer_constants(
 ) -> dict[str, float]:
     """log10 of K for one layer of every variant that the theorem covers; they share the attention's part."""
     covered = {
-        name: switches for name, switches in variants.items() if is_bound_applicable(spec, switches)
+        name: switches
+        for name, switches in variants.items()
+        if is_collapse_bound_applicable(spec, switches)
     }
     if not covered:
         return {}
-    attention = rank_collapse_bound.log10_attention_constant(
+    attention = rank_collapse_bound.compute_log10_attention_constant(
         layer.w_q, layer.w_k, layer.w_v, layer.w_o
     )
     found = {}
@@ -130,7 +132,7 @@ def log10_layer_constants(
         constant = attention
         if switches.mlp:
             slope = STEEPEST[spec.activation]
-            constant += rank_collapse_bound.log10_mlp_constant(
+            constant += rank_collapse_bound.compute_log10_mlp_constant(
                 layer.w_in, layer.w_out, slope, switches.mlp_skip
             )
         found[name] = constant

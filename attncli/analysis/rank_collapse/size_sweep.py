@@ -11,7 +11,7 @@ from attncli.analysis.rank_collapse.network_collapse import (
 from attncli.analysis.rank_collapse.network_variant_runs import refuse_work_of_many_days
 from attncli.analysis.rank_collapse.value_gradients import DEFINITION, GRADIENT, build_gradient_rows
 from attncli.maths.number_format import format_number
-from attncli.networks.ablation_variants import AblationSwitches, network_switch_values
+from attncli.networks.ablation_variants import AblationSwitches, select_switches_of_networks
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork
 from attncli.progress import Progress, ignore_progress
@@ -89,7 +89,9 @@ def describe_sweep(
     return {
         "kind": "synthetic",
         "networks": [asdict(spec) for spec in specs.values()],
-        "variants": {name: network_switch_values(switches) for name, switches in variants.items()},
+        "variants": {
+            name: select_switches_of_networks(switches) for name, switches in variants.items()
+        },
     }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.curve_fits.convergence_rates import convergence_orders
+from attncli.maths.curve_fits.convergence_rates import compute_convergence_orders
 from attncli.metrics import METRICS, Metric
 from attncli.metrics.steps import STEPS, StepMetric
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar, View
@@ -128,7 +128,7 @@ def build_convergence_order_rows(
     variant: str, trajectories: Sequence[Trajectory], keys: Mapping[str, Scalar]
 ) -> Iterator[Row]:
     curves = [trajectory.values[RESIDUAL] for trajectory in trajectories]
-    for layer, values in enumerate(zip(*map(convergence_orders, curves), strict=True)):
+    for layer, values in enumerate(zip(*map(compute_convergence_orders, curves), strict=True)):
         why = NOT_APPLICABLE + explain_missing_convergence_order(layer, curves)
         yield summarize_values("order", "1", values, why, keys, variant=variant, layer=layer)
 

@@ -12,9 +12,9 @@ from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.networks.network_weights import Network
 from attncli.networks.one_head_attention_layer import (
-    compute_map_without_input,
-    gradient_norms,
-    is_linear_attention,
+    compute_input_independent_map,
+    compute_value_gradient_norms,
+    is_layer_linear_in_input,
 )
 from attncli.records import NOT_APPLICABLE, Definition, Row, Scalar
 
@@ -34,7 +34,7 @@ def build_gradient_rows(
 ) -> Iterator[Row]:
     """Rows of every variant and layer, over networks that differ only in their seed."""
     for variant, switches in variants.items():
-        if not is_linear_attention(networks[0].spec, switches):
+        if not is_layer_linear_in_input(networks[0].spec, switches):
             yield Row(GRADIENT, None, "log10", variant=variant, note=NOT_COVERED, keys=dict(keys))
             continue
         found = [network_gradients(network, switches, variant) for network in networks]
@@ -57,10 +57,10 @@ def network_gradients(network: Network, switches: AblationSwitches, variant: str
         layer = network.layer(index)
         if state is None:
             return []
-        maps.append(compute_map_without_input(state, layer, spec, switches))
+        maps.append(compute_input_independent_map(state, layer, spec, switches))
         states.append(state.to_plain_form().states.value())
         weights.append((layer.w_v[0], layer.w_o[0]))
         state = run_block_or_none_if_residual_is_lost(
             state, layer, spec, switches, f"{variant}, layer {index}"
         )
-    return gradient_norms(maps, states, weights)
+    return compute_value_gradient_norms(maps, states, weights)

@@ -18,7 +18,7 @@ from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_le
 )
 from attncli.errors import UsageError
 from attncli.fits import MOST_WIDTH, FitRequest
-from attncli.fits._fitting_method_registry import is_width_one_method, list_fixed_width_methods
+from attncli.fits._fitting_method_registry import is_width_one_method, list_methods_at_fixed_width
 from attncli.options.pattern_approximation import RandomDrawOptions, WidthSearchOptions
 from attncli.options.sweep_ranges import parse_size_range, parse_size_sweep
 from attncli.patterns import build_pattern
@@ -42,7 +42,7 @@ def sweep_length_and_width(
     seeds, first = run.list_seeds(), patterns.pattern_names_or_default[0]
     lengths = [int(n) for n in parse_size_sweep(sweep, {"length": int})[1]] if sweep else []
     widths = parse_head_width_range(frontier) if frontier else []
-    own = [name for name in list_fixed_width_methods() if not is_width_one_method(name)]
+    own = [name for name in list_methods_at_fixed_width() if not is_width_one_method(name)]
     methods = search.requested_fit_methods if search.method or not widths else own
     fits = len(patterns.pattern_names_or_default) * len(methods) * len(seeds) * max(1, len(widths))
     refuse_fits_that_take_days(lengths, fits, "`sweep`", "sweep to a smaller one")

@@ -27,7 +27,7 @@ from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report
 from attncli.tensor_subclasses.path_streams.token_contributions import (
     TokenContributions,
-    find_contributions,
+    compute_token_contributions,
 )
 
 
@@ -99,7 +99,7 @@ def attribute_state_to_tokens(
         plain, _ = run_unmodified_model(subject.model_without_head, subject, text)
         labels = text.decoder_labels if is_attributed_to_decoder_tokens(subject) else text.labels
         position = resolve_token_position(token, labels, len(plain))
-        origin = find_contributions(
+        origin = compute_token_contributions(
             subject.model_without_head, subject.stack, text.kwargs, position
         )
     origin = move_to_float64_device(origin)

@@ -17,7 +17,7 @@ from attncli.analysis.means_and_confidence_intervals import describe_averaging, 
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.analysis.rank_collapse.size_sweep import make_point_progress
 from attncli.errors import format_count
-from attncli.maths.curve_fits.straight_line_slopes import fit_slopes
+from attncli.maths.curve_fits.straight_line_slopes import fit_slopes_of_lines
 from attncli.maths.number_format import format_short_number
 from attncli.metrics.attention import ATTENTION
 from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
@@ -124,7 +124,7 @@ def build_length_slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
     if every is None:
         note = f"{NOT_APPLICABLE}an exponent is of positive numbers"
         return Row(name, None, unit, note=note, keys=where, **at)
-    found = fit_slopes(places, every)
+    found = fit_slopes_of_lines(places, every)
     error = math.sqrt(float(np.mean(found.error**2)))
     even = compute_slope_of_uniform_attention(group, places)
     keys = where | ({} if math.isnan(error) else {"error": error}) | even
@@ -145,7 +145,7 @@ def compute_slope_of_uniform_attention(
     if not all(isinstance(value, float) for value in values):
         return {}
     scaled = transform_metric_to_log_axes(group[0].metric, np.array([values], dtype=float))
-    return {} if scaled is None else {UNIFORM: float(fit_slopes(places, scaled).slope[0])}
+    return {} if scaled is None else {UNIFORM: float(fit_slopes_of_lines(places, scaled).slope[0])}
 
 
 def build_length_slope_findings(lines: Sequence[Row], metrics: Sequence[str]) -> Iterator[Finding]:

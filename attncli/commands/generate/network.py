@@ -40,7 +40,7 @@ def generate_network(
     """
     from attncli.io.tensor_file_extensions import require_tensor_file
     from attncli.io.tensor_files import save_safetensors_and_report
-    from attncli.networks.network_files import network_metadata, network_tensors
+    from attncli.networks.network_files import build_network_metadata, collect_network_tensors
     from attncli.networks.network_weights import GeneratedNetwork
     from attncli.resource_limits import require_memory
 
@@ -51,6 +51,6 @@ def generate_network(
     size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width
     require_memory(2 * size, "Writing this network", "lower `layers`, `tokens` or `width`")
     save_safetensors_and_report(
-        output, network_tensors(source), network_metadata(source, variant), how.say
+        output, collect_network_tensors(source), build_network_metadata(source, variant), how.say
     )
     return output

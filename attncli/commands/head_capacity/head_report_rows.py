@@ -17,12 +17,15 @@ from attncli.commands.head_capacity.reachable_random_patterns import (
 from attncli.commands.head_capacity.required_width_and_scale import OWN_MAP_METRICS, MapRequirements
 from attncli.errors import format_count
 from attncli.maths.number_format import (
-    format_approximately,
     format_number,
     format_short_number,
-    format_with_deviation,
+    format_two_significant_digits,
+    format_with_standard_deviation,
 )
-from attncli.maths.significance_tests import estimate_share_deviation, standard_deviation
+from attncli.maths.significance_tests import (
+    estimate_standard_deviation_of_share,
+    standard_deviation,
+)
 from attncli.records import RANDOM, SHUFFLED, Definition, Finding, Row, RowPlace, Scalar, View
 
 SURVEY_METRICS: Mapping[str, Definition] = {
@@ -100,7 +103,7 @@ class HeadCapacity:
         for k, share in self.reachable_shares.shares.items():
             keys = {**self.keys, "keys_per_row": k, "dtype": self.reachable_shares.dtype}
             unit, draws = SURVEY_METRICS["capacity"].unit, self.reachable_shares.draws
-            deviation = estimate_share_deviation(share, draws)
+            deviation = estimate_standard_deviation_of_share(share, draws)
             yield Row(
                 "capacity",
                 share,
@@ -157,7 +160,7 @@ def format_head_capacity_headline(name: str, tokens: int, rows: Sequence[Row]) -
     which = which if len(wide) == total else f"{len(wide)} of {which}"
     has = sorted(set(collect_metric_values_by_head(rows, "d").values()))
     have = f"the heads have d = {' or '.join(f'{d:g}' for d in has)}; " if has else ""
-    typical = format_approximately(
+    typical = format_two_significant_digits(
         median(collect_metric_values_by_head(rows, "sufficient_d").values())
     )
     sentence = f"{name}, {format_count(tokens, 'token')}: for {which} a search found d = {format_range_and_median(wide)}; {bound}; {have}the paper's construction would need d ≈ {typical}."
@@ -178,7 +181,7 @@ def describe_input_dependence(moved: Sequence[Row]) -> str:
     shown = format_number(mean)
     if pairs > 1 and all(len(row.each) == pairs for row in moved):
         by_pair = [fmean(row.each[pair] for row in moved) for pair in range(pairs)]
-        shown = format_with_deviation(
+        shown = format_with_standard_deviation(
             mean, (standard_deviation(by_pair, mean) or 0.0) / sqrt(pairs)
         )
     over = f", {format_count(pairs, 'pair')} of texts"
@@ -246,7 +249,7 @@ def format_value_with_standard_error(row: Row) -> str:
     return (
         format_integer_or_two_digits(value)
         if row.spread is None
-        else format_with_deviation(value, row.spread / sqrt(row.n))
+        else format_with_standard_deviation(value, row.spread / sqrt(row.n))
     )
 
 

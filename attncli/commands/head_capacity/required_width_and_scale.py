@@ -8,7 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.analysis.fits.fit_rows import max_weight_ratio
-from attncli.fits._dense_attention_map_fit import find_narrowest_dense_fit, sparsify_rows
+from attncli.fits._dense_attention_map_fit import (
+    find_narrowest_dense_map_fit,
+    sparsify_attention_rows,
+)
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.maths.head_capacity.dense_map_width import bound_width_of_dense_map
 from attncli.maths.head_capacity.width_formulas import compute_theorem_width
@@ -47,7 +50,7 @@ def measure_map_requirements(
     """Measure a map [query, key]; rows that a learned sink leaves below one are normalized to sum
     to one."""
     weights = weights / weights.sum(axis=1, keepdims=True)
-    sparse = sparsify_rows(weights, CLOSE)
+    sparse = sparsify_attention_rows(weights, CLOSE)
     counts, columns = np.diff(sparse.indptr), np.bincount(sparse.indices)
     ratio = max_weight_ratio(sparse)
     k, k_column = int(counts.max()), int(columns.max())
@@ -56,7 +59,7 @@ def measure_map_requirements(
     )
     least = bound_width_of_dense_map(weights, causal, CLOSE)
     found = (
-        find_narrowest_dense_fit(weights, causal, CLOSE, widest, least=least)
+        find_narrowest_dense_map_fit(weights, causal, CLOSE, widest, least=least)
         if least <= widest
         else None
     )

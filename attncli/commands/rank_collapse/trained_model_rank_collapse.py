@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
-from attncli.ablation.albert_mlp_activation import describe_published_variants
+from attncli.ablation.albert_mlp_activation import describe_published_albert_variants
 from attncli.analysis.distributed_text_loop import apply_to_each_text
 from attncli.analysis.means_and_confidence_intervals import describe_averaging
 from attncli.analysis.model_preparation import PreparedModel
@@ -111,7 +111,7 @@ def measure_model_collapse(
             *describe_extra_inputs(texts),
             *prepared.idle_towers,
             *subjects[""].anatomy.notes,
-            *describe_published_variants(subjects[""].anatomy, variants),
+            *describe_published_albert_variants(subjects[""].anatomy, variants),
             *collect_reasons_for_inexactness(ensembles),
         ),
     )

@@ -18,11 +18,11 @@ from attncli.analysis.paths.jacobian_norm_sampling import (
 )
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.errors import format_count
-from attncli.maths.curve_fits.straight_line_slopes import fit_slopes
+from attncli.maths.curve_fits.straight_line_slopes import fit_slopes_of_lines
 from attncli.maths.number_format import format_number
 from attncli.maths.significance_tests import (
     ConfidenceInterval,
-    confidence_interval,
+    compute_student_confidence_interval,
     standard_deviation,
 )
 from attncli.records import HIGH, LOW, NOT_APPLICABLE, UNIFORM, Definition, Row, Scalar, View
@@ -124,8 +124,10 @@ def confidence_interval_over_directions(
     mean = math.fsum(values) / len(values)
     by_texts = standard_deviation(values, mean)
     if by_texts is None:
-        return confidence_interval(mean, error, directions - 1)
-    return confidence_interval(mean, by_texts / math.sqrt(len(values)), len(values) - 1)
+        return compute_student_confidence_interval(mean, error, directions - 1)
+    return compute_student_confidence_interval(
+        mean, by_texts / math.sqrt(len(values)), len(values) - 1
+    )
 
 
 def select_positions_to_report(texts: Sequence[TextSensitivity]) -> set[int]:
@@ -155,7 +157,7 @@ def fit_repetition_exponent(repeated: Sequence[RepeatedToken]) -> tuple[float, f
     if len(repeated) < 3 or any(each.distance <= 0.0 for each in repeated):
         return None
     places = np.log([each.length for each in repeated])
-    found = fit_slopes(places, np.log([[each.distance for each in repeated]]))
+    found = fit_slopes_of_lines(places, np.log([[each.distance for each in repeated]]))
     return float(found.slope[0]), float(found.error[0])
 
 

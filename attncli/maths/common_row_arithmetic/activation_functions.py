@@ -15,9 +15,9 @@ from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitP
 from attncli.maths.common_row_arithmetic.scaled_arrays import (
     Array,
     ScaledArray,
-    align_to_exponent,
+    align_scaled_to_exponent,
     expm1_scaled,
-    largest_magnitude,
+    find_largest_magnitude,
     make_scaled_array,
     make_scaled_from_logs,
 )
@@ -29,7 +29,7 @@ LARGEST_INPUT = 1e90
 def relu(x: SplitParts) -> SplitParts:
     """max(x, 0)"""
     common, varying = x
-    a, r = align_to_exponent(common, varying.exponent), varying.mantissa
+    a, r = align_scaled_to_exponent(common, varying.exponent), varying.mantissa
     difference = np.where(a > 0.0, np.maximum(r, -a), np.maximum(a + r, 0.0))
     return SplitParts(
         common.map_linearly(lambda each: np.maximum(each, 0.0)),
@@ -47,8 +47,8 @@ GELU_SLOPE, GELU_CUBE = 2.0 * np.sqrt(2.0 / np.pi), 0.044715
 
 def gelu(x: SplitParts) -> SplitParts:
     """x/2 (1 + tanh(√(2/π)(x + 0.044715 x³))) = x σ(2√(2/π)(x + 0.044715 x³))"""
-    a = require_cubes_in_range(x.common)
-    total = a + require_cubes_in_range(x.varying)
+    a = require_cubes_in_float_range(x.common)
+    total = a + require_cubes_in_float_range(x.varying)
     steepness = 1.0 + GELU_CUBE * (a * a + a * total + total * total)
     return multiply_by_sigmoid(
         x,
@@ -63,11 +63,11 @@ def tanh(x: SplitParts) -> SplitParts:
     """2σ(2x) - 1"""
     twice = SplitParts(x.common * 2.0, x.varying * 2.0)
     common = make_scaled_array(np.tanh(x.common.value()))
-    return SplitParts(common, compute_gates(twice).change * 2.0)
+    return SplitParts(common, compute_sigmoid_gates(twice).change * 2.0)
 
 
 def sigmoid(x: SplitParts) -> SplitParts:
-    common, _, change = compute_gates(x)
+    common, _, change = compute_sigmoid_gates(x)
     return SplitParts(common, change)
 
 
@@ -83,7 +83,7 @@ STEEPEST = {"relu": 1.0, "gelu": 1.13, "silu": 1.1}
 
 def multiply_by_sigmoid(x: SplitParts, argument: SplitParts) -> SplitParts:
     """x σ(argument): with gate (g, h) the difference is (a + r)(g + h) - ag = a h + r (g + h)."""
-    gate, whole_gate, change = compute_gates(argument)
+    gate, whole_gate, change = compute_sigmoid_gates(argument)
     return SplitParts(x.common * gate, x.common * change + whole_gate * x.varying)
 
 
@@ -99,19 +99,19 @@ FARTHEST_GATE = 300.0
 """Largest |a| and |a + r| at which σ and e^r are floats, with room for their products."""
 
 
-def compute_gates(x: SplitParts) -> Gates:
+def compute_sigmoid_gates(x: SplitParts) -> Gates:
     """Gates; from logs where some are so far in σ's tail that floats lose their relative size."""
-    a, r = require_cubes_in_range(x.common), require_cubes_in_range(x.varying)
+    a, r = require_cubes_in_float_range(x.common), require_cubes_in_float_range(x.varying)
     whole = a + r
-    if max(largest_magnitude(a), largest_magnitude(whole)) > FARTHEST_GATE:
-        return compute_gates_from_logs(x.varying, a, whole)
+    if max(find_largest_magnitude(a), find_largest_magnitude(whole)) > FARTHEST_GATE:
+        return compute_sigmoid_gates_from_logs(x.varying, a, whole)
     gate, whole_gate = (1.0 / (1.0 + np.exp(-value)) for value in (a, whole))
     slope = make_scaled_array(whole_gate / (-1.0 - np.exp(a)))
     growth = expm1_scaled(-x.varying)
     return Gates(make_scaled_array(gate), make_scaled_array(whole_gate), slope * growth)
 
 
-def compute_gates_from_logs(difference: ScaledArray, a: Array, whole: Array) -> Gates:
+def compute_sigmoid_gates_from_logs(difference: ScaledArray, a: Array, whole: Array) -> Gates:
     """Gates, with their change as sign(r) σ(high) σ(-low) (1 - e^-|r|), high and low the larger and smaller of both."""
     high, low = np.maximum(a, whole), np.minimum(a, whole)
     growth = expm1_scaled(-difference.change_layout(np.abs))
@@ -129,7 +129,7 @@ def log_sigmoid(x: Array) -> Array:
     return result
 
 
-def require_cubes_in_range(x: ScaledArray) -> Array:
+def require_cubes_in_float_range(x: ScaledArray) -> Array:
     values = x.value()
     if not np.abs(values).max(initial=0.0) < LARGEST_INPUT:
         raise InputError(

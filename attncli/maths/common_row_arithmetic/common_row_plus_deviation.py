@@ -19,7 +19,7 @@ from attncli.maths.common_row_arithmetic.scaled_arrays import (
     NEGLIGIBLE,
     Array,
     ScaledArray,
-    align_to_exponent,
+    align_scaled_to_exponent,
     find_common_exponent,
     make_scaled_array,
     scale_by_power_of_two,
@@ -101,12 +101,12 @@ def add_bias_to_common_part(parts: SplitParts, bias: Array | None) -> SplitParts
     return parts if bias is None else parts._replace(common=parts.common + make_scaled_array(bias))
 
 
-def add_skip(first: SplitState, second: SplitParts) -> SplitState:
+def add_skip_connection(first: SplitState, second: SplitParts) -> SplitState:
     """Add a skip connection: both parts add."""
     return SplitState(first.common + second.common, first.varying + second.varying, first.plain)
 
 
-def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitState:
+def normalise_features_of_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitState:
     """Layer norm (`centre`) or RMS norm of every token, without gain or bias.
 
     With v = mean(c²) and V = αc + ρ, ρ ⊥ c, the difference N(c + V) - N(c) is
@@ -116,7 +116,9 @@ def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitSt
     where σ_c² = v + ε and σ_y² = mean((c + V)²) + ε. Written so, the part of V along c, which a norm removes almost
     wholly, does not have to cancel; T is a sum of positive terms over a sum of positive terms where 1 + α > 0.
     """
-    common, varying = (subtract_feature_mean(part) if centre else part for part in state.parts)
+    common, varying = (
+        subtract_mean_over_features(part) if centre else part for part in state.parts
+    )
     top = find_common_exponent(common, varying)
     if epsilon and 2 * (top - NEGLIGIBLE) < math.log2(epsilon):
         # X is so far below √ε that the norm only divides by √ε.
@@ -125,14 +127,16 @@ def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitSt
     if common.is_zero():
         return SplitState(common, normalise_by_root_mean_square(varying, top, epsilon), state.plain)
     epsilon = max(epsilon * compute_power_of_two(-2 * top), SMALLEST if epsilon else 0.0)
-    c, size = align_to_exponent(common, top), compute_power_of_two(varying.exponent - top)
-    along, across = project_on_common_part(varying.mantissa, c)
+    c, size = align_scaled_to_exponent(common, top), compute_power_of_two(varying.exponent - top)
+    along, across = project_on_common_row(varying.mantissa, c)
     v = float(np.mean(c * c))
     across_square = size * np.mean(across * across, axis=1, keepdims=True)
     ratio = 1.0 + size * along
     sigma_c = np.sqrt(v + epsilon)
     sigma_y = np.sqrt(ratio**2 * v + size * across_square + epsilon)
-    gap = compute_norm_denominator_change(v, size * across_square, epsilon, ratio, sigma_c, sigma_y)
+    gap = compute_layer_norm_denominator_change(
+        v, size * across_square, epsilon, ratio, sigma_c, sigma_y
+    )
     factor = (along * (epsilon + gap) - across_square) / (sigma_c * sigma_y * (sigma_c + sigma_y))
     changed = make_scaled_array(across / sigma_y + c * factor, varying.exponent - top)
     return SplitState(make_scaled_array(c / sigma_c), changed, state.plain)
@@ -141,7 +145,7 @@ def normalise_tokens(state: SplitState, epsilon: float, centre: bool) -> SplitSt
 def normalise_by_root_mean_square(varying: ScaledArray, top: int, epsilon: float) -> ScaledArray:
     """Divide rows by √(mean of squares + ε), each in its own units: next to a large row a small one's squares
     underflow."""
-    rows = align_to_exponent(varying, top)
+    rows = align_scaled_to_exponent(varying, top)
     _, own = np.frexp(np.abs(rows).max(axis=1, keepdims=True))
     rows = np.ldexp(rows, -own)
     shared = max(-BEYOND_FLOATS, min(BEYOND_FLOATS, -2 * top))
@@ -150,7 +154,7 @@ def normalise_by_root_mean_square(varying: ScaledArray, top: int, epsilon: float
     return make_scaled_array(rows / np.sqrt(np.mean(rows**2, axis=1, keepdims=True) + added))
 
 
-def compute_norm_denominator_change(
+def compute_layer_norm_denominator_change(
     v: float, across_square: Array, epsilon: float, ratio: Array, sigma_c: Array, sigma_y: Array
 ) -> Array:
     """T = σ_c σ_y - (1 + α) v without cancellation."""
@@ -166,12 +170,12 @@ def compute_power_of_two(exponent: int) -> float:
     return float(scale_by_power_of_two(np.ones(1), exponent)[0])
 
 
-def subtract_feature_mean(part: ScaledArray) -> ScaledArray:
+def subtract_mean_over_features(part: ScaledArray) -> ScaledArray:
     """Minus the mean over features."""
     return part.map_linearly(lambda each: each - each.mean(axis=-1, keepdims=True))
 
 
-def project_on_common_part(varying: Array, common: Array) -> tuple[Array, Array]:
+def project_on_common_row(varying: Array, common: Array) -> tuple[Array, Array]:
     """α [token, 1] and ρ with V = α c + ρ and ρ ⊥ c; projected twice, so that ρ is clean even if tiny."""
     square = float(common @ common)
     along = np.zeros((len(varying), 1))

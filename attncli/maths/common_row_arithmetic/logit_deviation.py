@@ -20,7 +20,7 @@ from attncli.errors import InputError
 from attncli.maths.common_row_arithmetic.scaled_arrays import (
     Array,
     ScaledArray,
-    largest_magnitude,
+    find_largest_magnitude,
     log2_of_scaled,
 )
 
@@ -101,7 +101,7 @@ def iter_logit_blocks(heads: int, queries: int, keys: int) -> Iterator[tuple[sli
 
 
 def refuse_overflowing_logits(values: Array) -> Array:
-    if not largest_magnitude(values) < LARGEST_LOGIT:
+    if not find_largest_magnitude(values) < LARGEST_LOGIT:
         raise InputError(
             "attention logits leave float range (above 1e300): lower `init_scale` or add a `norm`."
         )

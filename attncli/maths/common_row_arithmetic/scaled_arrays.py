@@ -55,7 +55,9 @@ class ScaledArray:
 
     def __add__(self, other: "ScaledArray") -> "ScaledArray":
         top = find_common_exponent(self, other)
-        return make_scaled_array(align_to_exponent(self, top) + align_to_exponent(other, top), top)
+        return make_scaled_array(
+            align_scaled_to_exponent(self, top) + align_scaled_to_exponent(other, top), top
+        )
 
     def __sub__(self, other: "ScaledArray") -> "ScaledArray":
         return self + -other
@@ -87,14 +89,14 @@ def scale_by_power_of_two(array: Array, exponent: int) -> Array:
 
 def make_scaled_array(array: Array, exponent: int = 0) -> ScaledArray:
     """`array · 2^exponent`, normalised (exactly: by a power of two)."""
-    largest = largest_magnitude(array)
+    largest = find_largest_magnitude(array)
     if largest == 0.0:
         return ScaledArray(array, 0)
     own = math.frexp(largest)[1]
     return ScaledArray(scale_by_power_of_two(array, -own), exponent + own)
 
 
-def largest_magnitude(array: Array) -> float:
+def find_largest_magnitude(array: Array) -> float:
     if 0 < array.size <= SMALL:  # numpy's reductions over several axes take five times as long
         return float(np.abs(array).max())
     return max(float(array.max()), -float(array.min())) if array.size else 0.0
@@ -105,14 +107,14 @@ def find_common_exponent(*arrays: ScaledArray) -> int:
     return max((array.exponent for array in arrays if not array.is_zero()), default=0)
 
 
-def align_to_exponent(array: ScaledArray, exponent: int) -> Array:
+def align_scaled_to_exponent(array: ScaledArray, exponent: int) -> Array:
     """The array in units of 2^exponent; much smaller numbers become 0."""
     return scale_by_power_of_two(array.mantissa, array.exponent - exponent)
 
 
 def scale_into_float_range(array: Array) -> ScaledArray:
     """The array itself, or divided by a power of two where products with it could exceed the float range."""
-    largest = largest_magnitude(array)
+    largest = find_largest_magnitude(array)
     if largest == 0.0 or 2.0**-MODERATE < largest < 2.0**MODERATE:
         return ScaledArray(array, 0)
     return make_scaled_array(array)

@@ -31,15 +31,19 @@ EXPM1_BEST = 1.0
 """Below this, log mean e^x is taken as log1p(mean expm1(x)), which keeps the digits of small x."""
 
 
-def sinkhorn_output(logits: Logits, values: ScaledArray, rounds: int) -> ScaledArray:
+def compute_sinkhorn_attention_output(
+    logits: Logits, values: ScaledArray, rounds: int
+) -> ScaledArray:
     """P V [head, query, value] for values [head, key, value]."""
     return apply_doubly_normalised_attention(np.exp, logits, values, rounds)
 
 
-def sinkhorn_deviation(logits: Logits, values: ScaledArray, rounds: int) -> ScaledArray:
+def compute_sinkhorn_attention_deviation(
+    logits: Logits, values: ScaledArray, rounds: int
+) -> ScaledArray:
     """(P - 11^T/n) V"""
     if bound_largest_logit_deviation(logits) < NEGLIGIBLE and logits.bias is None:
-        return first_order_sinkhorn_deviation(logits, values)
+        return compute_first_order_sinkhorn_deviation(logits, values)
     return apply_doubly_normalised_attention(np.expm1, logits, values, rounds)
 
 
@@ -52,12 +56,12 @@ def apply_doubly_normalised_attention(
     log_weights = log_softmax(compute_reference_logits(logits))
     for head in range(heads):
         block = compute_logit_deviation(logits, slice(head, head + 1), slice(None))[0]
-        logs = compute_log_doubly_normalised(block, log_weights[head], rounds)
+        logs = compute_log_doubly_normalised_weights(block, log_weights[head], rounds)
         result[head] = weight(logs) @ values.mantissa[head] / tokens
     return make_scaled_array(result, values.exponent)
 
 
-def first_order_sinkhorn_deviation(logits: Logits, values: ScaledArray) -> ScaledArray:
+def compute_first_order_sinkhorn_deviation(logits: Logits, values: ScaledArray) -> ScaledArray:
     """First order in E = Q K^T: one round subtracts row and column means, and further rounds change nothing."""
     queries, keys = (
         side.mantissa - side.mantissa.mean(axis=1, keepdims=True)
@@ -69,7 +73,7 @@ def first_order_sinkhorn_deviation(logits: Logits, values: ScaledArray) -> Scale
     )
 
 
-def compute_log_doubly_normalised(block: Array, log_weights: Array, rounds: int) -> Array:
+def compute_log_doubly_normalised_weights(block: Array, log_weights: Array, rounds: int) -> Array:
     """log(n P) [query, key] from E and the log of the first normaliser's weights.
 
     Every step works on the normalised logs themselves: entries near P = 1/n stay of order one however large the

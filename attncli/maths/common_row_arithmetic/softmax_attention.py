@@ -34,10 +34,10 @@ from attncli.maths.common_row_arithmetic.scaled_arrays import (
     NEGLIGIBLE,
     Array,
     ScaledArray,
-    align_to_exponent,
+    align_scaled_to_exponent,
     expm1_scaled,
     find_common_exponent,
-    largest_magnitude,
+    find_largest_magnitude,
     make_scaled_array,
     make_scaled_from_logs,
 )
@@ -56,7 +56,9 @@ def log_softmax(logits: Array) -> Array:
     return result
 
 
-def softmax_output(logits: Logits, values: ScaledArray, minus: float = 0.0) -> ScaledArray:
+def compute_softmax_attention_output(
+    logits: Logits, values: ScaledArray, minus: float = 0.0
+) -> ScaledArray:
     """P V [head, query, value], by the plain formula; `minus` is subtracted from every entry of P."""
     heads, tokens, _ = values.mantissa.shape
     reference = compute_reference_logits(logits)
@@ -68,7 +70,7 @@ def softmax_output(logits: Logits, values: ScaledArray, minus: float = 0.0) -> S
         block = compute_logit_deviation(logits, some, rows)
         block += reference[some, None, :]
         if huge:
-            block = mask_logits(block, logits, rows)
+            block = mask_attention_logits(block, logits, rows)
             block -= block.max(axis=2, keepdims=True)
         np.exp(block, out=block)
         if logits.visible is not None and not huge:
@@ -80,14 +82,14 @@ def softmax_output(logits: Logits, values: ScaledArray, minus: float = 0.0) -> S
     return make_scaled_array(result, values.exponent)
 
 
-def mask_logits(block: Array, logits: Logits, rows: slice) -> Array:
+def mask_attention_logits(block: Array, logits: Logits, rows: slice) -> Array:
     """Logits with -inf where the mask hides a key."""
     if logits.visible is None:
         return block
     return np.where(logits.visible(rows), block, -math.inf)
 
 
-def compute_reference_offset(logits: Logits) -> ScaledArray:
+def compute_offset_of_reference_row(logits: Logits) -> ScaledArray:
     """π - 1/n [head, key] for the reference row π, to full relative accuracy when π is nearly uniform."""
     reference = logits.reference
     if logits.bias_in_reference and logits.bias is not None:
@@ -120,7 +122,7 @@ class SumWithLargestTerm(NamedTuple):
     """One number; kept with its integer exponent, whose last bits a float would lose."""
 
 
-def softmax_deviation(logits: Logits, values: ScaledArray) -> SoftmaxDeviation:
+def compute_softmax_attention_deviation(logits: Logits, values: ScaledArray) -> SoftmaxDeviation:
     """(P - 1π^T) V [head, query, value] for values [head, key, value]."""
     if values.mantissa.shape[1] == 1:
         return SoftmaxDeviation(make_scaled_array(np.zeros(values.mantissa.shape)), True)
@@ -144,7 +146,7 @@ def softmax_deviation(logits: Logits, values: ScaledArray) -> SoftmaxDeviation:
             compute_masked_softmax_deviation(logits, np.exp(log_reference), values)
         )
     return flag_digits_above_rounding(
-        softmax_deviation_by_logarithms(logits, log_reference, star, values)
+        compute_deviation_by_logarithms(logits, log_reference, star, values)
     )
 
 
@@ -158,12 +160,12 @@ def compute_unmasked_softmax_deviation(
 ) -> SumWithLargestTerm | None:
     """The deviation where every key is visible, over e^log_weight; None where logits are huge."""
     if size < NEGLIGIBLE and logits.bias is None:
-        value = first_order_softmax_deviation(logits, weights, log_weight, values)
-        return SumWithLargestTerm(value, bound_largest_term(logits, values))
-    return softmax_deviation_by_matrix_products(logits, weights, log_weight, star, values)
+        value = compute_first_order_softmax_deviation(logits, weights, log_weight, values)
+        return SumWithLargestTerm(value, bound_largest_deviation_term(logits, values))
+    return compute_deviation_by_matrix_products(logits, weights, log_weight, star, values)
 
 
-def bound_largest_term(logits: Logits, values: ScaledArray) -> ScaledArray:
+def bound_largest_deviation_term(logits: Logits, values: ScaledArray) -> ScaledArray:
     """A bound on |E V|, for the case E = 0."""
     sides = (logits.queries, logits.keys, values)
     lengths = [math.sqrt(float(np.square(side.mantissa).sum(-1).max())) for side in sides]
@@ -197,7 +199,7 @@ def remove_key_from_reference(reference: Array, star: NDArray[np.intp]) -> tuple
     return np.exp(rest - second[:, None]), second - reference.max(axis=1) + log_star
 
 
-def covariance_from_moments(
+def compute_value_covariance_from_moments(
     moments: Array, weights: Array, log_weight: Array, values: Array
 ) -> tuple[Array, Array]:
     """From moments [head, query, value + 1] = m @ [w V, w]: the numerator of the covariance, and the mean m̄.
@@ -216,7 +218,7 @@ def append_weight_column_to_values(weights: Array, values: Array) -> Array:
     return np.concatenate([column * values, column], axis=2)
 
 
-def first_order_softmax_deviation(
+def compute_first_order_softmax_deviation(
     logits: Logits, weights: Array, log_weight: Array, values: ScaledArray
 ) -> ScaledArray:
     """First order in E: Q (K^T [w V, w]), never forming Q K^T."""
@@ -224,12 +226,14 @@ def first_order_softmax_deviation(
         weights, values.mantissa
     )
     moments = logits.queries.mantissa @ right
-    numerator, _ = covariance_from_moments(moments, weights, log_weight, values.mantissa)
+    numerator, _ = compute_value_covariance_from_moments(
+        moments, weights, log_weight, values.mantissa
+    )
     exponent = logits.queries.exponent + logits.keys.exponent
     return make_scaled_array(numerator, exponent + values.exponent)
 
 
-def softmax_deviation_by_matrix_products(
+def compute_deviation_by_matrix_products(
     logits: Logits, weights: Array, log_weight: Array, star: NDArray[np.intp], values: ScaledArray
 ) -> SumWithLargestTerm | None:
     """The deviation where logits are not huge: one expm1 and two matrix products."""
@@ -241,11 +245,13 @@ def softmax_deviation_by_matrix_products(
         block = compute_logit_deviation(logits, some, rows)
         if logits.bias is not None:
             block -= np.take_along_axis(block, star[some, None, None], axis=2)
-        if largest_magnitude(block) > 2.0**MODERATE:
+        if find_largest_magnitude(block) > 2.0**MODERATE:
             return None
         moments[some, rows] = np.expm1(block, out=block) @ right[some]
         sizes[some, rows] = np.abs(block, out=block) @ weights[some, :, None]
-    numerator, means = covariance_from_moments(moments, weights, log_weight, values.mantissa)
+    numerator, means = compute_value_covariance_from_moments(
+        moments, weights, log_weight, values.mantissa
+    )
     value = make_scaled_array(numerator / (1.0 + means), values.exponent)
     largest = float((sizes / (1.0 + means)).max())
     return SumWithLargestTerm(
@@ -257,7 +263,7 @@ def compute_masked_softmax_deviation(
     logits: Logits, weights: Array, values: ScaledArray
 ) -> SumWithLargestTerm:
     """The deviation with a mask: plain softmax over the visible keys, minus the reference."""
-    output = softmax_output(logits, values)
+    output = compute_softmax_attention_output(logits, values)
     reference = make_scaled_array(weights[:, None, :] @ values.mantissa, values.exponent)
     difference = output - reference
     return SumWithLargestTerm(
@@ -265,7 +271,7 @@ def compute_masked_softmax_deviation(
     )
 
 
-def softmax_deviation_by_logarithms(
+def compute_deviation_by_logarithms(
     logits: Logits, log_reference: Array, star: NDArray[np.intp], values: ScaledArray
 ) -> SumWithLargestTerm:
     """The deviation entry by entry: |P - π| = max(P, π) (1 - e^-|log P - log π|)."""
@@ -274,19 +280,19 @@ def softmax_deviation_by_logarithms(
     pieces = []
     largest: int | None = None
     for some, rows in iter_logit_blocks(heads, result.shape[1], tokens):
-        block = mask_logits(compute_logit_deviation(logits, some, rows), logits, rows)
-        weights = subtract_reference_row(block, log_reference[some], star[some])
+        block = mask_attention_logits(compute_logit_deviation(logits, some, rows), logits, rows)
+        weights = subtract_reference_attention_row(block, log_reference[some], star[some])
         if not weights.is_zero():
             largest = weights.exponent if largest is None else max(largest, weights.exponent)
         pieces.append((some, rows, weights @ values.mantissa[some]))
     top = find_common_exponent(*(piece for _, _, piece in pieces))
     for some, rows, piece in pieces:
-        result[some, rows] = align_to_exponent(piece, top)
+        result[some, rows] = align_scaled_to_exponent(piece, top)
     size = make_scaled_number(float(largest is not None), (largest or 0) + values.exponent)
     return SumWithLargestTerm(make_scaled_array(result, top + values.exponent), size)
 
 
-def subtract_reference_row(
+def subtract_reference_attention_row(
     block: Array, log_reference: Array, star: NDArray[np.intp]
 ) -> ScaledArray:
     """P - π from E and log π; the reference key's column, which meets a zero value row, is 0.

@@ -12,7 +12,7 @@ STEADY = -0.1
 """Decades a layer: two steps in a row at least this steep make an order; flatter ones are noise."""
 
 
-def convergence_orders(curve: Sequence[float]) -> list[float | None]:
+def compute_convergence_orders(curve: Sequence[float]) -> list[float | None]:
     """p_l = Δlog r_l / Δlog r_(l-1) for every state; None where the curve does not fall steadily.
 
     3 is the doubly exponential law of pure attention, 1 a constant factor a layer.
@@ -25,13 +25,13 @@ def convergence_orders(curve: Sequence[float]) -> list[float | None]:
     return found[: len(curve)]
 
 
-def estimate_late_order(curve: Sequence[float]) -> float | None:
+def estimate_late_convergence_order(curve: Sequence[float]) -> float | None:
     """The geometric mean of the last orders, over at most half of the layers: a long step and a short one cancel.
 
     Counted from the end for as long as the curve falls steadily; None where it ends otherwise, or after one order: that
     is made of three points, and any three make one.
     """
-    late = convergence_orders(curve)[max(2, len(curve) // 2) :]
+    late = compute_convergence_orders(curve)[max(2, len(curve) // 2) :]
     last = list(itertools.takewhile(lambda p: p is not None, reversed(late)))
     known = [p for p in last if p is not None]
     return math.exp(math.fsum(map(math.log, known)) / len(known)) if len(known) > 1 else None

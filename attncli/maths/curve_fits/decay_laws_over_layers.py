@@ -12,7 +12,7 @@ All of them predict the same data, what each layer does to log10 r, so their err
 * the criterion must be better than the next simpler explanation's by `CLEARLY`.
 
 A power is the strongest claim, so errors do not decide it alone: r must have collapsed on its layers, its last points must
-be near it one by one, and no single point may decide it (`is_collapse`, `is_law_supported`).
+be near it one by one, and no single point may decide it (`do_curve_steps_collapse`, `is_power_law_supported`).
 """
 
 import math
@@ -99,7 +99,7 @@ class CurveSteps:
     @cached_property
     def asinh_scaled_decades(self) -> Array:
         """The steps on the scale on which errors are compared."""
-        return to_asinh_error_scale(self.decades_between_values)
+        return scale_decades_by_asinh(self.decades_between_values)
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,14 @@ class LawPiece:
     """Known states on it."""
 
 
-def to_asinh_error_scale(decades: Array) -> Array:
+def scale_decades_by_asinh(decades: Array) -> Array:
     """asinh(decades / TINY_STEP), up to the largest float."""
     logarithms = np.log(np.maximum(np.abs(decades), 1e-300))
     sign: Array = np.sign(decades)
-    return sign * log_steps_to_asinh_error_scale(logarithms)
+    return sign * scale_log_steps_by_asinh(logarithms)
 
 
-def log_steps_to_asinh_error_scale(logarithms: Array) -> Array:
+def scale_log_steps_by_asinh(logarithms: Array) -> Array:
     """The same for e^these."""
     exponent = logarithms - math.log(TINY_STEP)
     # numpy has vector code for exp and arcsinh and none for logaddexp, which takes ten times as long.
@@ -163,19 +163,19 @@ class PiecewiseLaw:
 def fit_piecewise_law(curve: tuple[float, ...]) -> PiecewiseLaw:
     """Choose the simplest explanation that no other beats clearly; infinite and unknown values are left out."""
     steps = CurveSteps.from_curve(curve)
-    best, *others = find_best_law_per_constant_count(steps)
+    best, *others = find_best_law_per_parameter_count(steps)
     for one in others:
         if one.information_criterion(len(steps)) < best.information_criterion(len(steps)) - CLEARLY:
             best = one
     return best
 
 
-def find_best_law_per_constant_count(steps: CurveSteps) -> list[PiecewiseLaw]:
+def find_best_law_per_parameter_count(steps: CurveSteps) -> list[PiecewiseLaw]:
     """The explanation with the smallest errors for each number of constants.
 
     Support takes a fit for every point, so it is tested where it decides: best first.
     """
-    supported = cache(partial(is_law_supported, steps))
+    supported = cache(partial(is_power_law_supported, steps))
     best: dict[int, PiecewiseLaw] = {}
     for one in sorted(iter_piecewise_laws(steps), key=lambda one: one.errors):
         if one.constants not in best and all(map(supported, one.power_law_pieces)):
@@ -187,14 +187,16 @@ def iter_piecewise_laws(steps: CurveSteps) -> Iterator[PiecewiseLaw]:
     """Iterate over explanations: one law; one law after another; a law between two others, such as start, collapse
     and floor."""
     end, places = len(steps), list_candidate_break_layers(len(steps))
-    fitted = {span: fit_segment_laws(steps, *span) for span in combinations((0, *places, end), 2)}
+    fitted = {
+        span: fit_decay_laws_to_layers(steps, *span) for span in combinations((0, *places, end), 2)
+    }
     for number in range(3):
         for cuts in combinations(places, number):
             for fits in product(*(fitted[span] for span in pairwise((0, *cuts, end)))):
                 if sum(fit.piece.power is not None for fit in fits) <= 1:
-                    yield join_law_fits(fits)
+                    yield join_fitted_decay_laws(fits)
     for start, stop in combinations(places, 2):
-        yield fit_episode_of_layers(steps, start, stop)
+        yield fit_few_layers_at_own_rate(steps, start, stop)
 
 
 def list_candidate_break_layers(end: int) -> list[int]:
@@ -204,7 +206,7 @@ def list_candidate_break_layers(end: int) -> list[int]:
     return sorted(within.union(range(1, end, -(-end // MOST_PLACES))))
 
 
-def join_law_fits(fits: Sequence[LawFit]) -> PiecewiseLaw:
+def join_fitted_decay_laws(fits: Sequence[LawFit]) -> PiecewiseLaw:
     return PiecewiseLaw(
         tuple(fit.piece for fit in fits),
         math.fsum(fit.errors for fit in fits),
@@ -212,16 +214,16 @@ def join_law_fits(fits: Sequence[LawFit]) -> PiecewiseLaw:
     )
 
 
-def fit_segment_laws(steps: CurveSteps, start: int, stop: int) -> list[LawFit]:
+def fit_decay_laws_to_layers(steps: CurveSteps, start: int, stop: int) -> list[LawFit]:
     """Fit a constant factor, and a power law where the points support one."""
-    errors = compute_errors_at_one_rate(steps, np.arange(start, stop))
-    constant = LawFit(fit_law_piece(steps, start, stop, None), errors, 1)
+    errors = compute_squared_errors_at_constant_rate(steps, np.arange(start, stop))
+    constant = LawFit(make_decay_law_piece(steps, start, stop, None), errors, 1)
     own = steps.slice_layers(start, stop)
-    power = fit_power_law_to_steps(own) if is_collapse(own, FEWEST_POINTS) else None
+    power = fit_power_law_to_steps(own) if do_curve_steps_collapse(own, FEWEST_POINTS) else None
     return [constant] if power is None else [constant, power]
 
 
-def is_collapse(steps: CurveSteps, fewest: int) -> bool:
+def do_curve_steps_collapse(steps: CurveSteps, fewest: int) -> bool:
     """Whether r falls by a decade to below 1, is never above 1, and its last steps differ clearly from zero."""
     last = steps.decades_per_layer[1 - fewest :]
     return (
@@ -233,7 +235,7 @@ def is_collapse(steps: CurveSteps, fewest: int) -> bool:
     )
 
 
-def is_law_supported(steps: CurveSteps, piece: LawPiece) -> bool:
+def is_power_law_supported(steps: CurveSteps, piece: LawPiece) -> bool:
     """Whether the later points are near the law, and it survives leaving out any one point."""
     assert piece.power is not None
     own, order = (
@@ -267,43 +269,43 @@ def does_later_half_follow_power_law(steps: CurveSteps, order: float) -> bool:
 
 def is_power_law_stable_without_point(fewer: CurveSteps, order: float) -> bool:
     """Whether the power law remains, with nearly the same order, when a point is left out."""
-    if not is_collapse(fewer, FEWEST_POINTS - 1):
+    if not do_curve_steps_collapse(fewer, FEWEST_POINTS - 1):
         return False
     again = fit_power_law_to_steps(fewer)
     return (
         again is not None
         and again.piece.power is not None
         and abs(math.log(again.piece.power / order)) <= math.log(SAME_ORDER)
-        and again.errors < compute_errors_at_one_rate(fewer, np.arange(len(fewer)))
+        and again.errors < compute_squared_errors_at_constant_rate(fewer, np.arange(len(fewer)))
     )
 
 
-def fit_law_piece(steps: CurveSteps, start: int, stop: int, order: float | None) -> LawPiece:
+def make_decay_law_piece(steps: CurveSteps, start: int, stop: int, order: float | None) -> LawPiece:
     first, last = steps.layers[start], steps.layers[stop]
     rate = float(steps.decades_between_values[start:stop].sum()) / (last - first)
     return LawPiece(first, last, rate, order, stop - start + 1)
 
 
-def compute_errors_at_one_rate(steps: CurveSteps, which: NDArray[np.intp]) -> float:
+def compute_squared_errors_at_constant_rate(steps: CurveSteps, which: NDArray[np.intp]) -> float:
     """The squared errors of a constant rate, the mean on the error scale."""
-    mean = float(to_asinh_error_scale(steps.decades_per_layer[which]).mean())
+    mean = float(scale_decades_by_asinh(steps.decades_per_layer[which]).mean())
     size = abs(mean) + math.log(max(-math.expm1(-2.0 * abs(mean)), 1e-300) * TINY_STEP / 2.0)
-    predicted = math.copysign(1.0, mean) * log_steps_to_asinh_error_scale(
+    predicted = math.copysign(1.0, mean) * scale_log_steps_by_asinh(
         size + np.log(steps.layers_between_values[which])
     )
     return float(((steps.asinh_scaled_decades[which] - predicted) ** 2).sum())
 
 
-def fit_episode_of_layers(steps: CurveSteps, start: int, stop: int) -> PiecewiseLaw:
+def fit_few_layers_at_own_rate(steps: CurveSteps, start: int, stop: int) -> PiecewiseLaw:
     """Fit an episode: a few layers that differ from all others, which share one rate."""
     within = np.arange(len(steps))
     inside = (within >= start) & (within < stop)
-    errors = compute_errors_at_one_rate(steps, within[inside]) + compute_errors_at_one_rate(
-        steps, within[~inside]
-    )
+    errors = compute_squared_errors_at_constant_rate(
+        steps, within[inside]
+    ) + compute_squared_errors_at_constant_rate(steps, within[~inside])
     cuts = pairwise((0, start, stop, len(steps)))
     return PiecewiseLaw(
-        tuple(fit_law_piece(steps, *cut, None) for cut in cuts), errors, 2 + 2 * CHANGE
+        tuple(make_decay_law_piece(steps, *cut, None) for cut in cuts), errors, 2 + 2 * CHANGE
     )
 
 
@@ -319,7 +321,7 @@ def fit_power_law_to_steps(steps: CurveSteps) -> LawFit | None:
         -steps.decades_between_values,
     )
     best = int(np.argmin(errors))
-    piece = fit_law_piece(steps, 0, len(steps), float(POWERS[best]))
+    piece = make_decay_law_piece(steps, 0, len(steps), float(POWERS[best]))
     return LawFit(piece, float(errors[best]), 2) if best else None
 
 
@@ -340,12 +342,12 @@ def compute_least_squared_errors_per_order(shape: Array, seen: Array, taken: Arr
     """Per order, the squares of `seen` against -asinh(e^(a + shape) / TINY_STEP), least over a."""
     falls = taken > 0.0
     difference = np.log(taken[falls]) - shape[:, falls]
-    starts = np.stack([median_of_rows(difference), difference[:, -1]])
+    starts = np.stack([compute_median_per_row(difference), difference[:, -1]])
     best = np.full(len(shape), np.inf)
     scale = starts - math.log(TINY_STEP)
     for _ in range(ROUNDS):
         exponent = scale[..., None] + shape
-        missed = -log_steps_to_asinh_error_scale(exponent + math.log(TINY_STEP)) - seen
+        missed = -scale_log_steps_by_asinh(exponent + math.log(TINY_STEP)) - seen
         best = np.minimum(best, (missed**2).sum(axis=-1).min(axis=0))
         raised = np.exp(np.minimum(exponent, LARGE))
         slope = raised / np.sqrt(1.0 + raised * raised)
@@ -354,7 +356,7 @@ def compute_least_squared_errors_per_order(shape: Array, seen: Array, taken: Arr
     return best
 
 
-def median_of_rows(values: Array) -> Array:
+def compute_median_per_row(values: Array) -> Array:
     """As `np.median` has it, which imports masked arrays and takes as long as the fit."""
     ordered, count = np.sort(values, axis=1), values.shape[1]
     found: Array = (ordered[:, (count - 1) // 2] + ordered[:, count // 2]) / 2.0

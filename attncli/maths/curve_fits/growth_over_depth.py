@@ -41,7 +41,7 @@ class DepthGrowth(NamedTuple):
         return f"{exponential}, or {power}: not told apart"
 
 
-def classify_growth(logs: Sequence[float]) -> DepthGrowth | None:
+def classify_growth_over_depth(logs: Sequence[float]) -> DepthGrowth | None:
     """Classify log10 sizes after layers 1 …; None for too few layers, or if the steps do not show whether they grow
     or fall."""
     if (
@@ -51,24 +51,28 @@ def classify_growth(logs: Sequence[float]) -> DepthGrowth | None:
     ):
         return None
     layers = np.arange(1.0, len(logs) + 1.0)
-    rate, exponential = fit_line(layers, logs)
-    exponent, power = fit_line(np.log10(layers), logs)
+    rate, exponential = fit_least_squares_line(layers, logs)
+    exponent, power = fit_least_squares_line(np.log10(layers), logs)
     return DepthGrowth(10.0**rate, exponent, power / exponential if exponential > 0.0 else np.inf)
 
 
-def fit_line(places: Sequence[float] | np.ndarray, values: Sequence[float]) -> tuple[float, float]:
+def fit_least_squares_line(
+    places: Sequence[float] | np.ndarray, values: Sequence[float]
+) -> tuple[float, float]:
     """Slope of the least-squares line, and its squared error."""
     slope, start = np.polyfit(places, values, 1)
     rest = np.asarray(values) - slope * np.asarray(places) - start
     return float(slope), float(rest @ rest)
 
 
-def find_layers_with_decrease(values: Sequence[float], slack: float = 1e-9) -> list[int]:
+def find_layers_where_number_decreases(values: Sequence[float], slack: float = 1e-9) -> list[int]:
     """Layers after which a number is lower than before."""
     return [layer for layer in range(1, len(values)) if values[layer] < values[layer - 1] - slack]
 
 
-def iter_constant_count_layers(counts: Sequence[float]) -> Iterator[tuple[int, int, float]]:
+def iter_layer_ranges_of_constant_count(
+    counts: Sequence[float],
+) -> Iterator[tuple[int, int, float]]:
     """First and last state of every run of one count, neither 1 nor the first state's own."""
     first = 0
     for place in range(1, len(counts) + 1):

@@ -10,7 +10,7 @@ from statistics import mean, stdev
 from attncli.maths.curve_fits.convergence_rates import (
     STEADY,
     confidence_interval_of_mean,
-    estimate_late_order,
+    estimate_late_convergence_order,
     is_mean_clear_of_zero,
 )
 from attncli.maths.curve_fits.decay_laws_over_layers import (
@@ -128,7 +128,7 @@ class CurveSegment:
     @property
     def convergence_order(self) -> float:
         """The order of the last layers, after the start-up; 1 except for a power."""
-        return (estimate_late_order(self.curve) or self.power) if self.power else 1.0
+        return (estimate_late_convergence_order(self.curve) or self.power) if self.power else 1.0
 
 
 def find_curve_segments(curve: Sequence[float]) -> list[CurveSegment]:
@@ -136,13 +136,13 @@ def find_curve_segments(curve: Sequence[float]) -> list[CurveSegment]:
     found: list[CurveSegment] = []
     for piece in fit_piecewise_law(tuple(curve)).pieces:
         new = make_curve_segment(curve, piece)
-        if found and are_segments_of_same_law(found[-1], new):
+        if found and are_curve_segments_of_same_law(found[-1], new):
             new = join_curve_segments(curve, found.pop(), new)
         found.append(new)
-    return join_segments_without_law(curve, found)
+    return join_curve_segments_without_law(curve, found)
 
 
-def join_segments_without_law(
+def join_curve_segments_without_law(
     curve: Sequence[float], parts: Sequence[CurveSegment]
 ) -> list[CurveSegment]:
     """Join consecutive stretches without a law."""
@@ -175,7 +175,7 @@ def join_curve_segments(
     return CurveSegment(one.kind, whole, one.first, other.last)
 
 
-def are_segments_of_same_law(one: CurveSegment, other: CurveSegment) -> bool:
+def are_curve_segments_of_same_law(one: CurveSegment, other: CurveSegment) -> bool:
     """Whether two laws are of one kind, and their factors not clearly different."""
     if one.kind != other.kind or one.kind == "power":
         return False
@@ -196,14 +196,14 @@ def describe_collapse_regime(
     `support` names what may hold the residual up, such as "the skip"; `drag` what keeps the rate linear; `unknown` why
     the end is not known, where it is not.
     """
-    end = describe_last_layers(curve, unknown)
+    end = describe_last_layers_without_number(curve, unknown)
     if sum(map(math.isfinite, curve)) < FEWEST_POINTS:
         return end or "too few layers to tell"
     text = format_curve_segments(find_curve_segments(curve), len(curve) - 1, support, drag)
     return f"{text}; {end}" if end else text
 
 
-def describe_last_layers(curve: Sequence[float], unknown: str) -> str:
+def describe_last_layers_without_number(curve: Sequence[float], unknown: str) -> str:
     """Describe the last layers, if they have no number."""
     if math.isfinite(curve[-1]):
         return ""
@@ -215,15 +215,15 @@ def describe_last_layers(curve: Sequence[float], unknown: str) -> str:
 
 def format_curve_segments(parts: Sequence[CurveSegment], end: int, support: str, drag: str) -> str:
     """Write a clause for each stretch that is worth mentioning."""
-    stretches = select_segments_to_mention(parts) or list(parts)
+    stretches = select_curve_segments_to_describe(parts) or list(parts)
     clauses = RegimeDescription(stretches, parts[-1].last, end, support, drag)
-    if is_law_interrupted(stretches):
+    if is_decay_law_interrupted(stretches):
         outer, inner, _ = stretches
-        return f"{clauses.describe_law(outer)}, but {describe_short_segment(inner, end)}"
+        return f"{clauses.describe_law(outer)}, but {describe_short_curve_segment(inner, end)}"
     return clauses.join_clauses()
 
 
-def is_law_interrupted(stretches: Sequence[CurveSegment]) -> bool:
+def is_decay_law_interrupted(stretches: Sequence[CurveSegment]) -> bool:
     """Whether a few layers interrupt a law that holds before and after them."""
     if (
         len(stretches) != 3
@@ -232,12 +232,12 @@ def is_law_interrupted(stretches: Sequence[CurveSegment]) -> bool:
         or stretches[2].is_short
     ):
         return False
-    return stretches[0].kind == stretches[2].kind != "power" and are_segments_of_same_law(
+    return stretches[0].kind == stretches[2].kind != "power" and are_curve_segments_of_same_law(
         stretches[0], stretches[2]
     )
 
 
-def select_segments_to_mention(parts: Sequence[CurveSegment]) -> list[CurveSegment]:
+def select_curve_segments_to_describe(parts: Sequence[CurveSegment]) -> list[CurveSegment]:
     """Select the stretches worth mentioning: no few layers without change, no start of a fall, no layer that ends at
     a floor."""
     return [
@@ -246,12 +246,12 @@ def select_segments_to_mention(parts: Sequence[CurveSegment]) -> list[CurveSegme
         if part
         and not (
             part.is_short
-            and (part.kind == "flat" or is_transition_between_laws(before, part, parts))
+            and (part.kind == "flat" or is_transition_between_decay_laws(before, part, parts))
         )
     ]
 
 
-def is_transition_between_laws(
+def is_transition_between_decay_laws(
     before: CurveSegment | None, part: CurveSegment, parts: Sequence[CurveSegment]
 ) -> bool:
     """Whether the stretch leads into the first law after it, or out of a power law."""
@@ -261,7 +261,7 @@ def is_transition_between_laws(
     return later in ("falls", "power") or (before is not None and before.kind == "power")
 
 
-def describe_short_segment(part: CurveSegment, end: int) -> str:
+def describe_short_curve_segment(part: CurveSegment, end: int) -> str:
     """`r falls in the last two layers`: describe a stretch that is too short for a law."""
     verb = {"falls": "r falls", "grows": "r rises", "flat": "r is level"}[part.kind]
     return f"{verb} {format_layer_range(part, end)}" + (
@@ -306,9 +306,9 @@ class RegimeDescription:
 
     def describe_segment(self, before: CurveSegment | None, part: CurveSegment) -> str:
         if part.is_short:
-            return describe_short_segment(part, self.end)
+            return describe_short_curve_segment(part, self.end)
         again = before and not before.is_short and before.trend == part.trend == "falls"
-        text = format_factor(part) if again else self.describe_law(part)
+        text = format_factor_per_layer(part) if again else self.describe_law(part)
         after = next((one for one in self.segments if one.first >= part.last), None)
         ends_early = part.last < self.known_to and not (after and after.is_short)
         return f"{text} up to layer {part.last}" if ends_early else text
@@ -317,7 +317,7 @@ class RegimeDescription:
         say: Mapping[str, Callable[[CurveSegment], str]] = {
             "power": lambda part: f"{name_convergence_order(part.convergence_order)}: {DOUBLY}",
             "falls": self.describe_decay,
-            "grows": lambda part: f"grows: {format_factor(part)}",
+            "grows": lambda part: f"grows: {format_factor_per_layer(part)}",
             "uneven": lambda part: (
                 f"r falls unevenly from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.curve[-1])}"
             ),
@@ -331,10 +331,12 @@ class RegimeDescription:
     def describe_decay(self, part: CurveSegment) -> str:
         """Describe a fall by a constant factor, and the total where r has not fallen far yet."""
         if part.falls_by_a_decade or part.curve[-1] <= SMALL:
-            return f"{DECAY}: {format_factor(part)}" + (f" ({self.drag})" if self.drag else "")
+            return f"{DECAY}: {format_factor_per_layer(part)}" + (
+                f" ({self.drag})" if self.drag else ""
+            )
         low, high = confidence_interval_of_mean(part.decades_per_layer_of_factor)
         slow = part.slope > STEADY
-        known = f"{format_factor(part)} ({format_power_of_ten(low)} to {format_power_of_ten(high)})"
+        known = f"{format_factor_per_layer(part)} ({format_power_of_ten(low)} to {format_power_of_ten(high)})"
         if part.curve[-1] > FAR:
             return f"r falls{' slowly' * slow} from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.curve[-1])}, {known}"
         text = f"{'slow ' * slow}{DECAY}: {known}"
@@ -344,7 +346,9 @@ class RegimeDescription:
         return f"{text}, would reach r = 1e{SMALL:.0f} at layer {layer:,}"
 
     def describe_level(self, part: CurveSegment) -> str:
-        if any(one.last <= part.first and is_collapse(one) for one in self.segments):
+        if any(
+            one.last <= part.first and does_curve_segment_collapse(one) for one in self.segments
+        ):
             return f"r levels off near {format_power_of_ten(part.curve[-1])}"
         if part.curve[-1] <= -COLLAPSED:
             return f"r stays near {format_power_of_ten(part.curve[-1])}"
@@ -356,17 +360,17 @@ class RegimeDescription:
     def add_no_collapse(self, part: CurveSegment, text: str) -> str:
         return (
             text
-            if any(map(is_collapse, self.segments)) or part.curve[-1] <= -COLLAPSED
+            if any(map(does_curve_segment_collapse, self.segments)) or part.curve[-1] <= -COLLAPSED
             else f"{NO_COLLAPSE}: {text}"
         )
 
 
-def is_collapse(part: CurveSegment) -> bool:
+def does_curve_segment_collapse(part: CurveSegment) -> bool:
     """Whether the stretch is long enough for a law and falls by one, or falls by a decade."""
     return not part.is_short and (part.trend in ("power", "falls") or part.falls_by_a_decade)
 
 
-def format_factor(part: CurveSegment) -> str:
+def format_factor_per_layer(part: CurveSegment) -> str:
     return f"×{format_power_of_ten(part.slope)} a layer"
 
 
@@ -376,7 +380,7 @@ def name_convergence_order(order: float) -> str:
     return near if near and abs(order - round(order)) <= NEAR else f"order {order:.2g}"
 
 
-def doubly_exponential_order(curve: Sequence[float]) -> float | None:
+def find_order_of_double_exponential(curve: Sequence[float]) -> float | None:
     """The order of the doubly exponential stretch, if the curve has one."""
     if sum(map(math.isfinite, curve)) < FEWEST_POINTS:
         return None

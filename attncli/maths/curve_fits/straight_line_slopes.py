@@ -15,7 +15,7 @@ class Slopes(NamedTuple):
     """Standard errors of the slopes, from how far the points lie off their lines; nan for fewer than three points."""
 
 
-def fit_slopes(places: Array, curves: Array) -> Slopes:
+def fit_slopes_of_lines(places: Array, curves: Array) -> Slopes:
     """Least squares through curves [curve, place]."""
     away = places - places.mean()
     square = float(away @ away)

@@ -69,7 +69,7 @@ def mark_indistinguishable_growth_laws(
     return [replace(law, rival=law.name in rivals and law.name != best) for law in laws]
 
 
-def akaike_criterion(residual: Array, parameters: int) -> float:
+def compute_akaike_criterion(residual: Array, parameters: int) -> float:
     variance = max(float(np.mean(residual**2)), ROUNDING)
     return len(residual) * math.log(variance) + 2.0 * parameters
 
@@ -81,20 +81,20 @@ def fit_constant_width_law(d: Array) -> GrowthLaw:
         f"d = {format_short_number(mean, 3)}",
         (mean,),
         None,
-        akaike_criterion(d - mean, 1),
+        compute_akaike_criterion(d - mean, 1),
     )
 
 
 def fit_logarithmic_width_law(n: Array, d: Array) -> GrowthLaw:
     design = np.stack([np.ones_like(n), np.log(n)], axis=1)
-    (a, b), error = least_squares(design, d)
+    (a, b), error = solve_least_squares(design, d)
     residual = d - design @ np.array([a, b])
     return GrowthLaw(
         "log",
         f"d = {format_short_number(a, 3)} + {format_short_number(b, 3)} ln n",
         (a, b),
         error,
-        akaike_criterion(residual, 2),
+        compute_akaike_criterion(residual, 2),
     )
 
 
@@ -106,7 +106,9 @@ def fit_power_width_law(n: Array, d: Array) -> GrowthLaw:
         factor = float(powers @ d / (powers @ powers))
         return factor, d - factor * powers
 
-    best = minimise_loss_over_exponent(lambda exponent: float(np.sum(fit_factor(exponent)[1] ** 2)))
+    best = minimise_loss_over_power_exponent(
+        lambda exponent: float(np.sum(fit_factor(exponent)[1] ** 2))
+    )
     factor, residual = fit_factor(best)
     c = factor * math.exp(-best * float(np.log(n).mean()))
     slopes = (d - residual) * (np.log(n) - np.log(n).mean())
@@ -119,18 +121,18 @@ def fit_power_width_law(n: Array, d: Array) -> GrowthLaw:
         f"d = {format_short_number(c, 3)} n^{format_short_number(best, 3)}",
         (c, best),
         error,
-        akaike_criterion(residual, 2),
+        compute_akaike_criterion(residual, 2),
     )
 
 
-def minimise_loss_over_exponent(loss: Callable[[float], float]) -> float:
+def minimise_loss_over_power_exponent(loss: Callable[[float], float]) -> float:
     """The best exponent between -1 and 4: a grid first, since the loss may have flat parts."""
     grid = np.linspace(-1.0, 4.0, 101)
     near = grid[int(np.argmin([loss(float(exponent)) for exponent in grid]))]
     return float(minimize_scalar(loss, bounds=(near - 0.05, near + 0.05), method="bounded").x)
 
 
-def least_squares(design: Array, d: Array) -> tuple[Array, float | None]:
+def solve_least_squares(design: Array, d: Array) -> tuple[Array, float | None]:
     """Coefficients, and the standard error of the last."""
     solved = np.linalg.lstsq(design, d)[0].astype(np.float64)
     freedom = len(d) - design.shape[1]

@@ -11,28 +11,30 @@ from scipy.sparse import csr_array
 
 from attncli.maths.head_capacity.head_width_one.infeasibility_proof import (
     WidthOneProof,
-    verify_proof,
+    verify_width_one_proof,
 )
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Array,
     Index,
     Tolerances,
-    compute_necessary_constraints,
-    count_visible_keys,
+    compute_necessary_logit_constraints,
+    count_visible_keys_per_query,
 )
-from attncli.maths.head_capacity.head_width_one.query_signs import find_row_signs
+from attncli.maths.head_capacity.head_width_one.query_signs import find_query_signs
 from attncli.maths.head_capacity.width_lower_bounds import KeyCuts, find_largest_shattered_key_set
 
 
 def bound_width_of_dense_map(weights: Array, causal: bool, variation: float) -> int:
     """A lower bound on the width of any module that shows the map [query, key] with every row within the variation."""
-    cuts = find_key_cuts(weights, count_visible_keys(len(weights), causal), variation)
+    cuts = find_key_splits_by_weight(
+        weights, count_visible_keys_per_query(len(weights), causal), variation
+    )
     sides = cuts.above.any(axis=0) & (cuts.known_sides & ~cuts.above).any(axis=0)
     line = 2 if has_contradicting_key_orders(weights, causal, variation) else 1
     return max(line, find_largest_shattered_key_set(cuts, np.flatnonzero(sides)).d)
 
 
-def find_key_cuts(weights: Array, seen: Index, variation: float) -> KeyCuts:
+def find_key_splits_by_weight(weights: Array, seen: Index, variation: float) -> KeyCuts:
     """For every weight above 2τ: the keys with weights at least as large, and those smaller by more than 2τ."""
     key = np.arange(weights.shape[1])
     row, at = np.nonzero((weights > 2.0 * variation) & (key < seen[:, None]))
@@ -45,6 +47,6 @@ def find_key_cuts(weights: Array, seen: Index, variation: float) -> KeyCuts:
 def has_contradicting_key_orders(weights: Array, causal: bool, variation: float) -> bool:
     """Whether the rows' orders of keys contradict every line: a cycle of rows that force one another's signs."""
     tolerances = Tolerances(math.inf, math.inf, variation)
-    constraints = compute_necessary_constraints(csr_array(weights), causal, tolerances)
-    odd = find_row_signs(constraints).odd if len(constraints.rows) else ()
-    return bool(odd) and verify_proof(WidthOneProof(odd), constraints)
+    constraints = compute_necessary_logit_constraints(csr_array(weights), causal, tolerances)
+    odd = find_query_signs(constraints).odd if len(constraints.rows) else ()
+    return bool(odd) and verify_width_one_proof(WidthOneProof(odd), constraints)

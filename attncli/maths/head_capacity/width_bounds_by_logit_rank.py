@@ -74,12 +74,12 @@ class RowsWithOwnKeys(NamedTuple):
     def bound_logit_rank(self, degree: int, cut: float, budget: float) -> float:
         """m / (1 + S)."""
         middle, half = budget + 0.5 * cut, budget - 0.5 * cut
-        at_zero = evaluate_chebyshev(degree, middle / half)
+        at_zero = evaluate_chebyshev_polynomial(degree, middle / half)
         small = float(1.0 / at_zero) ** 2
         above = 0.0
         if cut > self.gap:
             x = np.linspace(-cut, -self.gap, CELLS + 1)
-            high = (evaluate_chebyshev(degree, (x[1:] + middle) / half) / at_zero) ** 2
+            high = (evaluate_chebyshev_polynomial(degree, (x[1:] + middle) / half) / at_zero) ** 2
             above = self.leak / self.group * float((high * np.exp(-x[:-1])).max())
         count = len(self.rows)
         return count / (1.0 + (count - 1) * small + above)
@@ -98,7 +98,7 @@ class RowsWithOwnKeys(NamedTuple):
         return low
 
 
-def evaluate_chebyshev(degree: int, at: Array | float) -> Array:
+def evaluate_chebyshev_polynomial(degree: int, at: Array | float) -> Array:
     """T_degree."""
     found: Array = np.asarray(chebyshev.chebval(at, [0.0] * degree + [1.0]), dtype=np.float64)
     return found
@@ -112,7 +112,7 @@ def find_least_width_for_rank(rank: float, degree: int) -> int:
     return d
 
 
-def find_separated_rows(
+def find_row_families_with_own_keys(
     constraints: WidthOneConstraints, variation: float
 ) -> list[RowsWithOwnKeys]:
     """Families of rows, chosen greedily: rows that share no key at all, and rows that have only some keys to themselves.
@@ -124,7 +124,7 @@ def find_separated_rows(
         [length // 4, length // 2, 3 * length // 4] if constraints.has_hidden_keys else [length]
     )
     found = [
-        measure_separation_of_own_keys(constraints, variation, chosen, place)
+        measure_logit_gaps_of_own_keys(constraints, variation, chosen, place)
         for place in places
         for disjoint in (True, False)
         if len(chosen := choose_rows_with_own_keys(constraints, place, disjoint)) > 1
@@ -139,7 +139,8 @@ def choose_rows_with_own_keys(
     count, owner = np.zeros(place, int), np.zeros(place, int)
     own: dict[int, int] = {}
     keys_of = {
-        int(row): list_keys_before_row(constraints, int(row), place) for row in constraints.rows
+        int(row): list_row_keys_before_position(constraints, int(row), place)
+        for row in constraints.rows
     }
     wide = {
         row: keys
@@ -162,13 +163,13 @@ def choose_rows_with_own_keys(
     return {row: [int(key) for key in wide[row] if count[key] == 1] for row in own}
 
 
-def list_keys_before_row(constraints: WidthOneConstraints, row: int, place: int) -> Index:
+def list_row_keys_before_position(constraints: WidthOneConstraints, row: int, place: int) -> Index:
     keys = constraints.list_support_keys(row)
     found: Index = keys[keys < place]
     return found
 
 
-def measure_separation_of_own_keys(
+def measure_logit_gaps_of_own_keys(
     constraints: WidthOneConstraints, variation: float, chosen: dict[int, list[int]], place: int
 ) -> RowsWithOwnKeys | None:
     """h, s and ω of all rows: the worst of each."""

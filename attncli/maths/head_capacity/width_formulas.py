@@ -49,6 +49,6 @@ def compute_circle_logit_scale(length: int, off_support: float) -> float:
     return -math.log(off_support) / (2.0 * math.sin(math.pi / length) ** 2)
 
 
-def compute_permutation_exponent(d: int) -> float:
+def compute_permutation_logit_scale_exponent(d: int) -> float:
     """2 / (d - 1): one key a row at width d needs a logit scale ~ n^this. Our own derivation."""
     return 2.0 / (d - 1)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.maths.head_capacity.head_width_one.logit_constraints import Array, WidthOneConstraints
-from attncli.maths.head_capacity.width_bounds_by_logit_rank import find_separated_rows
+from attncli.maths.head_capacity.width_bounds_by_logit_rank import find_row_families_with_own_keys
 
 Flags = NDArray[np.bool_]
 
@@ -38,7 +38,7 @@ class LeastWidth(NamedTuple):
     chain: tuple[tuple[int, ...], ...] = ()
 
 
-def list_strict_supports(constraints: WidthOneConstraints) -> Flags:
+def list_key_sets_ranked_highest(constraints: WidthOneConstraints) -> Flags:
     """[row, key]: supports of the rows that rank all of them strictly above all other keys, one row for each support."""
     keen = [
         row
@@ -66,7 +66,7 @@ def bound_width_by_shattering(constraints: WidthOneConstraints) -> LeastWidth:
 
     Only rows that see all of the keys cut them; a cut and its mirror are one, for queries may be turned round.
     """
-    above = list_strict_supports(constraints)
+    above = list_key_sets_ranked_highest(constraints)
     keen = np.array(
         [
             row
@@ -138,7 +138,7 @@ def list_uniform_supports(constraints: WidthOneConstraints) -> list[frozenset[in
     return list(dict.fromkeys(found))
 
 
-def bound_width_by_faces(constraints: WidthOneConstraints) -> LeastWidth:
+def bound_width_by_polytope_faces(constraints: WidthOneConstraints) -> LeastWidth:
     """Bound the width by the length of the longest chain of nested faces found. For exact ratios and no mask."""
     supports = list_uniform_supports(constraints)
     faces = set(supports)
@@ -173,7 +173,10 @@ def bound_width_by_logit_budget(
     if not math.isfinite(budget):
         return 0
     gap = max(
-        (each.bound_least_width(budget) for each in find_separated_rows(constraints, variation)),
+        (
+            each.bound_least_width(budget)
+            for each in find_row_families_with_own_keys(constraints, variation)
+        ),
         default=0,
     )
     return max(gap, math.ceil(bound_width_by_spectrum(constraints, budget, variation) - 1e-9))
@@ -189,12 +192,12 @@ def bound_width_by_spectrum(
     """
     if constraints.has_hidden_keys:
         return 0.0
-    total, witness = find_spectral_witness(constraints, variation)
+    total, witness = find_weights_of_spectral_bound(constraints, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
     return (total / (norm * budget * len(witness))) ** 2
 
 
-def find_spectral_witness(
+def find_weights_of_spectral_bound(
     constraints: WidthOneConstraints, variation: float
 ) -> tuple[float, Array]:
     """Σ of the gaps between the mean logit on a row's support and off it, and W."""
@@ -248,7 +251,10 @@ def bound_largest_logit_at_width(
         default=0.0,
     )
     gap = max(
-        (each.bound_least_logits(d) for each in find_separated_rows(constraints, variation)),
+        (
+            each.bound_least_logits(d)
+            for each in find_row_families_with_own_keys(constraints, variation)
+        ),
         default=0.0,
     )
     return max(
@@ -260,6 +266,6 @@ def bound_logits_by_spectrum(constraints: WidthOneConstraints, d: int, variation
     """Solve `bound_width_by_spectrum` for the logits; 0 with a mask."""
     if constraints.has_hidden_keys:
         return 0.0
-    total, witness = find_spectral_witness(constraints, variation)
+    total, witness = find_weights_of_spectral_bound(constraints, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
     return total / (norm * len(witness) * math.sqrt(d))

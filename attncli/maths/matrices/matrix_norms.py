@@ -37,11 +37,15 @@ def singular_values(matrix: Array) -> Array:
     return np.linalg.svd(matrix, compute_uv=False).astype(np.float64, copy=False)
 
 
-def log10_relative_norm(part: ScaledArray, whole: ScaledArray, norm: Norm) -> float:
+def compute_log10_relative_matrix_norm(part: ScaledArray, whole: ScaledArray, norm: Norm) -> float:
     """log10 of ‖part‖ / ‖whole‖; -inf where the part is zero."""
-    return -math.inf if part.is_zero() else log10_norm(part, norm) - log10_norm(whole, norm)
+    return (
+        -math.inf
+        if part.is_zero()
+        else compute_log10_matrix_norm(part, norm) - compute_log10_matrix_norm(whole, norm)
+    )
 
 
-def log10_norm(matrix: ScaledArray, norm: Norm) -> float:
+def compute_log10_matrix_norm(matrix: ScaledArray, norm: Norm) -> float:
     """log10 ‖M‖; -inf for zero."""
     return log10_of_scaled(norm(matrix.mantissa), matrix.exponent)

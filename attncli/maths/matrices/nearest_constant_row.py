@@ -20,7 +20,7 @@ import numpy as np
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.maths.matrices.nearest_row_linear_programme import (
     NormLinearProgramme,
-    bound_weighted_norms_below,
+    bound_weighted_matrix_norms_below,
 )
 
 ENOUGH = 1e-10
@@ -62,7 +62,7 @@ def find_nearest_constant_row(matrix: Array) -> NearestConstantRow:
     programme = NormLinearProgramme(matrix)
     lines = [
         WeightedBound(1.0, 0.0, sum_deviations_from_column_medians(matrix)),
-        WeightedBound(0.0, 1.0, half_row_distance(matrix)),
+        WeightedBound(0.0, 1.0, bound_infinity_norm_from_below(matrix)),
     ]
     best, centre = NormCorner(math.inf, math.inf), np.zeros(matrix.shape[1])
     for _ in range(MOST_PROGRAMMES):
@@ -75,7 +75,9 @@ def find_nearest_constant_row(matrix: Array) -> NearestConstantRow:
         if reached.norm_product < best.norm_product:
             best, centre = reached, found.centre
         lines.append(
-            WeightedBound(u, v, bound_weighted_norms_below(matrix, found.columns, found.rows))
+            WeightedBound(
+                u, v, bound_weighted_matrix_norms_below(matrix, found.columns, found.rows)
+            )
         )
     return NearestConstantRow(
         centre, compute_log_optimality_gap(best, find_corner_with_smallest_norm_product(lines))
@@ -91,7 +93,7 @@ def sum_deviations_from_column_medians(matrix: Array) -> float:
     return float(np.abs(matrix - np.median(matrix, axis=0)).sum(axis=0).max())
 
 
-def half_row_distance(matrix: Array) -> float:
+def bound_infinity_norm_from_below(matrix: Array) -> float:
     """A lower bound on ‖·‖_∞: half of the distance between the first row and the row farthest from it."""
     return float(np.abs(matrix - matrix[0]).sum(axis=1).max()) / 2.0
 

@@ -162,7 +162,7 @@ def normalise_dual_weights(weights: Array, total: float) -> Array:
     return positive * (total / whole) if whole else np.full(len(weights), total / len(weights))
 
 
-def bound_weighted_norms_below(matrix: Array, columns: Array, rows: Array) -> float:
+def bound_weighted_matrix_norms_below(matrix: Array, columns: Array, rows: Array) -> float:
     """Σ_j min_x Σ_i (p_j + q_i) |M_ij - x|: a lower bound on the weighted norms of every centre."""
     weights = rows[:, None] + columns
     order = matrix.argsort(axis=0)

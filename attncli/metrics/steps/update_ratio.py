@@ -1,7 +1,7 @@
 import math
 
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.matrices.matrix_norms import frobenius_norm, log10_norm
+from attncli.maths.matrices.matrix_norms import compute_log10_matrix_norm, frobenius_norm
 from attncli.metrics import metric
 
 
@@ -16,5 +16,7 @@ def update_ratio(before: SplitState, after: SplitState) -> float:
         return 0.0
     if before.states.is_zero():
         return math.nan
-    size = log10_norm(change, frobenius_norm) - log10_norm(before.states, frobenius_norm)
+    size = compute_log10_matrix_norm(change, frobenius_norm) - compute_log10_matrix_norm(
+        before.states, frobenius_norm
+    )
     return float(10.0**size) if size < 300.0 else math.inf

@@ -26,7 +26,7 @@ from attncli.tensor_subclasses.path_streams.path_tensor_forward import (
     PathTensorRun,
     accept_path_tensors,
     refuse_several_attentions,
-    run_path_tensors,
+    run_forward_with_path_tensors,
 )
 
 Visit = Callable[[RecordedAttention, Tensor], None]
@@ -91,7 +91,7 @@ def run_recorded_forward(
             f"stack {stack.name}: something runs between its blocks that attn does not understand."
         )
     with torch.no_grad():
-        found, _ = run_path_tensors(model, passage, inputs)
+        found, _ = run_forward_with_path_tensors(model, passage, inputs)
     refuse_several_attentions(found, stack)
     return found, passage.blocks
 

@@ -9,21 +9,21 @@ from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.forward_types import Args, Function, Kwargs, Output
-from attncli.tensor_subclasses.path_streams.partial_streams import make_no_rule_error
+from attncli.tensor_subclasses.path_streams.partial_streams import make_missing_rule_error
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
-from attncli.tensor_subclasses.path_streams.path_tensor_arithmetic import add_bias
+from attncli.tensor_subclasses.path_streams.path_tensor_arithmetic import add_bias_to_streams
 from attncli.tensor_subclasses.residual_split.handwritten_norm_layers import (
     RecognisedNorm,
-    is_handwritten_norm,
-    recognise_norm,
+    is_handwritten_norm_layer,
+    recognise_norm_layer,
 )
-from attncli.tensor_subclasses.torch_function_rules import register_norm_rules
+from attncli.tensor_subclasses.torch_function_rules import register_norm_layer_rules
 
 ACTIVATIONS = ("transformers.activations", "torch.nn.modules.activation")
 """Modules in which classes of activations are defined."""
 
 
-def norm(
+def apply_layer_or_rms_norm(
     x: PathTensor, epsilon: float, centre: bool, gain: Tensor | None, bias: Tensor | None
 ) -> PathTensor:
     """(x - mean) / σ with the full stream's σ, over the last axis."""
@@ -32,10 +32,10 @@ def norm(
         numbers = numbers - numbers.mean(dim=-1, keepdim=True)
     deviation = torch.rsqrt(numbers[0].detach().square().mean(dim=-1, keepdim=True) + epsilon)
     numbers = numbers * (deviation if gain is None else deviation * gain)
-    return add_bias(x.wrap_like(numbers.reshape(x.shape)), bias)
+    return add_bias_to_streams(x.wrap_like(numbers.reshape(x.shape)), bias)
 
 
-register_norm_rules(rule, norm)
+register_norm_layer_rules(rule, apply_layer_or_rms_norm)
 
 
 def apply_activation(x: PathTensor, function: Callable[[Tensor], Tensor]) -> PathTensor:
@@ -67,7 +67,7 @@ def tanh(x: PathTensor) -> PathTensor:
 
 
 @contextmanager
-def freeze_norms_and_activations(model: nn.Module) -> Iterator[None]:
+def freeze_norm_layers_and_activations(model: nn.Module) -> Iterator[None]:
     """Within, the model's handwritten norms and its activations accept path tensors."""
     norms: dict[nn.Module, RecognisedNorm | None] = {}
 
@@ -78,13 +78,13 @@ def freeze_norms_and_activations(model: nn.Module) -> Iterator[None]:
         if not isinstance(x, PathTensor):
             return forward(*args, **kwargs)
         if module not in norms:
-            norms[module] = recognise_norm(module, forward, x.shape[-1])
+            norms[module] = recognise_norm_layer(module, forward, x.shape[-1])
         found = norms[module]
         if found is None or len(args) > 1 or kwargs:
-            raise make_no_rule_error(f"the norm {type(module).__name__}")
+            raise make_missing_rule_error(f"the norm {type(module).__name__}")
         gain = None if found.gain is None else found.gain.to(x.dtype)
         bias = None if found.bias is None else found.bias.to(x.dtype)
-        return norm(x, found.epsilon, found.centre, gain, bias)
+        return apply_layer_or_rms_norm(x, found.epsilon, found.centre, gain, bias)
 
     def run_wrapped_activation(
         forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
@@ -93,12 +93,14 @@ def freeze_norms_and_activations(model: nn.Module) -> Iterator[None]:
         if not isinstance(x, PathTensor):
             return forward(*args, **kwargs)
         if bool(forward(torch.zeros(1, dtype=x.dtype, device=x.device)).any()):
-            raise make_no_rule_error(f"the activation {type(module).__name__}, which is not 0 at 0")
+            raise make_missing_rule_error(
+                f"the activation {type(module).__name__}, which is not 0 at 0"
+            )
         return apply_activation(x, forward)
 
     activations = (module for module in model.modules() if is_activation(module))
     with (
-        wrap_forwards(filter(is_handwritten_norm, model.modules()), run_wrapped_norm),
+        wrap_forwards(filter(is_handwritten_norm_layer, model.modules()), run_wrapped_norm),
         wrap_forwards(activations, run_wrapped_activation),
     ):
         yield

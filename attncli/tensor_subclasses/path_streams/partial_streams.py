@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attncli.errors import InputError
-from attncli.tensor_subclasses.torch_function_rules import find_calling_line
+from attncli.tensor_subclasses.torch_function_rules import find_calling_model_line
 
 
 class RecordedAttention(NamedTuple):
@@ -120,7 +120,7 @@ class LengthStreams(Streams):
         places = (*(1 + steps for steps in self.most), *parts.shape[1:])
         before = parts[1:].view(places)
         if bool(before.select(kind, most).any()):
-            raise make_no_rule_error("a block with more steps than one")
+            raise make_missing_rule_error("a block with more steps than one")
         moved = torch.zeros_like(parts)
         moved[0] = parts[0]
         moved[1:].view(places).narrow(kind, 1, most).copy_(before.narrow(kind, 0, most))
@@ -162,7 +162,7 @@ class PathStreams(Streams):
         return ((1 + index, path[last]) for index, path in enumerate(self.paths))
 
 
-def make_no_rule_error(what: str) -> InputError:
+def make_missing_rule_error(what: str) -> InputError:
     return InputError(
-        f"there is no rule for {what}, which {find_calling_line()} uses: this architecture cannot be decomposed."
+        f"there is no rule for {what}, which {find_calling_model_line()} uses: this architecture cannot be decomposed."
     )

@@ -10,11 +10,11 @@ import numpy as np
 from torch import Tensor
 
 from attncli.errors import InputError
-from attncli.tensor_subclasses.path_streams.partial_streams import Streams, make_no_rule_error
-from attncli.tensor_subclasses.torch_function_rules import StreamTensor, Table, register_rules_in
+from attncli.tensor_subclasses.path_streams.partial_streams import Streams, make_missing_rule_error
+from attncli.tensor_subclasses.torch_function_rules import StreamTensor, Table, make_rule_decorator
 
 RULES: Table = {}
-rule = register_rules_in(RULES)
+rule = make_rule_decorator(RULES)
 
 
 class PathTensor(StreamTensor):
@@ -41,7 +41,7 @@ class PathTensor(StreamTensor):
 
     @classmethod
     def refusal(cls, what: str) -> InputError:
-        return make_no_rule_error(what)
+        return make_missing_rule_error(what)
 
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         return f"PathTensor({tuple(self.shape)}, {self.streams.stream_count} streams)"
@@ -58,7 +58,7 @@ class PathTensor(StreamTensor):
     def wrap_like(self, numbers: Tensor, activated: bool = False) -> "PathTensor":
         """Wrap other numbers of the same streams; axis 0 must still begin with them."""
         if numbers.dim() == 0 or numbers.shape[0] % self.streams.stream_count:
-            raise make_no_rule_error("a result whose first axis is not the batch")
+            raise make_missing_rule_error("a result whose first axis is not the batch")
         return PathTensor(numbers, self.streams, activated, self.attended)
 
     def multiply_all_streams(self, factor: Tensor, activated: bool = False) -> "PathTensor":
@@ -68,7 +68,7 @@ class PathTensor(StreamTensor):
     def add_constant_to_streams(self, constant: Tensor) -> "PathTensor":
         """Add a constant to the full stream, and to the partial stream of constants."""
         if np.broadcast_shapes(self.shape, constant.shape) != tuple(self.shape):
-            raise make_no_rule_error("an addition that repeats the stream")
+            raise make_missing_rule_error("an addition that repeats the stream")
         result, everywhere = self.numbers.clone(), constant.expand(self.shape)
         rows = self.shape[0] // self.streams.stream_count
         for stream in self.streams.constants:
@@ -90,7 +90,7 @@ class PathTensor(StreamTensor):
         return PathTensor(self.numbers, self.streams)
 
 
-def align_streams(tensors: Sequence[PathTensor]) -> list[PathTensor]:
+def align_streams_before_combining(tensors: Sequence[PathTensor]) -> list[PathTensor]:
     """Align streams before they are combined, some of them from a block's attention and others from its bypass."""
     if len({each.attended for each in tensors}) == 1:
         return list(tensors)

@@ -8,25 +8,29 @@ from torch import Tensor
 
 from attncli.tensor_subclasses.path_streams.partial_streams import (
     RecordedAttention,
-    make_no_rule_error,
+    make_missing_rule_error,
 )
-from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, align_streams, rule
+from attncli.tensor_subclasses.path_streams.path_tensor import (
+    PathTensor,
+    align_streams_before_combining,
+    rule,
+)
 from attncli.tensor_subclasses.torch_function_rules import Operand
 
 
 @rule(F.linear)
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> PathTensor:
     if not isinstance(x, PathTensor) or isinstance(weight, PathTensor):
-        raise make_no_rule_error("a product with a stream as its weights")
-    return add_bias(x.wrap_like(F.linear(x.numbers, weight)), bias)
+        raise make_missing_rule_error("a product with a stream as its weights")
+    return add_bias_to_streams(x.wrap_like(F.linear(x.numbers, weight)), bias)
 
 
 @rule(torch.addmm, Tensor.addmm)
 def addmm(bias: Any, x: Any, weight: Any) -> PathTensor:
     """addmm, as GPT-2's Conv1D calls it."""
     if isinstance(bias, PathTensor) or isinstance(weight, PathTensor):
-        raise make_no_rule_error("addmm with a stream as its bias or weights")
-    return add_bias(x.wrap_like(x.numbers @ weight), bias)
+        raise make_missing_rule_error("addmm with a stream as its bias or weights")
+    return add_bias_to_streams(x.wrap_like(x.numbers @ weight), bias)
 
 
 @rule(torch.matmul, Tensor.matmul, Tensor.__matmul__)
@@ -35,9 +39,11 @@ def matmul(x: Any, y: Any) -> Tensor:
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
         return select_full_stream_scores(x, y)
     if isinstance(y, PathTensor):
-        return mix_values(x, y)
+        return mix_value_vectors(x, y)
     if y.dim() != 2:
-        raise make_no_rule_error("a product of the stream with something that is no weight matrix")
+        raise make_missing_rule_error(
+            "a product of the stream with something that is no weight matrix"
+        )
     stream: PathTensor = x
     return stream.wrap_like(stream.numbers @ y)
 
@@ -45,22 +51,22 @@ def matmul(x: Any, y: Any) -> Tensor:
 def select_full_stream_scores(query: PathTensor, key: PathTensor) -> Tensor:
     """Scores of the full stream alone, which sets the maps; the result is plain, in a batch of one."""
     if query.dim() != 4 or key.dim() != 4:
-        raise make_no_rule_error(
+        raise make_missing_rule_error(
             "a product of two streams that are not [batch, head, token, feature]"
         )
     return query.full_stream().detach() @ key.full_stream().detach()
 
 
-def mix_values(maps: Tensor, values: PathTensor) -> PathTensor:
+def mix_value_vectors(maps: Tensor, values: PathTensor) -> PathTensor:
     """P V for every stream, with maps [1, head, query, key]."""
     if maps.dim() != 4 or values.dim() != 4 or maps.shape[:2] != (1, values.shape[1]):
-        raise make_no_rule_error("a product with a stream on its right")
+        raise make_missing_rule_error("a product with a stream on its right")
     visible = (maps > 0.0).any(dim=1, keepdim=True)
     outputs = values.streams.select_outputs(RecordedAttention(maps, visible, maps @ values.numbers))
     return values.wrap_like(outputs).mark_attention_output()
 
 
-def add_bias(x: PathTensor, bias: Tensor | None) -> PathTensor:
+def add_bias_to_streams(x: PathTensor, bias: Tensor | None) -> PathTensor:
     return x if bias is None else x.add_constant_to_streams(bias)
 
 
@@ -69,7 +75,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
     if alpha != 1.0:
         y = multiply(y, alpha) if isinstance(y, PathTensor) else y * alpha
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
-        first, second = align_streams([require_same_shape(x, y), y])
+        first, second = align_streams_before_combining([require_streams_of_same_shape(x, y), y])
         return first.wrap_like(first.numbers + second.numbers)
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     if isinstance(other, int | float):
@@ -83,10 +89,10 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
 def add_in_place(x: Operand, y: Operand, *, alpha: float = 1.0) -> PathTensor:
     """Add in place: the same memory is written to, so that every view changes as in the model."""
     if not isinstance(x, PathTensor):
-        raise make_no_rule_error("writing a stream into something else")
+        raise make_missing_rule_error("writing a stream into something else")
     result = add(x, y, alpha=alpha)
     if result.attended != x.attended and x.streams.tells_apart:
-        raise make_no_rule_error("writing what comes from an attention into the stream")
+        raise make_missing_rule_error("writing what comes from an attention into the stream")
     x.numbers.copy_(result.numbers)
     return x
 
@@ -110,16 +116,18 @@ def negative(x: PathTensor) -> PathTensor:
 def multiply(x: Any, y: Any) -> PathTensor:
     """Multiply by a constant; of two streams, the one that comes from an activation is a gate and keeps the full stream's values."""
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
-        require_same_shape(x, y)
+        require_streams_of_same_shape(x, y)
         if x.activated == y.activated:
-            raise make_no_rule_error("a product of two streams of which not just one is a gate")
+            raise make_missing_rule_error(
+                "a product of two streams of which not just one is a gate"
+            )
         stream, gate = (y, x) if x.activated else (x, y)
         through = stream.multiply_all_streams(gate.view_by_stream()[0].detach())
         return through.apply_transition(through.streams.move_past_mlp)
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     result = stream.numbers * other
     if result.shape != stream.shape:
-        raise make_no_rule_error("a product that repeats the stream")
+        raise make_missing_rule_error("a product that repeats the stream")
     return stream.wrap_like(result)
 
 
@@ -127,7 +135,7 @@ def multiply(x: Any, y: Any) -> PathTensor:
 def multiply_in_place(x: Operand, y: Operand) -> PathTensor:
     """Multiply in place: the same memory is written to."""
     if not isinstance(x, PathTensor) or isinstance(y, PathTensor):
-        raise make_no_rule_error("a product with a stream that is written into something")
+        raise make_missing_rule_error("a product with a stream that is written into something")
     x.numbers.copy_(multiply(x, y).numbers)
     return x
 
@@ -135,14 +143,14 @@ def multiply_in_place(x: Operand, y: Operand) -> PathTensor:
 @rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide)
 def divide(x: Any, y: Any) -> PathTensor:
     if isinstance(y, PathTensor):
-        raise make_no_rule_error("a division by a stream")
+        raise make_missing_rule_error("a division by a stream")
     stream: PathTensor = x
     return stream.wrap_like(stream.numbers / y)
 
 
-def require_same_shape(x: PathTensor, y: PathTensor) -> PathTensor:
+def require_streams_of_same_shape(x: PathTensor, y: PathTensor) -> PathTensor:
     if x.shape != y.shape:
-        raise make_no_rule_error(
+        raise make_missing_rule_error(
             f"streams of shapes {tuple(x.shape)} and {tuple(y.shape)} together"
         )
     return x

@@ -12,7 +12,7 @@ from attncli.errors import InputError
 from attncli.forward_types import Function
 from attncli.tensor_subclasses.path_streams.partial_streams import (
     RecordedAttention,
-    make_no_rule_error,
+    make_missing_rule_error,
 )
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
 from attncli.tensor_subclasses.sdpa_by_definition import evaluate_sdpa
@@ -74,7 +74,9 @@ def compute_direct_sdpa_of_streams(
 def attend_to_other_stack(query: Tensor, key: Tensor, output: Tensor) -> Tensor:
     """Cross-attention with a fixed map: its output does not depend on the stream's parts, so it is a constant."""
     if isinstance(key, PathTensor):
-        raise make_no_rule_error("an attention with the stream's keys and another stack's values")
+        raise make_missing_rule_error(
+            "an attention with the stream's keys and another stack's values"
+        )
     if not isinstance(query, PathTensor):
         return output
     shape = (query.streams.stream_count, *output.shape[1:])

@@ -24,7 +24,7 @@ from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.tensor_subclasses.path_streams import path_tensor_shape_functions as shapes  # noqa: F401  (they enter their rules)
 from attncli.tensor_subclasses.path_streams.norm_layers_and_activations import (
-    freeze_norms_and_activations,
+    freeze_norm_layers_and_activations,
 )
 from attncli.tensor_subclasses.path_streams.partial_streams import (
     LengthStreams,
@@ -52,7 +52,7 @@ class PathDecomposition(NamedTuple):
     """The number of heads of each attention, in order."""
 
 
-def decompose_by_length(
+def decompose_by_path_length(
     model: nn.Module,
     stack: BlockStack,
     inputs: Inputs,
@@ -66,15 +66,15 @@ def decompose_by_length(
         return LengthStreams(attentions=steps) if count_attention else LengthStreams(mlps=steps)
 
     with torch.no_grad(), accept_path_tensors(model):
-        found, output = run_path_tensors(
+        found, output = run_forward_with_path_tensors(
             model, PathTensorRun(stack, build_streams(), go_on), inputs
         )
 
     def longest_with_random_weights() -> Tensor:
-        random_init = run_with_random_weights(model, stack, inputs, build_streams())
+        random_init = run_paths_with_random_weights(model, stack, inputs, build_streams())
         return found.terms[-1] if random_init is None else random_init.terms[-1]
 
-    check_path_steps(found, stack, steps, count_attention, longest_with_random_weights)
+    check_path_step_counts(found, stack, steps, count_attention, longest_with_random_weights)
     return found, output
 
 
@@ -85,7 +85,9 @@ def decompose_by_attention_and_mlp_length(
     attentions = sum(call.attention for call in stack.calls)
     steps = (attentions, len(stack.calls))
     with torch.no_grad(), accept_path_tensors(model):
-        found, _ = run_path_tensors(model, PathTensorRun(stack, LengthStreams(*steps)), inputs)
+        found, _ = run_forward_with_path_tensors(
+            model, PathTensorRun(stack, LengthStreams(*steps)), inputs
+        )
 
     def arrange_by_length(decomposition: PathDecomposition) -> Tensor:
         return decomposition.terms.reshape(
@@ -95,11 +97,13 @@ def decompose_by_attention_and_mlp_length(
     for counted, other in ((0, 1), (1, 0)):
 
         def longest_with_random_weights(other: int = other) -> Tensor:
-            random_init = run_with_random_weights(model, stack, inputs, LengthStreams(*steps))
+            random_init = run_paths_with_random_weights(model, stack, inputs, LengthStreams(*steps))
             return arrange_by_length(random_init or found).sum(dim=other)[-1]
 
         one_kind = found._replace(terms=arrange_by_length(found).sum(dim=other))
-        check_path_steps(one_kind, stack, steps[counted], counted == 0, longest_with_random_weights)
+        check_path_step_counts(
+            one_kind, stack, steps[counted], counted == 0, longest_with_random_weights
+        )
     return found._replace(terms=arrange_by_length(found))
 
 
@@ -108,7 +112,9 @@ def run_single_paths(
 ) -> PathDecomposition:
     """Contributions of single paths to the last block's output; a path chooses 0 or a head from 1 on at every attention."""
     with torch.no_grad(), accept_path_tensors(model):
-        found, _ = run_path_tensors(model, PathTensorRun(stack, PathStreams(paths)), inputs)
+        found, _ = run_forward_with_path_tensors(
+            model, PathTensorRun(stack, PathStreams(paths)), inputs
+        )
     refuse_several_attentions(found, stack)
     return found
 
@@ -119,12 +125,12 @@ def accept_path_tensors(model: nn.Module) -> Iterator[None]:
     with (
         force_eager_attention(model),
         replace_eager_interface(compute_attention_of_streams),
-        freeze_norms_and_activations(model),
+        freeze_norm_layers_and_activations(model),
     ):
         yield
 
 
-def run_path_tensors(
+def run_forward_with_path_tensors(
     model: nn.Module, passage: "PathTensorRun", inputs: Inputs
 ) -> tuple[PathDecomposition, Any]:
     """Run one forward pass with the passage's tensor as the stream."""
@@ -147,7 +153,7 @@ def run_path_tensors(
     return passage.decomposition, output
 
 
-def run_with_random_weights(
+def run_paths_with_random_weights(
     model: nn.Module, stack: BlockStack, inputs: Inputs, streams: Streams
 ) -> PathDecomposition | None:
     """Run the same paths with random weights: terms that are zero there too are zero by structure, not by a weight of zero.
@@ -162,11 +168,11 @@ def run_with_random_weights(
         return None
     own = alike[0]
     with torch.no_grad(), accept_path_tensors(random_init):
-        found, _ = run_path_tensors(random_init, PathTensorRun(own, streams), inputs)
+        found, _ = run_forward_with_path_tensors(random_init, PathTensorRun(own, streams), inputs)
     return found
 
 
-def check_path_steps(
+def check_path_step_counts(
     decomposition: PathDecomposition,
     stack: BlockStack,
     steps: int,

@@ -8,11 +8,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.forward_types import Function, Output
-from attncli.tensor_subclasses.path_streams.partial_streams import make_no_rule_error
-from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, align_streams, rule
+from attncli.tensor_subclasses.path_streams.partial_streams import make_missing_rule_error
+from attncli.tensor_subclasses.path_streams.path_tensor import (
+    PathTensor,
+    align_streams_before_combining,
+    rule,
+)
 
 
-def apply_within_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_to_numbers_of_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     """Apply the function to the numbers, for calls that leave axis 0 where it is."""
     result = function(x.numbers, *args, **kwargs)
     if isinstance(result, Tensor):
@@ -27,7 +31,7 @@ def register_shape_rules(*functions: Function) -> None:
         def apply_shape_rule(
             x: Tensor, *args: Any, function: Function = function, **kwargs: Any
         ) -> Output:
-            return apply_within_streams(function, x, *args, **kwargs)
+            return apply_to_numbers_of_streams(function, x, *args, **kwargs)
 
 
 register_shape_rules(
@@ -60,7 +64,7 @@ def return_same_streams(x: Tensor, y: Tensor) -> Any:
 @rule(Tensor.transpose, torch.transpose, Tensor.swapaxes, torch.swapaxes)
 def transpose(x: PathTensor, first: int, second: int) -> PathTensor:
     if 0 in (first % x.dim(), second % x.dim()):
-        raise make_no_rule_error("a transposition of the batch")
+        raise make_missing_rule_error("a transposition of the batch")
     return x.wrap_like(x.numbers.transpose(first, second))
 
 
@@ -68,36 +72,38 @@ def transpose(x: PathTensor, first: int, second: int) -> PathTensor:
 def permute(x: PathTensor, *dims: Any) -> PathTensor:
     order = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
     if order[0] % x.dim() != 0:
-        raise make_no_rule_error("a transposition of the batch")
+        raise make_missing_rule_error("a transposition of the batch")
     return x.wrap_like(x.numbers.permute(order))
 
 
 @rule(Tensor.unflatten, torch.unflatten)
 def unflatten(x: PathTensor, dim: int, sizes: Sequence[int]) -> PathTensor:
-    return x.wrap_like(torch.unflatten(x.numbers, require_not_batch_axis(x.dim(), dim), sizes))
+    return x.wrap_like(torch.unflatten(x.numbers, refuse_change_of_batch_axis(x.dim(), dim), sizes))
 
 
 @rule(Tensor.repeat_interleave, torch.repeat_interleave)
 def repeat_interleave(x: PathTensor, repeats: int, dim: int | None = None) -> PathTensor:
     """Repeat heads, copying them."""
     if not isinstance(repeats, int) or dim is None:
-        raise make_no_rule_error("a repetition by numbers of their own")
-    return x.wrap_like(x.numbers.repeat_interleave(repeats, require_not_batch_axis(x.dim(), dim)))
+        raise make_missing_rule_error("a repetition by numbers of their own")
+    return x.wrap_like(
+        x.numbers.repeat_interleave(repeats, refuse_change_of_batch_axis(x.dim(), dim))
+    )
 
 
 @rule(Tensor.unsqueeze, torch.unsqueeze)
 def unsqueeze(x: PathTensor, dim: int) -> PathTensor:
-    return x.wrap_like(x.numbers.unsqueeze(require_not_batch_axis(x.dim() + 1, dim)))
+    return x.wrap_like(x.numbers.unsqueeze(refuse_change_of_batch_axis(x.dim() + 1, dim)))
 
 
 @rule(Tensor.squeeze, torch.squeeze)
 def squeeze(x: PathTensor, dim: int) -> PathTensor:
-    return x.wrap_like(x.numbers.squeeze(require_not_batch_axis(x.dim(), dim)))
+    return x.wrap_like(x.numbers.squeeze(refuse_change_of_batch_axis(x.dim(), dim)))
 
 
-def require_not_batch_axis(axes: int, dim: int) -> int:
+def refuse_change_of_batch_axis(axes: int, dim: int) -> int:
     if dim % axes == 0:
-        raise make_no_rule_error("a change of the batch axis")
+        raise make_missing_rule_error("a change of the batch axis")
     return dim
 
 
@@ -108,42 +114,44 @@ def getitem(x: PathTensor, index: Any) -> PathTensor:
     simple = all(isinstance(part, int | slice) or part in (None, Ellipsis) for part in indices)
     whole = indices[0] is Ellipsis or (isinstance(indices[0], slice) and indices[0] == slice(None))
     if not simple or not whole or (indices[0] is Ellipsis and len(indices) > x.dim()):
-        raise make_no_rule_error("an index into the batch or by a tensor")
+        raise make_missing_rule_error("an index into the batch or by a tensor")
     return x.wrap_like(x.numbers[index])
 
 
 @rule(torch.split, Tensor.split)
-def split(x: PathTensor, size: Any, dim: int = 0) -> tuple[PathTensor, ...]:
+def split_along_axis(x: PathTensor, size: Any, dim: int = 0) -> tuple[PathTensor, ...]:
     return tuple(
-        map(x.wrap_like, torch.split(x.numbers, size, require_not_batch_axis(x.dim(), dim)))
+        map(x.wrap_like, torch.split(x.numbers, size, refuse_change_of_batch_axis(x.dim(), dim)))
     )
 
 
 @rule(Tensor.chunk, torch.chunk)
 def chunk(x: PathTensor, chunks: int, dim: int = 0) -> tuple[PathTensor, ...]:
-    return tuple(map(x.wrap_like, x.numbers.chunk(chunks, require_not_batch_axis(x.dim(), dim))))
+    return tuple(
+        map(x.wrap_like, x.numbers.chunk(chunks, refuse_change_of_batch_axis(x.dim(), dim)))
+    )
 
 
 @rule(Tensor.unbind, torch.unbind)
 def unbind(x: PathTensor, dim: int = 0) -> tuple[PathTensor, ...]:
-    return tuple(map(x.wrap_like, x.numbers.unbind(require_not_batch_axis(x.dim(), dim))))
+    return tuple(map(x.wrap_like, x.numbers.unbind(refuse_change_of_batch_axis(x.dim(), dim))))
 
 
 @rule(torch.cat, torch.concat)
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> PathTensor:
     parts = require_path_tensors(tensors)
-    axis = require_not_batch_axis(parts[0].dim(), dim)
+    axis = refuse_change_of_batch_axis(parts[0].dim(), dim)
     return parts[0].wrap_like(torch.cat([x.numbers for x in parts], axis))
 
 
 @rule(torch.stack)
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> PathTensor:
     parts = require_path_tensors(tensors)
-    axis = require_not_batch_axis(parts[0].dim() + 1, dim)
+    axis = refuse_change_of_batch_axis(parts[0].dim() + 1, dim)
     return parts[0].wrap_like(torch.stack([x.numbers for x in parts], axis))
 
 
 def require_path_tensors(tensors: Sequence[Any]) -> list[PathTensor]:
     if not all(isinstance(x, PathTensor) for x in tensors):
-        raise make_no_rule_error("joining a stream with something else")
-    return align_streams(tensors)
+        raise make_missing_rule_error("joining a stream with something else")
+    return align_streams_before_combining(tensors)

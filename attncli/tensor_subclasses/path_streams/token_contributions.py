@@ -39,7 +39,7 @@ class TokenContributions(NamedTuple):
     rollout: RolloutRow
 
 
-def find_contributions(
+def compute_token_contributions(
     model: nn.Module, stack: BlockStack, inputs: Inputs, token: int
 ) -> TokenContributions:
     """Compute both attributions in one backward pass through the blocks; rollout needs a single row."""
@@ -68,7 +68,7 @@ class RolloutVisitor:
         mean = attention.maps[0].mean(dim=0)
         self.rolled = RolloutRow(
             multiply_rollout_by_block(self.rolled.attention, mean),
-            multiply_rollout_by_block(self.rolled.even, make_uniform_map(attention)),
+            multiply_rollout_by_block(self.rolled.even, make_uniform_attention_map(attention)),
         )
 
 
@@ -77,7 +77,7 @@ def multiply_rollout_by_block(row: Tensor, weights: Tensor) -> Tensor:
     return (row + row @ weights.to("cpu", torch.float64)) / 2.0
 
 
-def make_uniform_map(attention: RecordedAttention) -> Tensor:
+def make_uniform_attention_map(attention: RecordedAttention) -> Tensor:
     """[query, key]: uniform attention over each query's visible keys."""
     queries, keys = attention.maps.shape[-2:]
     if attention.visible is None:

@@ -65,7 +65,7 @@ class ScoreTerms(NamedTuple):
         return scores if self.shift is None else scores + self.shift
 
 
-def broadcast_terms(terms: ScoreTerms, lead: Sequence[int]) -> ScoreTerms:
+def broadcast_score_terms(terms: ScoreTerms, lead: Sequence[int]) -> ScoreTerms:
     """Broadcast the terms to other leading axes."""
 
     def broadcast_part(part: Tensor | None) -> Output:
@@ -82,6 +82,6 @@ def broadcast_terms(terms: ScoreTerms, lead: Sequence[int]) -> ScoreTerms:
     )
 
 
-def make_terms_of_scores(scores: Tensor) -> ScoreTerms:
+def make_terms_of_computed_scores(scores: Tensor) -> ScoreTerms:
     """Terms of scores that are already computed: products of themselves with one key for each column."""
     return ScoreTerms(scores, torch.eye(scores.shape[-1], dtype=torch.float64))

@@ -10,8 +10,8 @@ from attncli.forward_types import Output
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import SCORE_RULES, WEIGHT_RULES
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
-    make_no_rule_error,
-    map_parts,
+    make_missing_rule_error,
+    map_split_parts_linearly,
     rule,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor_arithmetic import to_float64_array
@@ -26,13 +26,13 @@ def einsum(equation: str, *operands: Any) -> Output:
     sides, arrow, result = equation.replace(" ", "").partition("->")
     letters = sides.split(",")
     if not arrow or len(letters) != 2 or "." in equation:
-        raise make_no_rule_error(f"einsum {equation} of the stream")
+        raise make_missing_rule_error(f"einsum {equation} of the stream")
     one, other = letters
     x, y = operands
-    if is_linear(x, y, one, other, result):
-        return linear(x, y, equation)
-    if is_linear(y, x, other, one, result):
-        return linear(y, x, f"{other},{one}->{result}")
+    if is_product_of_split_features(x, y, one, other, result):
+        return multiply_split_features(x, y, equation)
+    if is_product_of_split_features(y, x, other, one, result):
+        return multiply_split_features(y, x, f"{other},{one}->{result}")
     return einsum_as_matmul(equation, (x, y), (one, other), result)
 
 
@@ -40,7 +40,7 @@ for table in (SCORE_RULES, WEIGHT_RULES):
     table[torch.einsum] = table[torch.functional.einsum] = einsum
 
 
-def is_linear(x: Operand, y: Operand, one: str, other: str, result: str) -> bool:
+def is_product_of_split_features(x: Operand, y: Operand, one: str, other: str, result: str) -> bool:
     """Whether a plain operand multiplies the features of a split one, and leaves its tokens alone."""
     if not isinstance(x, SplitTensor) or isinstance(y, StreamTensor):
         return False
@@ -48,11 +48,13 @@ def is_linear(x: Operand, y: Operand, one: str, other: str, result: str) -> bool
     return token not in other and token in result
 
 
-def linear(x: SplitTensor, y: torch.Tensor, equation: str) -> SplitTensor:
+def multiply_split_features(x: SplitTensor, y: torch.Tensor, equation: str) -> SplitTensor:
     """Multiply c and V by the same numbers."""
     one, _, result = equation.replace("->", ",").split(",")
     weights = to_float64_array(y)
-    return map_parts(x, lambda part: np.einsum(equation, part, weights), result.index(one[x.axis]))
+    return map_split_parts_linearly(
+        x, lambda part: np.einsum(equation, part, weights), result.index(one[x.axis])
+    )
 
 
 def einsum_as_matmul(
@@ -65,7 +67,7 @@ def einsum_as_matmul(
     rows = [letter for letter in one if letter not in other]
     columns = [letter for letter in other if letter not in one]
     if [len(summed), len(rows), len(columns)] != [1, 1, 1] or len({*result}) != len(result):
-        raise make_no_rule_error(f"einsum {equation} of the stream")
+        raise make_missing_rule_error(f"einsum {equation} of the stream")
     x = permute_einsum_axes(operands[0], one, [*batch, *rows, *summed])
     y = permute_einsum_axes(operands[1], other, [*batch, *summed, *columns])
     return permute_einsum_axes(torch.matmul(x, y), "".join([*batch, *rows, *columns]), list(result))

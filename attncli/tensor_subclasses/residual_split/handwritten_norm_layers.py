@@ -7,10 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.ablation.norm_layers import is_norm
+from attncli.ablation.norm_layers import is_norm_layer
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.forward_types import Args, Function, Kwargs, Output
-from attncli.tensor_subclasses.residual_split.norm_layers_and_activations import norm
+from attncli.tensor_subclasses.residual_split.norm_layers_and_activations import (
+    apply_layer_or_rms_norm,
+)
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
 from attncli.tolerances import HANDWRITTEN_NORM, HANDWRITTEN_NORM_AT_ZERO
 
@@ -22,7 +24,7 @@ SIZES = (1.0, 1e2, 1e-2, 1e-3, 1e-5)
 
 
 @contextmanager
-def replace_handwritten_norms(model: nn.Module) -> Iterator[None]:
+def replace_handwritten_norm_layers(model: nn.Module) -> Iterator[None]:
     """Within, the model's handwritten norms accept split tensors."""
     known: dict[nn.Module, RecognisedNorm | None] = {}
 
@@ -33,13 +35,13 @@ def replace_handwritten_norms(model: nn.Module) -> Iterator[None]:
         if len(args) > 1 or kwargs:
             return forward(*args, **kwargs)
         if module not in known:
-            known[module] = recognise_norm(module, forward, x.shape[-1])
+            known[module] = recognise_norm_layer(module, forward, x.shape[-1])
         found = known[module]
         if found is None:
             return forward(x)
-        return norm(x, found.epsilon, found.centre, found.gain, found.bias)
+        return apply_layer_or_rms_norm(x, found.epsilon, found.centre, found.gain, found.bias)
 
-    with wrap_forwards(filter(is_handwritten_norm, model.modules()), split_norm):
+    with wrap_forwards(filter(is_handwritten_norm_layer, model.modules()), split_norm):
         yield
 
 
@@ -52,11 +54,11 @@ class RecognisedNorm(NamedTuple):
     bias: Tensor | None = None
 
 
-def is_handwritten_norm(module: nn.Module) -> bool:
-    return is_norm(module) and not isinstance(module, (nn.LayerNorm, nn.RMSNorm))
+def is_handwritten_norm_layer(module: nn.Module) -> bool:
+    return is_norm_layer(module) and not isinstance(module, (nn.LayerNorm, nn.RMSNorm))
 
 
-def recognise_norm(
+def recognise_norm_layer(
     module: nn.Module, usual: Callable[[Tensor], Tensor], width: int
 ) -> RecognisedNorm | None:
     """Find the norm that equals the module on a few random tokens; None where none does."""
@@ -64,7 +66,7 @@ def recognise_norm(
     tokens = torch.randn(len(SIZES), width, generator=generator, dtype=torch.float64) + 0.5
     tokens = tokens * torch.tensor(SIZES, dtype=torch.float64)[:, None]
     expected = usual(tokens).double()
-    for one in iter_candidate_norms(module):
+    for one in iter_candidate_norm_layers(module):
         rows = tokens - tokens.mean(-1, keepdim=True) if one.centre else tokens
         ours = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + one.epsilon)
         ours = ours * (1.0 if one.gain is None else one.gain)
@@ -77,7 +79,7 @@ def recognise_norm(
     return None
 
 
-def iter_candidate_norms(module: nn.Module) -> Iterator[RecognisedNorm]:
+def iter_candidate_norm_layers(module: nn.Module) -> Iterator[RecognisedNorm]:
     """Iterate over norms that these weights may belong to."""
     epsilon = next((float(getattr(module, e)) for e in EPSILONS if hasattr(module, e)), 0.0)
     weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)

@@ -44,7 +44,7 @@ CHANGES: dict[Function, Function] = {
 """Each in-place function with its out-of-place counterpart."""
 
 
-def write_in_place(written: Function, x: Tensor, *args: Any, **kwargs: Any) -> Output:
+def write_result_in_place(written: Function, x: Tensor, *args: Any, **kwargs: Any) -> Output:
     """Write the function's result to x itself; plain numbers stay plain."""
     if isinstance(x, (SplitTensor, LazyScores)):
         return x.become(CHANGES[written](x, *args, **kwargs), written.__name__)
@@ -57,11 +57,11 @@ def write_in_place(written: Function, x: Tensor, *args: Any, **kwargs: Any) -> O
 
 
 for written in CHANGES:
-    RULES[written] = SCORE_RULES[written] = partial(write_in_place, written)
+    RULES[written] = SCORE_RULES[written] = partial(write_result_in_place, written)
 
 
 @rule(Tensor.copy_)
-def copy(x: Any, source: Any, *_: object) -> Output:
+def copy_in_place(x: Any, source: Any, *_: object) -> Output:
     """tensor.copy_(source): replaces values, keeps identity and views."""
     if not isinstance(x, SplitTensor):
         return x.copy_(source.plain())

@@ -22,31 +22,31 @@ from attncli.forward_types import Args, Function, Kwargs
 from attncli.tensor_subclasses.residual_split.attention_score_terms import (
     HIDDEN,
     ScoreTerms,
-    broadcast_terms,
+    broadcast_score_terms,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     convert_split_to_plain,
-    make_no_rule_error,
-    map_parts,
+    make_missing_rule_error,
+    map_split_parts_linearly,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor_attention import (
     attend_by_content_only,
-    do_rows_differ_by_content_only,
-    mix_values,
+    do_query_contents_alone_matter,
+    mix_value_vectors,
 )
 from attncli.tensor_subclasses.torch_function_rules import (
     KNOWN_WITHOUT_NUMBERS,
     Operand,
     StreamTensor,
     Table,
-    register_rules_in,
+    make_rule_decorator,
 )
 
 SCORE_RULES: Table = {}
-score_rule = register_rules_in(SCORE_RULES)
+score_rule = make_rule_decorator(SCORE_RULES)
 WEIGHT_RULES: Table = {}
-weight_rule = register_rules_in(WEIGHT_RULES)
+weight_rule = make_rule_decorator(WEIGHT_RULES)
 
 
 class DeferredTensor(StreamTensor):
@@ -66,7 +66,7 @@ class DeferredTensor(StreamTensor):
 
     @classmethod
     def refusal(cls, what: str) -> NoExactRule:
-        return make_no_rule_error(f"{what} of attention scores")
+        return make_missing_rule_error(f"{what} of attention scores")
 
     @classmethod
     def __torch_function__(
@@ -103,7 +103,7 @@ class LazyScores(DeferredTensor):
     def compute(self) -> Tensor:
         """Compute the scores: split where the keys do not depend on the stream, as in attention to other states."""
         return (
-            convert_scores_to_stream(self.terms)
+            compute_scores_as_split_tensor(self.terms)
             if is_linear_in_queries(self.terms)
             else self.terms.plain_scores()
         )
@@ -120,34 +120,34 @@ class LazyScores(DeferredTensor):
 def is_linear_in_queries(terms: ScoreTerms) -> bool:
     """Whether the scores are a linear function of a split stream of queries."""
     bare = terms.bias is None and terms.shift is None and terms.sink_scores is None
-    return bare and do_rows_differ_by_content_only(terms) and not isinstance(terms.key, SplitTensor)
+    return bare and do_query_contents_alone_matter(terms) and not isinstance(terms.key, SplitTensor)
 
 
-def convert_scores_to_stream(terms: ScoreTerms) -> SplitTensor:
+def compute_scores_as_split_tensor(terms: ScoreTerms) -> SplitTensor:
     """c K^T and V K^T."""
     query: Any = terms.query
     key = np.swapaxes(terms.key.to(torch.float64).numpy(), -1, -2) * terms.scale
-    return map_parts(query, lambda part: part @ key, len(terms.lead_shape))
+    return map_split_parts_linearly(query, lambda part: part @ key, len(terms.lead_shape))
 
 
-def make_scores(terms: ScoreTerms) -> LazyScores:
+def make_lazy_scores(terms: ScoreTerms) -> LazyScores:
     made: LazyScores = LazyScores.of(terms, terms.shape)
     return made
 
 
 @score_rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__)
-def scale_scores(x: Any, y: Any) -> Tensor:
+def scale_lazy_scores(x: Any, y: Any) -> Tensor:
     """Scale by a number, or by one for each head."""
     scores, factor = (x, y) if isinstance(x, LazyScores) else (y, x)
     if isinstance(factor, DeferredTensor):
         return torch.mul(scores.compute(), factor.compute())
     if not isinstance(factor, Tensor) or factor.numel() == 1:
-        return make_scores(scores.terms.scale_terms(float(factor)))
+        return make_lazy_scores(scores.terms.scale_terms(float(factor)))
     terms = scores.terms
     bare = terms.bias is None and terms.shift is None and terms.sink_scores is None
     if isinstance(factor, StreamTensor) or not bare or not is_per_map_factor(factor, scores):
         return torch.mul(scores.compute(), factor)
-    return make_scores(terms._replace(query=terms.query * factor))
+    return make_lazy_scores(terms._replace(query=terms.query * factor))
 
 
 def is_per_map_factor(factor: Tensor, scores: Tensor) -> bool:
@@ -159,7 +159,7 @@ def is_per_map_factor(factor: Tensor, scores: Tensor) -> bool:
 def divide(x: Any, y: Any) -> Tensor:
     if not isinstance(x, LazyScores):
         return torch.div(x, y.compute())
-    return scale_scores(
+    return scale_lazy_scores(
         x, 1.0 / y if not isinstance(y, StreamTensor) else 1.0 / compute_deferred_numbers(y)
     )
 
@@ -190,7 +190,11 @@ def replace_score_terms(terms: ScoreTerms, scores: LazyScores) -> Tensor:
     """Make scores with other terms; refuse a bias that would swamp them."""
     added = [tuple(part.shape[:-1]) for part in (terms.bias, terms.shift) if part is not None]
     rows = tuple(scores.shape[:-1])
-    return make_scores(terms) if np.broadcast_shapes(rows, *added) == rows else terms.plain_scores()
+    return (
+        make_lazy_scores(terms)
+        if np.broadcast_shapes(rows, *added) == rows
+        else terms.plain_scores()
+    )
 
 
 @score_rule(torch.sub, Tensor.sub, Tensor.__sub__)
@@ -224,18 +228,18 @@ LAYOUTS = (
 """Functions that may move heads into the batch, or next to it."""
 
 
-def move_axes(function: Any, x: DeferredTensor, *args: Any, **kwargs: Any) -> Tensor:
+def move_score_axes(function: Any, x: DeferredTensor, *args: Any, **kwargs: Any) -> Tensor:
     """Move axes; queries and keys keep theirs, or the numbers are computed."""
     shape = function(torch.empty(x.shape, device="meta"), *args, **kwargs).shape
     if len(shape) < 2 or shape[-2:] != x.shape[-2:]:
         numbers: Tensor = function(x.compute(), *args, **kwargs)
         return numbers
-    made: Tensor = type(x).of(broadcast_terms(x.terms, shape[:-2]), shape)
+    made: Tensor = type(x).of(broadcast_score_terms(x.terms, shape[:-2]), shape)
     return made
 
 
 for layout in LAYOUTS:
-    SCORE_RULES[layout] = WEIGHT_RULES[layout] = partial(move_axes, layout)
+    SCORE_RULES[layout] = WEIGHT_RULES[layout] = partial(move_score_axes, layout)
 
 
 @score_rule(torch.cat, torch.concat)
@@ -250,7 +254,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
             [convert_split_to_plain(compute_deferred_numbers(x)) for x in tensors], dim
         )
     sinks = [] if first.terms.sink_scores is None else [first.terms.sink_scores]
-    return make_scores(first.terms._replace(sink_scores=torch.cat([*sinks, *rest], dim=-1)))
+    return make_lazy_scores(first.terms._replace(sink_scores=torch.cat([*sinks, *rest], dim=-1)))
 
 
 @score_rule(torch.softmax, Tensor.softmax, F.softmax)
@@ -274,7 +278,7 @@ class LazyWeights(DeferredTensor):
     def compute(self) -> Tensor:
         """Compute the weights: split where P tends to a common row, so that a router's weights keep their digits."""
         terms = self.terms
-        if do_rows_differ_by_content_only(terms):
+        if do_query_contents_alone_matter(terms):
             columns = torch.eye(terms.key.shape[-2], dtype=torch.float64)
             return attend_by_content_only(terms, columns.expand(*terms.lead_shape, *columns.shape))
         return torch.softmax(terms.plain_scores(), dim=-1)[..., : self.shape[-1]]
@@ -307,17 +311,19 @@ for harmless in UNCHANGED:
 
 
 @weight_rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
-def weigh_values(weights: Tensor, values: Tensor) -> Tensor:
+def mix_value_vectors_by_lazy_weights(weights: Tensor, values: Tensor) -> Tensor:
     """P (1c^T + V)."""
     if not isinstance(weights, LazyWeights) or isinstance(values, DeferredTensor):
         return torch.matmul(compute_deferred_numbers(weights), compute_deferred_numbers(values))
     terms = weights.terms
-    if terms.sink_scores is None and do_rows_differ_by_content_only(terms):
+    if terms.sink_scores is None and do_query_contents_alone_matter(terms):
         return attend_by_content_only(terms, values)
     shares = torch.softmax(terms.plain_scores(), dim=-1)
     if terms.sink_scores is None:
-        return mix_values(shares, values, torch.zeros((), dtype=torch.float64))
+        return mix_value_vectors(shares, values, torch.zeros((), dtype=torch.float64))
     if not weights.are_sinks_dropped:
         return torch.matmul(shares, values)
     keys = terms.key.shape[-2]
-    return mix_values(shares[..., :keys], values, shares[..., keys:].sum(dim=-1, keepdim=True))
+    return mix_value_vectors(
+        shares[..., :keys], values, shares[..., keys:].sum(dim=-1, keepdim=True)
+    )

@@ -13,84 +13,88 @@ from attncli.maths.common_row_arithmetic import activation_functions
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitParts,
     SplitState,
-    normalise_tokens,
+    normalise_features_of_tokens,
 )
 from attncli.maths.common_row_arithmetic.scaled_arrays import (
     NEGLIGIBLE,
     ScaledArray,
-    align_to_exponent,
+    align_scaled_to_exponent,
     expm1_scaled,
     find_common_exponent,
     make_scaled_array,
 )
 from attncli.tensor_subclasses.residual_split import gelu_and_erf
-from attncli.tensor_subclasses.residual_split.attention_score_terms import make_terms_of_scores
+from attncli.tensor_subclasses.residual_split.attention_score_terms import (
+    make_terms_of_computed_scores,
+)
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import LazyWeights
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
-    centre_parts,
+    centre_split_parts,
     centre_varying_part,
     convert_split_to_plain,
     defer_split_parts,
-    map_parts,
+    map_split_parts_linearly,
     rule,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor_arithmetic import (
     add,
-    invert_split_part,
     multiply,
     negative,
     reciprocal,
+    reciprocal_scaled,
     subtract,
     subtract_from,
     to_float64_array,
 )
-from attncli.tensor_subclasses.residual_split.split_tensor_shape_functions import apply_in_slices
-from attncli.tensor_subclasses.torch_function_rules import register_norm_rules
+from attncli.tensor_subclasses.residual_split.split_tensor_shape_functions import (
+    apply_to_token_slices,
+)
+from attncli.tensor_subclasses.torch_function_rules import register_norm_layer_rules
 
 Function = Callable[[SplitParts], SplitParts]
 
 
-def apply_function(function: Function, x: SplitTensor) -> SplitTensor:
+def apply_elementwise_function(function: Function, x: SplitTensor) -> SplitTensor:
     axis = x.axis
-    return defer_split_parts(partial(apply_in_slices, function, axis), x.shape, axis, x)
+    return defer_split_parts(partial(apply_to_token_slices, function, axis), x.shape, axis, x)
 
 
-def apply_to_all_tokens(
+def apply_function_slicing_tokens(
     function: Callable[[SplitParts, int], SplitParts], x: SplitTensor
 ) -> SplitTensor:
     """Apply a function that slices the tokens along their axis itself."""
     axis = x.axis
     return defer_split_parts(
-        lambda parts: centre_parts(*function(parts, axis), axis), x.shape, axis, x
+        lambda parts: centre_split_parts(*function(parts, axis), axis), x.shape, axis, x
     )
 
 
 @rule(F.relu, torch.relu, Tensor.relu)
 def relu(x: SplitTensor, inplace: bool = False) -> SplitTensor:
-    return apply_function(activation_functions.relu, x)
+    return apply_elementwise_function(activation_functions.relu, x)
 
 
 @rule(F.silu, torch.nn.functional.silu)
 def silu(x: SplitTensor, inplace: bool = False) -> SplitTensor:
-    return apply_function(activation_functions.silu, x)
+    return apply_elementwise_function(activation_functions.silu, x)
 
 
 @rule(F.gelu)
 def gelu(x: SplitTensor, approximate: str = "none") -> SplitTensor:
     if approximate == "tanh":
-        return apply_function(activation_functions.gelu, x)
-    return apply_to_all_tokens(gelu_and_erf.gelu, x)
+        return apply_elementwise_function(activation_functions.gelu, x)
+    return apply_function_slicing_tokens(gelu_and_erf.gelu, x)
 
 
 @rule(torch.tanh, Tensor.tanh, F.tanh)
 def tanh(x: SplitTensor) -> SplitTensor:
-    return apply_function(activation_functions.tanh, x)
+    return apply_elementwise_function(activation_functions.tanh, x)
 
 
 @rule(torch.sigmoid, Tensor.sigmoid, F.sigmoid)
 def sigmoid(x: SplitTensor) -> SplitTensor:
-    return apply_function(activation_functions.sigmoid, x)
+    return apply_elementwise_function(activation_functions.sigmoid, x)
 
 
 @rule(torch.exp, Tensor.exp)
@@ -103,8 +107,8 @@ def exponential(x: SplitTensor) -> SplitTensor:
 @rule(torch.sqrt, Tensor.sqrt)
 def square_root(x: SplitTensor) -> SplitTensor:
     """√(a + r) - √a = r/(√(a + r) + √a)."""
-    common, whole = (square_root_of_part(part) for part in (x.common, x.common + x.varying))
-    return centre_varying_part(common, x.varying * invert_split_part(common + whole), x.axis)
+    common, whole = (square_root_scaled(part) for part in (x.common, x.common + x.varying))
+    return centre_varying_part(common, x.varying * reciprocal_scaled(common + whole), x.axis)
 
 
 @rule(torch.rsqrt, Tensor.rsqrt)
@@ -112,7 +116,7 @@ def inverse_square_root(x: SplitTensor) -> Tensor:
     return reciprocal(square_root(x))
 
 
-def square_root_of_part(part: ScaledArray) -> ScaledArray:
+def square_root_scaled(part: ScaledArray) -> ScaledArray:
     """The root of every entry; an odd exponent leaves one factor of 2."""
     if float(part.mantissa.min()) < 0.0:
         raise SplitTensor.refusal("the root of a negative number")
@@ -186,7 +190,7 @@ def mish(x: SplitTensor, inplace: bool = False) -> Tensor:
 
 @rule(torch.erf, Tensor.erf)
 def erf(x: SplitTensor) -> SplitTensor:
-    return apply_to_all_tokens(gelu_and_erf.erf, x)
+    return apply_function_slicing_tokens(gelu_and_erf.erf, x)
 
 
 @rule(torch.mean, Tensor.mean)
@@ -194,17 +198,17 @@ def mean(
     x: SplitTensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, **_: object
 ) -> Tensor:
     """Mean over features, of c and V alike; over tokens, on plain numbers."""
-    return reduce_features(np.mean, torch.mean, x, dim, keepdim)
+    return reduce_over_features(np.mean, torch.mean, x, dim, keepdim)
 
 
 @rule(torch.sum, Tensor.sum)
 def sum_features(
     x: SplitTensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, **_: object
 ) -> Tensor:
-    return reduce_features(np.sum, torch.sum, x, dim, keepdim)
+    return reduce_over_features(np.sum, torch.sum, x, dim, keepdim)
 
 
-def reduce_features(
+def reduce_over_features(
     linear: Any, on_numbers: Any, x: SplitTensor, dim: int | Sequence[int] | None, keepdim: bool
 ) -> Tensor:
     """A linear function of every token's features."""
@@ -214,7 +218,9 @@ def reduce_features(
         result: Tensor = on_numbers(x.plain(), axes, keepdim)
         return result
     gone = 0 if keepdim else sum(axis < x.axis for axis in axes)
-    return map_parts(x, lambda part: linear(part, axis=axes, keepdims=keepdim), x.axis - gone)
+    return map_split_parts_linearly(
+        x, lambda part: linear(part, axis=axes, keepdims=keepdim), x.axis - gone
+    )
 
 
 @rule(torch.var, Tensor.var)
@@ -247,12 +253,12 @@ def softmax(x: SplitTensor, dim: int | None = None, *_: object, **__: object) ->
     """Softmax over features: of a router's logits, or of attention scores that became a split tensor."""
     if dim is None or dim % x.dim() != x.dim() - 1 or x.axis != x.dim() - 2:
         return torch.softmax(x.plain(), dim if dim is not None else -1)
-    terms = make_terms_of_scores(x)
+    terms = make_terms_of_computed_scores(x)
     made: Tensor = LazyWeights.of(terms, terms.shape)
     return made
 
 
-def norm(
+def apply_layer_or_rms_norm(
     x: SplitTensor, epsilon: float, centre: bool, gain: Tensor | None, bias: Tensor | None
 ) -> SplitTensor:
     """A layer or RMS norm over the features, each head separately."""
@@ -260,14 +266,17 @@ def norm(
     if axis == x.dim() - 1:
         raise SplitTensor.refusal("a norm over tokens")
     return defer_split_parts(
-        lambda parts: normalise_heads(parts, axis, epsilon, centre, gain, bias), x.shape, axis, x
+        lambda parts: normalise_features_per_head(parts, axis, epsilon, centre, gain, bias),
+        x.shape,
+        axis,
+        x,
     )
 
 
-register_norm_rules(rule, norm)
+register_norm_layer_rules(rule, apply_layer_or_rms_norm)
 
 
-def normalise_heads(
+def normalise_features_per_head(
     parts: SplitParts,
     axis: int,
     epsilon: float,
@@ -275,13 +284,17 @@ def normalise_heads(
     gain: Tensor | None,
     bias: Tensor | None,
 ) -> SplitParts:
-    states = [SplitState(*head, plain=False) for head in iter_heads(parts, axis)]
-    normal = [normalise_tokens(state, epsilon, centre).parts for state in states]
+    states = [SplitState(*head, plain=False) for head in iter_split_parts_per_head(parts, axis)]
+    normal = [normalise_features_of_tokens(state, epsilon, centre).parts for state in states]
     common, varying = (
-        stack_parts([getattr(each, side) for each in normal]) for side in ("common", "varying")
+        stack_scaled_arrays([getattr(each, side) for each in normal])
+        for side in ("common", "varying")
     )
     shape = parts.varying.mantissa.shape
-    common, varying = reshape_heads(common, shape, axis), reshape_heads(varying, shape, axis)
+    common, varying = (
+        reshape_stacked_heads(common, shape, axis),
+        reshape_stacked_heads(varying, shape, axis),
+    )
     if gain is not None:
         common, varying = (common * to_float64_array(gain), varying * to_float64_array(gain))
     if bias is not None:
@@ -289,7 +302,9 @@ def normalise_heads(
     return SplitParts(common, varying)  # which is centred as the norm left it
 
 
-def iter_heads(parts: SplitParts, axis: int) -> Iterator[tuple[ScaledArray, ScaledArray]]:
+def iter_split_parts_per_head(
+    parts: SplitParts, axis: int
+) -> Iterator[tuple[ScaledArray, ScaledArray]]:
     """c [feature] and V [token, feature] of every index of the axes that are neither tokens nor features."""
     common, varying = (
         np.moveaxis(part.mantissa, axis, -2).reshape(
@@ -304,13 +319,13 @@ def iter_heads(parts: SplitParts, axis: int) -> Iterator[tuple[ScaledArray, Scal
         )
 
 
-def stack_parts(parts: Sequence[ScaledArray]) -> ScaledArray:
+def stack_scaled_arrays(parts: Sequence[ScaledArray]) -> ScaledArray:
     """Stack parts under one common exponent."""
     top = find_common_exponent(*parts)
-    return make_scaled_array(np.stack([align_to_exponent(part, top) for part in parts]), top)
+    return make_scaled_array(np.stack([align_scaled_to_exponent(part, top) for part in parts]), top)
 
 
-def reshape_heads(part: ScaledArray, shape: Sequence[int], axis: int) -> ScaledArray:
+def reshape_stacked_heads(part: ScaledArray, shape: Sequence[int], axis: int) -> ScaledArray:
     """A part by heads [head, token or none, feature] in the shape that it had before."""
     others = [size for index, size in enumerate(shape[:-1]) if index != axis]
     return part.change_layout(

@@ -20,22 +20,22 @@ from attncli.maths.common_row_arithmetic.softmax_attention import RESOLVED_BITS
 from attncli.tensor_subclasses.torch_function_rules import (
     StreamTensor,
     Table,
-    find_calling_line,
-    register_rules_in,
+    find_calling_model_line,
+    make_rule_decorator,
 )
 
 RULES: Table = {}
-rule = register_rules_in(RULES)
+rule = make_rule_decorator(RULES)
 
 WHAT_TO_DO = (
     "leave `exact` out, and residuals are found by subtraction, as far as float64 knows them"
 )
 
 
-def make_no_rule_error(what: str, where: str = "") -> NoExactRule:
+def make_missing_rule_error(what: str, where: str = "") -> NoExactRule:
     """The error of this package for a function without a rule: its name, the line of the model, and what to do instead."""
     return NoExactRule(
-        f"exact residuals have no rule for {what} ({where or find_calling_line()}): {WHAT_TO_DO}."
+        f"exact residuals have no rule for {what} ({where or find_calling_model_line()}): {WHAT_TO_DO}."
     )
 
 
@@ -114,7 +114,7 @@ class SplitTensor(StreamTensor):
 
     @classmethod
     def refusal(cls, what: str) -> NoExactRule:
-        return make_no_rule_error(f"{what} of the stream")
+        return make_missing_rule_error(f"{what} of the stream")
 
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         return f"SplitTensor({tuple(self.shape)}, token axis {self.axis})"
@@ -137,11 +137,11 @@ class SplitTensor(StreamTensor):
             or result.shape != self.shape
             or result.axis != self.axis
         ):
-            raise make_no_rule_error(
+            raise make_missing_rule_error(
                 f"{name}, which changes the stream in place to another layout,"
             )
         if self.numbers.memory.is_shared(self.numbers):
-            raise make_no_rule_error(
+            raise make_missing_rule_error(
                 f"{name}, which changes in place what other views of the stream look at,"
             )
         self.numbers.parts = result.numbers.parts
@@ -167,10 +167,10 @@ def defer_split_parts(
 
 
 def centre_varying_part(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitTensor:
-    return SplitTensor(*centre_parts(common, varying, axis), axis)
+    return SplitTensor(*centre_split_parts(common, varying, axis), axis)
 
 
-def centre_parts(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitParts:
+def centre_split_parts(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitParts:
     """Move the mean of V over tokens to c, so that V is the residual to the token mean.
 
     Where that leaves next to nothing of V, rounding has lost the differences between tokens.
@@ -184,12 +184,14 @@ def centre_parts(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitP
     return SplitParts(common + make_scaled_array(mean, varying.exponent), rest)
 
 
-def map_parts(x: SplitTensor, linear: Callable[[Array], Array], axis: int) -> SplitTensor:
+def map_split_parts_linearly(
+    x: SplitTensor, linear: Callable[[Array], Array], axis: int
+) -> SplitTensor:
     """A linear function of each token's numbers, of c and V alike."""
     return SplitTensor(x.common.map_linearly(linear), x.varying.map_linearly(linear), axis)
 
 
-def split_states(states: torch.Tensor, axis: int) -> SplitTensor:
+def split_plain_states(states: torch.Tensor, axis: int) -> SplitTensor:
     """Split plain numbers."""
     array = states.detach().to(torch.float64).numpy()
     axis %= array.ndim

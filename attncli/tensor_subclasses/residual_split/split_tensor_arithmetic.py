@@ -15,35 +15,37 @@ from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray
 from attncli.tensor_subclasses.residual_split.attention_score_terms import (
     HIDDEN,
     ScoreTerms,
-    make_terms_of_scores,
+    make_terms_of_computed_scores,
 )
-from attncli.tensor_subclasses.residual_split.lazy_attention_scores import make_scores
+from attncli.tensor_subclasses.residual_split.lazy_attention_scores import make_lazy_scores
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
-    centre_parts,
+    centre_split_parts,
     centre_varying_part,
     defer_split_parts,
-    make_no_rule_error,
-    map_parts,
+    make_missing_rule_error,
+    map_split_parts_linearly,
     rule,
 )
-from attncli.tensor_subclasses.residual_split.split_tensor_attention import mix_values_by_weights
+from attncli.tensor_subclasses.residual_split.split_tensor_attention import (
+    mix_value_vectors_by_weights,
+)
 from attncli.tensor_subclasses.residual_split.split_tensor_shape_functions import (
-    apply_in_slices,
-    copy_split,
+    apply_to_token_slices,
+    copy_split_tensor,
 )
 from attncli.tensor_subclasses.torch_function_rules import Operand
 
 
 @rule(F.linear)
 def linear(x: SplitTensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    return apply_affine(x, to_float64_array(weight).T, bias)
+    return apply_affine_map(x, to_float64_array(weight).T, bias)
 
 
 @rule(torch.addmm, Tensor.addmm)
 def addmm(bias: Tensor, x: SplitTensor, weight: Tensor) -> Tensor:
     """addmm, as GPT-2's Conv1D calls it."""
-    return apply_affine(x, to_float64_array(weight), bias)
+    return apply_affine_map(x, to_float64_array(weight), bias)
 
 
 @rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
@@ -51,16 +53,18 @@ def matmul(x: Tensor, y: Any) -> Tensor:
     """Products with weights; of queries and keys, which are scores; of attention weights and values."""
     if isinstance(x, SplitTensor):
         if not isinstance(y, SplitTensor) and y.dim() == 2:
-            return apply_affine(x, to_float64_array(y), None)
+            return apply_affine_map(x, to_float64_array(y), None)
         if x.axis == x.dim() - 2:
-            return make_scores(
-                ScoreTerms(copy_score_terms(x), copy_score_terms(torch.transpose(y, -1, -2)))
+            return make_lazy_scores(
+                ScoreTerms(
+                    copy_lazy_score_operand(x), copy_lazy_score_operand(torch.transpose(y, -1, -2))
+                )
             )
     elif y.axis == y.dim() - 2:
-        return mix_values_by_weights(x, y)
+        return mix_value_vectors_by_weights(x, y)
     elif y.axis == y.dim() - 1 and x.dim() == 2:
         turned: Any = torch.transpose(y, -1, -2)
-        return torch.transpose(apply_affine(turned, to_float64_array(x).T, None), -1, -2)
+        return torch.transpose(apply_affine_map(turned, to_float64_array(x).T, None), -1, -2)
     elif y.axis == y.dim() - 1:
         return torch.matmul(x, y.plain())
     raise SplitTensor.refusal("a product over tokens")
@@ -74,17 +78,17 @@ def baddbmm(
     return torch.add(torch.mul(torch.bmm(batch1, batch2), alpha), torch.mul(bias, beta))
 
 
-def copy_score_terms(x: Tensor) -> Tensor:
+def copy_lazy_score_operand(x: Tensor) -> Tensor:
     """A copy of the terms: lazy tensors must not see later changes in place."""
-    return copy_split(x) if isinstance(x, SplitTensor) else x
+    return copy_split_tensor(x) if isinstance(x, SplitTensor) else x
 
 
-def apply_affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
+def apply_affine_map(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
     """c W + b and V W: neither c nor b enters V."""
     if not isinstance(x, SplitTensor):
-        raise make_no_rule_error("a linear layer whose weights descend from the stream")
+        raise make_missing_rule_error("a linear layer whose weights descend from the stream")
     if x.axis == x.dim() - 1:
-        return mix_tokens_by_weights(x, weight, bias)
+        return mix_tokens_by_matrix(x, weight, bias)
 
     def project(parts: SplitParts) -> SplitParts:
         common, varying = (part.map_linearly(lambda each: each @ weight) for part in parts)
@@ -95,10 +99,12 @@ def apply_affine(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
     return defer_split_parts(project, (*x.shape[:-1], weight.shape[1]), x.axis, x)
 
 
-def mix_tokens_by_weights(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
+def mix_tokens_by_matrix(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
     """Mix tokens by a matrix of weights: its column sums are no common row."""
     turned: Any = torch.transpose(x, -1, -2)
-    mixed: Any = torch.transpose(mix_values_by_weights(torch.from_numpy(weight.T), turned), -1, -2)
+    mixed: Any = torch.transpose(
+        mix_value_vectors_by_weights(torch.from_numpy(weight.T), turned), -1, -2
+    )
     return mixed if bias is None else torch.add(mixed, bias)
 
 
@@ -124,7 +130,7 @@ def conv1d(
         found: Array = F.conv1d(torch.from_numpy(part.copy()), doubled, groups=groups).numpy()
         return found
 
-    mixed = map_parts(x, convolve, x.axis)
+    mixed = map_split_parts_linearly(x, convolve, x.axis)
     return mixed if bias is None else add(mixed, bias[:, None])
 
 
@@ -134,11 +140,11 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Output:
     if alpha != 1.0:
         y = multiply(y, alpha) if isinstance(y, SplitTensor) else y * alpha
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
-        return combine_split_tensors(add_parts, x, y)
+        return combine_split_tensors_elementwise(add_split_parts, x, y)
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
-    if is_score_mask(other) and split.axis == split.dim() - 2:
-        return torch.add(make_scores(make_terms_of_scores(split)), other)
-    constant = align_plain_tensor(other, split)
+    if is_attention_score_mask(other) and split.axis == split.dim() - 2:
+        return torch.add(make_lazy_scores(make_terms_of_computed_scores(split)), other)
+    constant = convert_plain_operand_to_array(other, split)
     if constant.shape[split.axis] == 1:
         shift = make_scaled_array(constant.copy())  # the code may go on to change it in place
 
@@ -150,7 +156,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Output:
     return centre_varying_part(split.common, varying, split.axis)
 
 
-def combine_split_tensors(
+def combine_split_tensors_elementwise(
     function: Callable[[int, SplitParts, SplitParts], SplitParts], x: SplitTensor, y: SplitTensor
 ) -> SplitTensor:
     """A function of two split tensors entry by entry, given their token axis."""
@@ -160,19 +166,19 @@ def combine_split_tensors(
     return defer_split_parts(partial(function, axis), shape, axis, x, y)
 
 
-def add_parts(axis: int, x: SplitParts, y: SplitParts) -> SplitParts:
+def add_split_parts(axis: int, x: SplitParts, y: SplitParts) -> SplitParts:
     common, varying = (one + other for one, other in zip(x, y, strict=True))
-    return centre_parts(common, varying, axis)
+    return centre_split_parts(common, varying, axis)
 
 
-def multiply_parts(x: SplitParts, y: SplitParts) -> SplitParts:
+def multiply_split_parts(x: SplitParts, y: SplitParts) -> SplitParts:
     """(a + r)(b + s) - ab = a s + r (b + s)."""
     whole = y.common + y.varying
     varying = x.common * y.varying + x.varying * whole
     return SplitParts(x.common * y.common, varying)
 
 
-def is_score_mask(other: Operand) -> bool:
+def is_attention_score_mask(other: Operand) -> bool:
     """Whether an added operand is a mask of scores."""
     return isinstance(other, Tensor) and bool((other <= HIDDEN).any())
 
@@ -195,9 +201,11 @@ def negative(x: SplitTensor) -> SplitTensor:
 @rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
 def multiply(x: Any, y: Any) -> SplitTensor:
     if isinstance(x, SplitTensor) and isinstance(y, SplitTensor):
-        return combine_split_tensors(partial(apply_in_slices, multiply_parts), x, y)
+        return combine_split_tensors_elementwise(
+            partial(apply_to_token_slices, multiply_split_parts), x, y
+        )
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
-    factor = align_plain_tensor(other, split)
+    factor = convert_plain_operand_to_array(other, split)
     if factor.shape[split.axis] != 1:
         return multiply_by_token_factors(split, factor)
     factor = factor.copy()  # the code may go on to change it in place
@@ -233,11 +241,11 @@ def divide_by(x: SplitTensor, y: Operand) -> Tensor:
 def reciprocal(x: SplitTensor) -> SplitTensor:
     """1/(a + r) - 1/a = -r/(a (a + r))."""
     whole = x.common + x.varying
-    common, other = invert_split_part(x.common), invert_split_part(whole)
+    common, other = reciprocal_scaled(x.common), reciprocal_scaled(whole)
     return centre_varying_part(common, -(x.varying * common * other), x.axis)
 
 
-def invert_split_part(part: ScaledArray) -> ScaledArray:
+def reciprocal_scaled(part: ScaledArray) -> ScaledArray:
     """1 over every entry, none of which may be zero."""
     if not np.all(part.mantissa):
         raise SplitTensor.refusal("a division by zero")
@@ -260,7 +268,7 @@ def square(x: SplitTensor) -> Tensor:
     return multiply(x, x)
 
 
-def align_plain_tensor(other: Operand, split: SplitTensor) -> Array:
+def convert_plain_operand_to_array(other: Operand, split: SplitTensor) -> Array:
     """A number or a plain tensor with as many axes as the split one."""
     array = to_float64_array(other) if isinstance(other, Tensor) else np.asarray(float(other))
     return array.reshape((1,) * (split.dim() - array.ndim) + array.shape)

@@ -18,16 +18,16 @@ from attncli.maths.common_row_arithmetic.logit_deviation import Logits
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.common_row_arithmetic.softmax_attention import (
     RESOLVED_BITS,
-    compute_reference_offset,
-    softmax_deviation,
+    compute_offset_of_reference_row,
+    compute_softmax_attention_deviation,
 )
 from attncli.tensor_subclasses.residual_split.attention_score_terms import HIDDEN, ScoreTerms
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_varying_part,
-    make_no_rule_error,
+    make_missing_rule_error,
     rule,
-    split_states,
+    split_plain_states,
 )
 from attncli.tensor_subclasses.sdpa_by_definition import evaluate_sdpa
 from attncli.tolerances import KNOWN_ROW_SUM
@@ -35,7 +35,7 @@ from attncli.tolerances import KNOWN_ROW_SUM
 rule(F.scaled_dot_product_attention)(evaluate_sdpa)
 
 
-def do_rows_differ_by_content_only(terms: ScoreTerms) -> bool:
+def do_query_contents_alone_matter(terms: ScoreTerms) -> bool:
     """Whether the rows of these scores differ only by the queries' contents."""
     if not isinstance(terms.query, SplitTensor) or terms.sink_scores is not None:
         return False
@@ -57,7 +57,7 @@ def attend_by_content_only(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     lead = np.broadcast_shapes(terms.lead_shape, tuple(values.shape[:-2]))
     seen, bias = find_visible_keys(terms, lead)
     (q_common, q), (_, k), (v_common, v) = (
-        split_batch_by_map(side, lead) for side in (terms.query, terms.key, values)
+        split_vectors_of_each_map(side, lead) for side in (terms.query, terms.key, values)
     )
     k, v = (part.map_linearly(lambda each: each[:, seen]) for part in (k, v))
     reference = q_common + q.map_linearly(lambda each: each[:, -1:])
@@ -71,10 +71,10 @@ def attend_by_content_only(terms: ScoreTerms, values: Tensor) -> SplitTensor:
         queries=own * terms.scale,
         keys=k,
     )
-    varying, resolved = softmax_deviation(logits, v)
+    varying, resolved = compute_softmax_attention_deviation(logits, v)
     if not resolved:
         raise BelowResolution("tokens that share the attention coincide to the last bit.")
-    offset = compute_reference_offset(logits)
+    offset = compute_offset_of_reference_row(logits)
     mean = v.map_linearly(lambda each: each.mean(axis=1, keepdims=True))
     shared = mean + make_scaled_array(
         offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent
@@ -82,7 +82,7 @@ def attend_by_content_only(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     rows = (len(v.mantissa), q.mantissa.shape[1], v.mantissa.shape[2])
     # with a single key it has one row
     varying = varying.change_layout(partial(np.broadcast_to, shape=rows))
-    return unflatten_maps(v_common + shared, varying, lead)
+    return unflatten_map_axes(v_common + shared, varying, lead)
 
 
 def find_visible_keys(terms: ScoreTerms, lead: tuple[int, ...]) -> tuple[Any, Array | None]:
@@ -95,7 +95,9 @@ def find_visible_keys(terms: ScoreTerms, lead: tuple[int, ...]) -> tuple[Any, Ar
     return seen, bias
 
 
-def split_batch_by_map(side: Tensor, lead: tuple[int, ...]) -> tuple[ScaledArray, ScaledArray]:
+def split_vectors_of_each_map(
+    side: Tensor, lead: tuple[int, ...]
+) -> tuple[ScaledArray, ScaledArray]:
     """c [map, 1, width] and V [map, token, width], every leading axis flattened; of plain numbers c is the mean."""
     if isinstance(side, SplitTensor):
         common, varying = side.common, side.varying
@@ -111,7 +113,9 @@ def flatten_leading_axes(part: ScaledArray, lead: tuple[int, ...]) -> ScaledArra
     return part.change_layout(lambda each: np.broadcast_to(each, (*lead, *tail)).reshape(-1, *tail))
 
 
-def unflatten_maps(common: ScaledArray, varying: ScaledArray, lead: tuple[int, ...]) -> SplitTensor:
+def unflatten_map_axes(
+    common: ScaledArray, varying: ScaledArray, lead: tuple[int, ...]
+) -> SplitTensor:
     inner, outer = (
         part.change_layout(lambda each: each.reshape(*lead, *each.shape[-2:]))
         for part in (common, varying)
@@ -119,12 +123,12 @@ def unflatten_maps(common: ScaledArray, varying: ScaledArray, lead: tuple[int, .
     return centre_varying_part(inner, outer, axis=len(lead))
 
 
-def mix_values(weights: Tensor, values: Tensor, missing: Tensor) -> SplitTensor:
+def mix_value_vectors(weights: Tensor, values: Tensor, missing: Tensor) -> SplitTensor:
     """P (1c^T + V) for plain weights; `missing` [..., query, 1] is what their rows lack of 1."""
     if not isinstance(values, SplitTensor):
-        return split_states(torch.matmul(weights, values), axis=-2)
+        return split_plain_states(torch.matmul(weights, values), axis=-2)
     if values.axis != values.dim() - 2:
-        raise make_no_rule_error("weights that mix other axes than tokens")
+        raise make_missing_rule_error("weights that mix other axes than tokens")
     mantissa = torch.from_numpy(np.ascontiguousarray(values.varying.mantissa))
     varying = make_scaled_array(torch.matmul(weights, mantissa).numpy(), values.varying.exponent)
     common = values.common
@@ -142,9 +146,9 @@ def mix_values(weights: Tensor, values: Tensor, missing: Tensor) -> SplitTensor:
     return result
 
 
-def mix_values_by_weights(weights: Tensor, values: SplitTensor) -> SplitTensor:
+def mix_value_vectors_by_weights(weights: Tensor, values: SplitTensor) -> SplitTensor:
     """Mix values by weights of unknown origin: their row sums show what they lack of 1."""
     missing = 1.0 - weights.to(torch.float64).sum(dim=-1, keepdim=True)
     if float(missing.abs().max()) <= KNOWN_ROW_SUM.tolerance_for_dtype():
         missing = torch.zeros_like(missing)
-    return mix_values(weights.to(torch.float64), values, missing)
+    return mix_value_vectors(weights.to(torch.float64), values, missing)

@@ -41,13 +41,13 @@ from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they ente
     topk_and_routing,
 )
 from attncli.tensor_subclasses.residual_split.handwritten_norm_layers import (
-    replace_handwritten_norms,
+    replace_handwritten_norm_layers,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_varying_part,
-    make_no_rule_error,
-    split_states,
+    make_missing_rule_error,
+    split_plain_states,
 )
 
 Observe = Callable[[BlockStack, int, SplitState], None]
@@ -66,7 +66,7 @@ def accept_split_tensors(model: nn.Module) -> Iterator[None]:
 
     An ablation of norms then wraps what is patched here.
     """
-    with force_eager_attention(model), replace_handwritten_norms(model):
+    with force_eager_attention(model), replace_handwritten_norm_layers(model):
         yield
 
 
@@ -86,14 +86,16 @@ def run_with_split_tensors(
     passage = SplitTensorRun(stacks, stacks, observe, move)
     why: NoExactRule | None = None
     try:
-        run_one_forward(model, inputs, passage)
+        run_forward_to_last_stack(model, inputs, passage)
     except NoExactRule as error:
         why = error
         if len(stacks) == 1:
             raise
     for stack in [each for each in stacks if why or each not in passage.begun_stacks]:
         try:
-            run_one_forward(model, inputs, SplitTensorRun((stack,), stacks, observe, move))
+            run_forward_to_last_stack(
+                model, inputs, SplitTensorRun((stack,), stacks, observe, move)
+            )
         except OtherStackDependency:
             if why:
                 raise why from None
@@ -103,7 +105,7 @@ class OtherStackDependency(Exception):
     """Raised when a stack receives what another made."""
 
 
-def run_one_forward(model: nn.Module, inputs: Inputs, passage: "SplitTensorRun") -> None:
+def run_forward_to_last_stack(model: nn.Module, inputs: Inputs, passage: "SplitTensorRun") -> None:
     """Run to the end of the last stack, or until a stack has lost its residual, which is no error."""
     try:
         with torch.no_grad(), wrap_forwards(unique_blocks(passage.stacks), passage.wrap_forward):
@@ -114,7 +116,7 @@ def run_one_forward(model: nn.Module, inputs: Inputs, passage: "SplitTensorRun")
         if is_memory_error(error):
             raise
         why = f"code that fails on it with {type(error).__name__}, {shorten_error_text(error)},"
-        raise make_no_rule_error(why, find_raising_model_line(error)) from error
+        raise make_missing_rule_error(why, find_raising_model_line(error)) from error
     raise InputError(f"stack {passage.requested_stacks[-1].name} was not run to its end.")
 
 
@@ -151,7 +153,7 @@ class SplitTensorRun:
     ) -> Output:
         stack, call = self.following.locate_call(module)
         if stack not in self.requested_stacks:
-            return mark_output_unknown(forward(*args, **kwargs))
+            return mark_block_output_unknown(forward(*args, **kwargs))
         if call.layer == 0:
             args, kwargs = self.begin_stack(stack, args, kwargs)
         if self.depends_on_other_stack(args, kwargs):
@@ -163,7 +165,7 @@ class SplitTensorRun:
         output = forward(*args, **kwargs)
         state = find_stream_output(output)
         if not isinstance(state, SplitTensor):
-            raise make_no_rule_error(f"what {type(module).__name__} does to lose the tokens")
+            raise make_missing_rule_error(f"what {type(module).__name__} does to lose the tokens")
         self.observe(stack, call.layer + 1, state.state())
         return self.end_stack(stack, output, state) if call is stack.calls[-1] else output
 
@@ -174,14 +176,14 @@ class SplitTensorRun:
         if self.depends_on_other_stack((stream,), {}):
             raise OtherStackDependency
         self.begun_stacks.add(stack)
-        first = stream if isinstance(stream, SplitTensor) else split_first_input(stream)
+        first = stream if isinstance(stream, SplitTensor) else split_first_block_input(stream)
         self.observe(stack, 0, first.state())
         return replace_argument(args, kwargs, stream, first)
 
     def depends_on_other_stack(self, args: Args, kwargs: Kwargs) -> bool:
         """Whether an argument depends on a stack that does not run in this pass."""
         partial = len(self.requested_stacks) < len(self.stacks)
-        return partial and any(map(is_marked_unknown, iter_tensors((args, kwargs))))
+        return partial and any(map(is_tensor_marked_unknown, iter_tensors((args, kwargs))))
 
     def end_stack(self, stack: BlockStack, output: Output, state: SplitTensor) -> Output:
         """Take the output of a stack's last block; the last stack ends the forward pass."""
@@ -192,7 +194,7 @@ class SplitTensorRun:
         return replace_output(output, state, state.plain()) if resolved else output
 
 
-def mark_output_unknown(output: Output) -> Output:
+def mark_block_output_unknown(output: Output) -> Output:
     """A block's output with NaN for its state, which marks all that depends on it."""
     state = find_stream_output(output)
     return (
@@ -202,7 +204,7 @@ def mark_output_unknown(output: Output) -> Output:
     )
 
 
-def is_marked_unknown(tensor: torch.Tensor) -> bool:
+def is_tensor_marked_unknown(tensor: torch.Tensor) -> bool:
     return (
         tensor.is_floating_point()
         and not isinstance(tensor, SplitTensor)
@@ -210,15 +212,15 @@ def is_marked_unknown(tensor: torch.Tensor) -> bool:
     )
 
 
-def split_first_input(stream: torch.Tensor) -> SplitTensor:
+def split_first_block_input(stream: torch.Tensor) -> SplitTensor:
     """The first block's input: one text's [1, token, feature], [token, 1, feature] or [token, feature]."""
     shape = tuple(stream.shape)
     if stream.device.type == "cpu":
         if stream.dim() == 3 and shape[0] == 1:
-            return split_states(stream, axis=1)
+            return split_plain_states(stream, axis=1)
         if stream.dim() == 2 or (stream.dim() == 3 and shape[1] == 1):
-            return split_states(stream, axis=0)
-    raise make_no_rule_error(
+            return split_plain_states(stream, axis=0)
+    raise make_missing_rule_error(
         f"states of shape {shape} on {stream.device} instead of one text's on the CPU"
     )
 

@@ -18,18 +18,18 @@ from torch import Tensor
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
 from attncli.maths.common_row_arithmetic.scaled_arrays import (
     ScaledArray,
-    align_to_exponent,
+    align_scaled_to_exponent,
     find_common_exponent,
     make_scaled_array,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitNumbers,
     SplitTensor,
-    centre_parts,
+    centre_split_parts,
     centre_varying_part,
     convert_split_to_plain,
     defer_split_parts,
-    map_parts,
+    map_split_parts_linearly,
     rule,
 )
 
@@ -41,7 +41,7 @@ def alias_split_tensor(x: SplitTensor, *_: object, **__: object) -> SplitTensor:
 
 
 @rule(Tensor.clone, torch.clone)
-def copy_split(x: SplitTensor, *_: object, **__: object) -> SplitTensor:
+def copy_split_tensor(x: SplitTensor, *_: object, **__: object) -> SplitTensor:
     return SplitTensor.of(SplitNumbers(x.numbers.parts, None), x.axis, x.shape)
 
 
@@ -80,7 +80,7 @@ def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> S
     """Repeat heads, copying them."""
     if not isinstance(repeats, int) or dim is None or dim % x.dim() == x.axis:
         raise SplitTensor.refusal("a repetition of tokens")
-    return map_parts(x, partial(np.repeat, repeats=repeats, axis=dim), x.axis)
+    return map_split_parts_linearly(x, partial(np.repeat, repeats=repeats, axis=dim), x.axis)
 
 
 @rule(
@@ -94,7 +94,7 @@ def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> S
     F.dropout,
     torch.dropout,
 )
-def return_unchanged(x: Tensor, *_: object, **__: object) -> Tensor:
+def return_tensor_unchanged(x: Tensor, *_: object, **__: object) -> Tensor:
     """Return it unchanged, also from casts: everything is float64 here, and dropout is off."""
     return x
 
@@ -107,7 +107,7 @@ def reshape(x: SplitTensor, *shape: Any) -> Tensor:
     sizes = list(np.empty(x.shape, dtype=np.bool_).reshape(sizes_tuple).shape)
     if is_relative_position_shift(x, sizes):
         return x.plain().reshape(sizes)
-    return reshape_split(x, sizes)
+    return reshape_split_tensor(x, sizes)
 
 
 def is_relative_position_shift(x: SplitTensor, sizes: Sequence[int]) -> bool:
@@ -121,7 +121,7 @@ def reshape_as(x: Tensor, other: Tensor) -> Tensor:
     return torch.reshape(x, other.shape)
 
 
-def reshape_split(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
+def reshape_split_tensor(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
     """Reshape; the token axis must keep its strides: as many numbers before it, as many in it."""
     tokens, before = x.shape[x.axis], math.prod(x.shape[: x.axis])
     places = [
@@ -148,7 +148,7 @@ def reshape_split(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
 def flatten(x: SplitTensor, start_dim: int = 0, end_dim: int = -1) -> SplitTensor:
     start, end = start_dim % x.dim(), end_dim % x.dim()
     sizes = [*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :]]
-    return reshape_split(x, sizes)
+    return reshape_split_tensor(x, sizes)
 
 
 @rule(Tensor.unflatten, torch.unflatten)
@@ -177,19 +177,23 @@ def permute(x: SplitTensor, *dims: Any) -> SplitTensor:
 @rule(Tensor.unsqueeze, torch.unsqueeze)
 def unsqueeze(x: SplitTensor, dim: int) -> SplitTensor:
     dim %= x.dim() + 1
-    return reshape_split(x, [*x.shape[:dim], 1, *x.shape[dim:]])
+    return reshape_split_tensor(x, [*x.shape[:dim], 1, *x.shape[dim:]])
 
 
 @rule(Tensor.squeeze, torch.squeeze)
 def squeeze(x: SplitTensor, dim: int) -> SplitTensor:
     dim %= x.dim()
-    return reshape_split(x, [*x.shape[:dim], *x.shape[dim + 1 :]]) if x.shape[dim] == 1 else x
+    return (
+        reshape_split_tensor(x, [*x.shape[:dim], *x.shape[dim + 1 :]]) if x.shape[dim] == 1 else x
+    )
 
 
 @rule(Tensor.__getitem__)
 def getitem(x: SplitTensor, index: Any) -> Tensor:
     """Index slices of features; indexing tokens gives plain numbers."""
-    indices = tuple(map(index_as_slice(x), index if isinstance(index, tuple) else (index,)))
+    indices = tuple(
+        map(convert_token_index_to_slice(x), index if isinstance(index, tuple) else (index,))
+    )
     if not all(isinstance(part, (int, slice)) or part in (None, Ellipsis) for part in indices):
         return x.plain()[index]
     probe = np.empty(x.shape, dtype=np.bool_)[indices]
@@ -212,7 +216,7 @@ def getitem(x: SplitTensor, index: Any) -> Tensor:
     )
 
 
-def index_as_slice(x: SplitTensor) -> Callable[[Any], Any]:
+def convert_token_index_to_slice(x: SplitTensor) -> Callable[[Any], Any]:
     """Turn an index of numbers into a slice, if it lists all tokens in order, or one position repeatedly."""
 
     def simplify_index(part: Any) -> Any:
@@ -240,7 +244,7 @@ def find_token_axis(tokens: Any, count: int) -> int | None:
 
 
 @rule(torch.split, Tensor.split)
-def split(x: SplitTensor, size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split_along_axis(x: SplitTensor, size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     width = x.shape[dim]
     sizes = [size] * math.ceil(width / size) if isinstance(size, int) else list(size)
     edges = np.concatenate([[0], np.cumsum(sizes)]).clip(max=width)
@@ -253,7 +257,7 @@ def split(x: SplitTensor, size: Any, dim: int = 0) -> tuple[Tensor, ...]:
 
 @rule(Tensor.chunk, torch.chunk)
 def chunk(x: SplitTensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    return split(x, math.ceil(x.shape[dim] / chunks), dim)
+    return split_along_axis(x, math.ceil(x.shape[dim] / chunks), dim)
 
 
 @rule(Tensor.unbind, torch.unbind)
@@ -275,7 +279,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if len(split) < len(tensors):
         return torch.cat([convert_split_to_plain(x) for x in tensors], dim)
     common, varying = (
-        join_parts(side, dim) for side in ([x.common for x in split], [x.varying for x in split])
+        concatenate_scaled_arrays(side, dim)
+        for side in ([x.common for x in split], [x.varying for x in split])
     )
     return SplitTensor(common, varying, axis=split[0].axis)
 
@@ -289,7 +294,7 @@ def concatenate_tokens(tensors: Sequence[Tensor], axis: int) -> SplitTensor:
             pieces.append(x.varying + (x.common - first))
         else:
             pieces.append(make_scaled_array(x.to(torch.float64).numpy()) - first)
-    return centre_varying_part(first, join_parts(pieces, axis), axis)
+    return centre_varying_part(first, concatenate_scaled_arrays(pieces, axis), axis)
 
 
 @rule(torch.stack)
@@ -299,10 +304,10 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return torch.cat([torch.unsqueeze(x, dim) for x in tensors], dim)
 
 
-def join_parts(parts: Sequence[ScaledArray], dim: int) -> ScaledArray:
+def concatenate_scaled_arrays(parts: Sequence[ScaledArray], dim: int) -> ScaledArray:
     top = find_common_exponent(*parts)
     return make_scaled_array(
-        np.concatenate([align_to_exponent(part, top) for part in parts], axis=dim), top
+        np.concatenate([align_scaled_to_exponent(part, top) for part in parts], axis=dim), top
     )
 
 
@@ -321,20 +326,20 @@ def iter_token_slices(shape: Sequence[int], axis: int) -> Iterator[tuple[slice, 
         yield (*[slice(None)] * axis, slice(start, start + step))
 
 
-def apply_in_slices(
+def apply_to_token_slices(
     function: Callable[..., SplitParts], axis: int, *operands: SplitParts
 ) -> SplitParts:
     """A function of every number by itself, some tokens at a time; centred."""
     shape = np.broadcast_shapes(*(each.varying.mantissa.shape for each in operands))
     found: list[SplitParts] = [
-        function(*(take_tokens(each, tokens) for each in operands))
+        function(*(slice_tokens_of_parts(each, tokens) for each in operands))
         for tokens in iter_token_slices(shape, axis)
     ]
     varying = [each.varying for each in found]
-    return centre_parts(found[0].common, join_parts(varying, axis), axis)
+    return centre_split_parts(found[0].common, concatenate_scaled_arrays(varying, axis), axis)
 
 
-def take_tokens(parts: SplitParts, tokens: tuple[slice, ...]) -> SplitParts:
+def slice_tokens_of_parts(parts: SplitParts, tokens: tuple[slice, ...]) -> SplitParts:
     if parts.varying.mantissa.shape[len(tokens) - 1] == 1:
         return parts
     return SplitParts(parts.common, parts.varying.map_linearly(lambda each: each[tokens]))

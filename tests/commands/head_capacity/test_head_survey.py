@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from small_checkpoints import saved
 
 from attncli.commands.head_capacity.required_width_and_scale import smallest_logit_scale_of_map
-from attncli.fits._dense_attention_map_fit import sparsify_rows
+from attncli.fits._dense_attention_map_fit import sparsify_attention_rows
 
 IDS = ("3,5,4,3,2,1,4,5", "7,1,9,9,2,6,4,8")
 
@@ -140,7 +140,7 @@ def test_the_least_logits_show_the_map() -> None:
 
 def test_the_sparsest_map_is_within_what_it_leaves_out() -> None:
     weights = np.random.default_rng(1).dirichlet(np.full(20, 0.2), size=20)
-    thin = sparsify_rows(weights, 0.05).toarray()
+    thin = sparsify_attention_rows(weights, 0.05).toarray()
     assert 0.5 * np.abs(thin - weights).sum(axis=1).max() <= 0.05
     assert (np.count_nonzero(thin, axis=1) < 20).all()
 

@@ -11,7 +11,7 @@ from attncli.analysis.rank_collapse.trajectories import explain_missing_converge
 from attncli.networks.ablation_variants import (
     VARIANTS,
     add_variants_without_outlier,
-    parse_variants,
+    parse_ablation_variants,
 )
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork
@@ -22,7 +22,7 @@ def report(variants: str = "paper", seeds: int = 2, **kinds: object) -> Report:
     spec = NetworkSpec(**kinds)  # type: ignore[arg-type]
     networks = [GeneratedNetwork(spec, seed) for seed in range(seeds)]
     return measure_network_collapse(
-        networks, parse_variants([variants]), ["log10_residual"], {"kind": "synthetic"}
+        networks, parse_ablation_variants([variants]), ["log10_residual"], {"kind": "synthetic"}
     )
 
 
@@ -133,7 +133,7 @@ def test_progress_counts_every_layer() -> None:
     networks = [GeneratedNetwork(NetworkSpec(layers=3, tokens=4, width=4, heads=1), 0)]
     measure_network_collapse(
         networks,
-        parse_variants(["paper"]),
+        parse_ablation_variants(["paper"]),
         [],
         {},
         lambda done, total, what: seen.append((done, total)),
@@ -145,7 +145,7 @@ def test_sweep_rows_carry_the_point_and_the_views_follow_it() -> None:
     points = [4.0, 8.0, 16.0]
     spec = NetworkSpec(layers=1, width=8, heads=2)
     specs = {point: network_spec_at_swept_size(spec, "tokens", int(point)) for point in points}
-    variants = parse_variants(["SAN"])
+    variants = parse_ablation_variants(["SAN"])
     found = sweep_sizes(specs, "tokens", [0, 1], variants, ["stable_rank"])
     assert {row.keys["tokens"] for row in found.rows} == set(points)
     assert found.views[0].down == "tokens"
@@ -157,7 +157,7 @@ def test_width_collapse_and_its_remedy() -> None:
     """More tokens, deeper collapse in two layers; without the outlier more tokens mean more dimensions instead."""
     spec = NetworkSpec(layers=2, width=256, heads=1)
     specs = {float(n): network_spec_at_swept_size(spec, "tokens", n) for n in (16, 256)}
-    variants = add_variants_without_outlier(parse_variants(["SAN"]))
+    variants = add_variants_without_outlier(parse_ablation_variants(["SAN"]))
     found = sweep_sizes(specs, "tokens", range(3), variants, ["stable_rank", "log10_residual"])
 
     def last(metric: str, variant: str, tokens: float) -> float:

@@ -128,13 +128,13 @@ def test_paths_that_do_not_add_up_are_not_reported(
     case: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network, inputs, labels, draws = case
-    usual = path_sum_accuracy.decompose_by_length
+    usual = path_sum_accuracy.decompose_by_path_length
 
     def off(*args: Any, **kwargs: Any) -> Any:
         found, rest = usual(*args, **kwargs)
         return found._replace(terms=found.terms * 1.001), rest
 
-    monkeypatch.setattr(path_sum_accuracy, "decompose_by_length", off)
+    monkeypatch.setattr(path_sum_accuracy, "decompose_by_path_length", off)
     with pytest.raises(InputError, match=r"add up to the output within 0\.001 only"):
         measure_frozen_path_accuracies(network, inputs, labels, draws, lambda: None)
 

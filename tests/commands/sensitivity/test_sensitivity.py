@@ -18,9 +18,9 @@ from attncli.analysis.paths.jacobian_norm_sampling import (
     rank_correlation,
 )
 from attncli.commands.sensitivity.measure_sensitivity import SensitivityPlan
-from attncli.maths.significance_tests import confidence_interval
+from attncli.maths.significance_tests import compute_student_confidence_interval
 from attncli.models.precision import run_in_model_precision
-from attncli.tensor_subclasses.stream_gradients import draw_random_directions
+from attncli.tensor_subclasses.stream_gradients import sample_orthonormal_directions
 
 torch.set_num_threads(1)
 
@@ -122,9 +122,9 @@ def jacobian_norms(model: Any) -> torch.Tensor:
 
 def test_a_few_directions_are_what_they_show_of_the_jacobian(model: Any) -> None:
     few = attn.sensitivity(model, directions=8, token_ids=[TEXT], seed=3)
-    pulled = torch.einsum("uf,fik->uik", draw_random_directions(16, 8, 3), jacobian(model)).norm(
-        dim=-1
-    )
+    pulled = torch.einsum(
+        "uf,fik->uik", sample_orthonormal_directions(16, 8, 3), jacobian(model)
+    ).norm(dim=-1)
     rows = [row for row in few.rows if row.metric == "sensitivity"]
     assert [row.value for row in rows] == pytest.approx(
         (16 * pulled.square().mean(0)).sqrt().tolist(), rel=1e-9
@@ -146,12 +146,13 @@ def test_intervals_hold_the_exact_number_as_often_as_they_say(
     true = np.array(of(whole.norm(dim=-1).numpy(), 16).values)
     inside = []
     for seed in range(100):
-        back = torch.einsum("uf,fik->uik", draw_random_directions(16, number, seed), whole).norm(
-            dim=-1
-        )
+        back = torch.einsum(
+            "uf,fik->uik", sample_orthonormal_directions(16, number, seed), whole
+        ).norm(dim=-1)
         values, errors = of(back.numpy(), 16)
         around = [
-            confidence_interval(v, e, number - 1) for v, e in zip(values, errors, strict=True)
+            compute_student_confidence_interval(v, e, number - 1)
+            for v, e in zip(values, errors, strict=True)
         ]
         inside.append([each.low <= t <= each.high for each, t in zip(around, true, strict=True)])
     assert least <= np.mean(inside) <= 0.99
@@ -196,13 +197,15 @@ def test_the_estimate_of_a_known_matrix_is_not_biased() -> None:
     jacobian = np.random.default_rng(0).standard_normal((12, 5))
     squares = []
     for seed in range(400):
-        back = np.linalg.norm(draw_random_directions(12, 3, seed).numpy() @ jacobian, axis=1)[
-            :, None
-        ]
+        back = np.linalg.norm(
+            sample_orthonormal_directions(12, 3, seed).numpy() @ jacobian, axis=1
+        )[:, None]
         squares.append(estimate_norms(back, 12).values[0] ** 2)
     whole = float(np.linalg.norm(jacobian)) ** 2
     assert np.mean(squares) == pytest.approx(whole, rel=4 * np.std(squares) / whole / 20)
-    every = np.linalg.norm(draw_random_directions(12, 12, 0).numpy() @ jacobian, axis=1)[:, None]
+    every = np.linalg.norm(sample_orthonormal_directions(12, 12, 0).numpy() @ jacobian, axis=1)[
+        :, None
+    ]
     norm, error = estimate_norms(every, 12)
     assert norm[0] == pytest.approx(math.sqrt(whole))
     assert error[0] == 0.0

@@ -9,7 +9,7 @@ import pytest
 from browser import Opened
 from page_reports import HOSTILE, of_curves, of_heads, of_maps, of_tiles, of_words
 
-from attncli.maths.number_format import format_with_deviation
+from attncli.maths.number_format import format_with_standard_deviation
 from attncli.records import Report, Row, View
 from attncli.render.html import html
 from attncli.reports.report_comparison import compare_reports
@@ -41,8 +41,8 @@ def test_curves_have_every_point_and_their_table_every_number(opened: Opened) ->
     assert "floor (-7" in page.inner_text(".keys-of-lines")
     header, first, *_ = table(page)
     assert header == ["layer", "SAN", "SAN+skip", "float64"]
-    assert first[:2] == ["0", format_with_deviation(-1.0, 0.1)]
-    assert table(page)[6][1] == format_with_deviation(-243.0, 0.1)
+    assert first[:2] == ["0", format_with_standard_deviation(-1.0, 0.1)]
+    assert table(page)[6][1] == format_with_standard_deviation(-243.0, 0.1)
 
 
 def test_a_place_on_a_curve_is_read_by_pointer_and_by_keys(opened: Opened) -> None:

@@ -20,7 +20,7 @@ from attncli.analysis.heads.classification.role_rules import (
 from attncli.analysis.heads.classification.role_rules import UNIFORM as EVEN
 from attncli.capture.other_mixers.token_mixers import format_layers
 from attncli.errors import format_count
-from attncli.maths.number_format import format_number, format_with_deviation
+from attncli.maths.number_format import format_number, format_with_standard_deviation
 from attncli.metrics.activations._activation_state import MASSIVE, RATIO
 from attncli.records import NULLS, UNIFORM, Finding, Row
 from attncli.tolerances import SAME_TOKEN
@@ -159,7 +159,11 @@ def format_control_values(row: Row) -> str:
 def format_value_and_standard_deviation(row: Row) -> str:
     """A number, with its standard deviation where it is a mean."""
     value = row.value or 0.0
-    return format_number(value) if row.spread is None else format_with_deviation(value, row.spread)
+    return (
+        format_number(value)
+        if row.spread is None
+        else format_with_standard_deviation(value, row.spread)
+    )
 
 
 def find_oversmoothed_stacks(states: Sequence[Row]) -> Iterator[RankedFinding]:

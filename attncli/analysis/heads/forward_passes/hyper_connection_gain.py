@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.other_mixers.hyper_connections import StreamMixing
-from attncli.maths.matrices.stream_mixing_matrix_gain import StreamGain, compute_gains_over_depth
+from attncli.maths.matrices.stream_mixing_matrix_gain import (
+    StreamGain,
+    compute_stream_gains_over_depth,
+)
 from attncli.maths.number_format import format_number
 from attncli.records import Definition, Finding, Row, Scalar
 
@@ -76,7 +79,7 @@ def compute_stream_gains(
     of_layers: dict[int, StreamGain] = {}
     for text in mixings:
         matrices = [each.matrix.numpy() for each in text if each.matrix is not None]
-        own = dict(zip(layers, compute_gains_over_depth(matrices), strict=True))
+        own = dict(zip(layers, compute_stream_gains_over_depth(matrices), strict=True))
         of_layers = {
             layer: StreamGain(*map(max, zip(gain, of_layers.get(layer, gain), strict=True)))
             for layer, gain in own.items()

@@ -11,7 +11,7 @@ from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import (
     DENSE_LIMIT,
     FitAttempt,
-    choose_best_attempt,
+    choose_best_fit_attempt,
     find_fit_with_smallest_logits,
     find_narrowest_fit,
     find_smallest_width_of_method,
@@ -80,7 +80,7 @@ def fit_patterns_by_all_methods(
             seconds.append(time.process_time() - began)
         solved.append(
             SolvedPattern(
-                pattern, target, tuple(attempts), choose_best_attempt(attempts), tuple(seconds)
+                pattern, target, tuple(attempts), choose_best_fit_attempt(attempts), tuple(seconds)
             )
         )
     progress(total, total, "fits")
@@ -129,7 +129,7 @@ def refit_pattern_at_common_width(
         else try_fit_at_width(method, one.target, request, seeds)
         for method in methods
     ]
-    best = choose_best_attempt(found)
+    best = choose_best_fit_attempt(found)
     if not best.met or best.largest_logit >= own.largest_logit:
         return one
     before = {attempt.method: attempt for attempt in one.attempts}

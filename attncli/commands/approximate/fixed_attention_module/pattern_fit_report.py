@@ -18,7 +18,7 @@ from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_
     SolvedPattern,
 )
 from attncli.errors import format_count
-from attncli.maths.number_format import format_approximately, format_number
+from attncli.maths.number_format import format_number, format_two_significant_digits
 from attncli.records import Finding, Report, Row
 
 
@@ -64,7 +64,7 @@ def format_required_width_headline(solution: Solution) -> str:
         int(compute_theoretical_widths(one.target, solution.request)["sufficient_d"] or 0)
         for one in solution.patterns
     )
-    says = f"the paper's construction would need d ≈ {format_approximately(bound)}"
+    says = f"the paper's construction would need d ≈ {format_two_significant_digits(bound)}"
     if short:
         what = "not found" if solution.searched else "not met"
         reason = short[0].best_attempt.reason or "no method applies"

@@ -13,15 +13,15 @@ from attncli.fits._width_search import FitAttempt, find_narrowest_fit
 from attncli.fits.line import WidthOneResult, convert_request_to_tolerances, fit_width_one
 from attncli.maths.head_capacity.head_width_one.infeasibility_proof import WidthOneProof
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (
-    compute_necessary_constraints,
+    compute_necessary_logit_constraints,
 )
 from attncli.maths.head_capacity.width_lower_bounds import (
     MOST_BOUNDED,
     LeastWidth,
     bound_largest_logit_at_width,
-    bound_width_by_faces,
     bound_width_by_logit_budget,
     bound_width_by_planarity,
+    bound_width_by_polytope_faces,
     bound_width_by_shattering,
 )
 from attncli.maths.number_format import format_number
@@ -156,11 +156,11 @@ def bound_smallest_head_width(
     line = fit_width_one(target, replace(request, d=1))
     nothing = LeastWidth(1)
     small = target.shape[0] <= MOST_BOUNDED
-    constraints = compute_necessary_constraints(
+    constraints = compute_necessary_logit_constraints(
         target, request.causal, convert_request_to_tolerances(request)
     )
     cut = bound_width_by_shattering(constraints) if small else nothing
-    faces = bound_width_by_faces(constraints) if small and not request.causal else None
+    faces = bound_width_by_polytope_faces(constraints) if small and not request.causal else None
     edges = bound_width_by_planarity(constraints) if small and not request.causal else None
     limit = (
         bound_width_by_logit_budget(constraints, request.logit_budget, request.total_variation)

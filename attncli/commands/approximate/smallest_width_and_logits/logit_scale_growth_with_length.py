@@ -11,8 +11,8 @@ from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_length import Make
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import try_fit_at_width
-from attncli.maths.curve_fits.width_growth_laws import FEWEST_LENGTHS, least_squares
-from attncli.maths.head_capacity.width_formulas import compute_permutation_exponent
+from attncli.maths.curve_fits.width_growth_laws import FEWEST_LENGTHS, solve_least_squares
+from attncli.maths.head_capacity.width_formulas import compute_permutation_logit_scale_exponent
 from attncli.maths.number_format import format_number
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
@@ -110,10 +110,12 @@ def build_logit_growth_rows(d: int, scales: dict[int, list[float]], most: int) -
             np.log(np.array(part, dtype=float)) for part in zip(*points, strict=True)
         )
         design = np.stack([np.ones_like(lengths), lengths], axis=1)
-        (_, slope), error = least_squares(design, values)
+        (_, slope), error = solve_least_squares(design, values)
         yield Row("scale_exponent", float(slope), "1", spread=error, n=len(points), keys=keys)
     if most == 1 and d > 1:
-        yield Row("permutation_exponent", compute_permutation_exponent(d), "1", keys=keys)
+        yield Row(
+            "permutation_exponent", compute_permutation_logit_scale_exponent(d), "1", keys=keys
+        )
 
 
 def describe_logit_growth_exponent(rows: Sequence[Row], d: int) -> str:

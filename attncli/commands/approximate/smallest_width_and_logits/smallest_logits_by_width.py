@@ -8,12 +8,12 @@ from scipy.sparse import csr_array
 
 from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts, max_keys_per_row
 from attncli.fits._fit_request_and_module import FitRequest
-from attncli.fits._fitting_method_registry import is_width_one_method, list_auto_methods
+from attncli.fits._fitting_method_registry import is_width_one_method, list_methods_tried_by_auto
 from attncli.fits._width_search import FitAttempt, try_fit_at_width
 from attncli.fits.line import convert_request_to_tolerances
 from attncli.maths.dtype_rounding import DTYPES
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (
-    compute_necessary_constraints,
+    compute_necessary_logit_constraints,
 )
 from attncli.maths.head_capacity.head_width_one.width_one_decision import decide_width_one
 from attncli.maths.head_capacity.width_formulas import compute_least_width_for_fixed_keys
@@ -99,7 +99,7 @@ def lower_bound_on_largest_logit(target: csr_array, request: FitRequest) -> floa
     if length > MOST_BOUNDED:
         return 0.0
     limits = convert_request_to_tolerances(request)
-    constraints = compute_necessary_constraints(target, request.causal, limits)
+    constraints = compute_necessary_logit_constraints(target, request.causal, limits)
     least = bound_largest_logit_at_width(constraints, d, limits.variation)
     if d > 1:
         return least
@@ -130,7 +130,7 @@ def find_first_method_within_tolerance(
     """The first method that meets the request, the modules tried, and the last reason against."""
     probes, reason = 0, "no method applies"
     # one number a key serves every width, rarely with the smallest logits: last
-    for method in sorted(list_auto_methods(), key=is_width_one_method):
+    for method in sorted(list_methods_tried_by_auto(), key=is_width_one_method):
         attempt = try_fit_at_width(method, target, request, seeds)
         probes += attempt.probes
         if attempt.met:

@@ -15,7 +15,7 @@ from attncli.analysis.fits.fit_rows import (
 )
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInDtype, PatternInputs
 from attncli.fits._fit_request_and_module import FitRequest
-from attncli.fits._width_search import describe_missed_limits
+from attncli.fits._width_search import describe_missed_request_limits
 from attncli.head_weights.inputs_for_scores import invert_projections, largest_input_vector_norm
 from attncli.head_weights.trained_head import Head
 from attncli.maths.dtype_rounding import DTYPES
@@ -141,7 +141,11 @@ def build_metric_row_or_null(
 def describe_limits_missed_by_pattern(shown: PatternInDtype, request: FitRequest) -> str:
     rounded_request = replace(request, dtype=shown.dtype)
     met = shown.evidence.meets_request(rounded_request)
-    return "meets the request" if met else describe_missed_limits(shown.evidence, rounded_request)
+    return (
+        "meets the request"
+        if met
+        else describe_missed_request_limits(shown.evidence, rounded_request)
+    )
 
 
 def warn_about_inputs_and_head(head: Head, inputs: Sequence[PatternInputs]) -> Iterator[str]:

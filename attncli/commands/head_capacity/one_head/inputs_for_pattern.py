@@ -9,9 +9,9 @@ from scipy.sparse import csr_array
 from attncli.errors import InputError, UsageError
 from attncli.fits._fit_files import ModuleArrays, SavedFit
 from attncli.fits._fit_request_and_module import FitRequest
-from attncli.fits._fitting_method_registry import list_head_methods
-from attncli.fits._verify_fit import FitEvidence, measure_module
-from attncli.fits._width_search import FitAttempt, choose_best_attempt, try_fit_at_width
+from attncli.fits._fitting_method_registry import list_methods_for_trained_heads
+from attncli.fits._verify_fit import FitEvidence, compare_module_with_target
+from attncli.fits._width_search import FitAttempt, choose_best_fit_attempt, try_fit_at_width
 from attncli.head_weights.head_projections import Array
 from attncli.head_weights.inputs_for_scores import (
     ProjectionInverse,
@@ -93,14 +93,14 @@ def fit_queries_and_keys_to_pattern(
     names = [
         name
         for method in methods
-        for name in (list_head_methods() if method == "auto" else (method,))
+        for name in (list_methods_for_trained_heads() if method == "auto" else (method,))
     ]
     attempts: list[FitAttempt] = []
     for name in names:
         attempts.append(try_fit_at_width(name, target, request, seeds))
         if attempts[-1].met:
             break
-    return choose_best_attempt(attempts)
+    return choose_best_fit_attempt(attempts)
 
 
 def solve_inputs_and_measure_pattern(
@@ -110,7 +110,7 @@ def solve_inputs_and_measure_pattern(
     x = solve_inputs_for_projections(head, projections, pseudo, dtype)
     queries, keys = project_inputs(head, x, dtype)
     return PatternInDtype(
-        dtype, x, measure_module(queries, keys, target, dtype, head.causal, head.scale)
+        dtype, x, compare_module_with_target(queries, keys, target, dtype, head.causal, head.scale)
     )
 
 

@@ -28,7 +28,7 @@ from attncli.commands.head_capacity.one_head.token_search import (
 )
 from attncli.errors import AttnError, InputError
 from attncli.fits._fit_request_and_module import FitRequest
-from attncli.fits._verify_fit import FitEvidence, measure_module
+from attncli.fits._verify_fit import FitEvidence, compare_module_with_target
 from attncli.head_weights.trained_head import Head
 from attncli.maths.number_format import format_number
 from attncli.models.inputs.model_input import WORDS, label_tokens_by_ids
@@ -144,7 +144,7 @@ def search_tokens_for_pattern(
         table, target, head.causal, (queries, keys), seeds, progress
     )
     ids = tuple(int(each) for each in table.ids[found.indices])
-    evidence = measure_module(
+    evidence = compare_module_with_target(
         *compute_queries_and_keys_of_text(checkpoint, head, ids),
         one.target,
         "float64",

@@ -14,7 +14,7 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
 from attncli.errors import InsufficientPrecision
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import ScaledArray
-from attncli.maths.matrices.matrix_norms import frobenius_norm, log10_norm
+from attncli.maths.matrices.matrix_norms import compute_log10_matrix_norm, frobenius_norm
 from attncli.metrics import METRICS
 
 NORM_SHARE, OUTPUT_SHARE = "path_norm_share", "path_output_share"
@@ -141,7 +141,7 @@ def frobenius_norm_ratio(part: SplitState, whole: SplitState) -> float:
 
 
 def log10_frobenius_norm(array: ScaledArray) -> float:
-    return log10_norm(array, frobenius_norm)
+    return compute_log10_matrix_norm(array, frobenius_norm)
 
 
 def power_of_ten_or_nan(exponent: float) -> float:

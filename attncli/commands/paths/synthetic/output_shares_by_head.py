@@ -24,7 +24,7 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
 from attncli.commands.paths.synthetic.single_paths import describe_networks_and_variant
 from attncli.errors import InputError, format_count
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.number_format import format_with_deviation
+from attncli.maths.number_format import format_with_standard_deviation
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.frozen_attention_layers import LayerWithFrozenMaps, add_split_states
 from attncli.networks.network_weights import Network
@@ -243,7 +243,7 @@ def format_head_with_largest_share(order: Sequence[Row]) -> str:
     name = f"head {top.head} of layer {top.layer}"
     if top.spread is None:
         return f"The head with the largest share of the output is {name}: {format_percent(top.value or 0.0)}"
-    share = f"{format_with_deviation(100.0 * (top.value or 0.0), 100.0 * top.spread / math.sqrt(top.n))} %"
+    share = f"{format_with_standard_deviation(100.0 * (top.value or 0.0), 100.0 * top.spread / math.sqrt(top.n))} %"
     near = len(select_rows_indistinguishable_from_first(order))
     if near == 1:
         return f"The head with the largest share of the output is {name}: {share}"

@@ -28,14 +28,14 @@ from attncli.commands.paths.synthetic.path_length_report import (
     build_variant_comparison_tables,
 )
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.network_path_counts import count_paths_by_choices
+from attncli.maths.network_path_counts import count_paths_with_varying_heads
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.precision import run_in_model_precision
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Definition, Report, Row, View
 from attncli.tensor_subclasses.path_streams.path_tensor_forward import (
     PathDecomposition,
-    decompose_by_length,
+    decompose_by_path_length,
 )
 
 NAMES = {"attention": "attention", "mlp": "MLP"}
@@ -106,7 +106,7 @@ def decompose_output_on_text(
     with run_in_model_precision(subject.model_without_head):
         state, output = run_unmodified_model(model, subject, text)
         for step in plan.steps:
-            parts, after = decompose_by_length(
+            parts, after = decompose_by_path_length(
                 model,
                 subject.stack,
                 text.kwargs,
@@ -122,7 +122,7 @@ def decompose_output_on_text(
                 subject.completeness_tolerance,
                 subject.completeness_advice,
             )
-            found.counts[step] = count_paths_by_choices(
+            found.counts[step] = count_paths_with_varying_heads(
                 parts.heads if step == "attention" else [1] * len(subject.stack.calls)
             )
             if plan.loss:

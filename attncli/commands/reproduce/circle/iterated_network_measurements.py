@@ -11,7 +11,7 @@ from attncli.commands.reproduce.circle.arc_positions import RADIUS, STEP, comput
 from attncli.commands.reproduce.circle.iterated_predictions import Weights, iterate_predictions
 from attncli.commands.reproduce.circle.network_design import NetworkDesign
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array
-from attncli.maths.curve_fits.convergence_rates import estimate_late_order
+from attncli.maths.curve_fits.convergence_rates import estimate_late_convergence_order
 from attncli.metrics import METRICS
 
 TOGETHER = 0.01
@@ -52,7 +52,7 @@ class CircleRun:
     def collapse_order(self) -> float | None:
         """Order of convergence of the residual from there on, as far as it is resolved."""
         resolved = [value for value in self.curves[RESIDUAL] if math.isfinite(value)]
-        return None if self.collapse_step is None else estimate_late_order(resolved)
+        return None if self.collapse_step is None else estimate_late_convergence_order(resolved)
 
     @property
     def arc_error(self) -> float:

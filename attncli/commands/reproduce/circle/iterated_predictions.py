@@ -16,8 +16,8 @@ from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitParts,
     SplitState,
     add_bias_to_common_part,
-    add_skip,
-    normalise_tokens,
+    add_skip_connection,
+    normalise_features_of_tokens,
 )
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array, make_scaled_array
 from attncli.networks.block_forward import apply_attention, apply_mlp, run_sub_block
@@ -38,7 +38,7 @@ def iterate_predictions(
         found = predict_next_points(state, design, weights)
         yield found
         state = (
-            add_skip(state.to_split_form(), found.to_split_form().parts)
+            add_skip_connection(state.to_split_form(), found.to_split_form().parts)
             if design.running_sum
             else found
         )
@@ -86,13 +86,13 @@ def apply_circle_network(states: SplitState, design: NetworkDesign, weights: Wei
 
 
 def add_optional_skip(hidden: SplitState, update: SplitParts, skip: bool) -> SplitState:
-    return add_skip(hidden, update) if skip else SplitState(*update, hidden.plain)
+    return add_skip_connection(hidden, update) if skip else SplitState(*update, hidden.plain)
 
 
 def apply_layer_norm(state: SplitState, name: str, weights: Weights) -> SplitState:
     """Layer norm with its gain and shift."""
     gain = make_scaled_array(weights[f"{name}_gain"])
-    common, varying = normalise_tokens(state, NORM_EPSILON, centre=True).parts
+    common, varying = normalise_features_of_tokens(state, NORM_EPSILON, centre=True).parts
     grown = SplitParts(common * gain, varying * gain)
     return SplitState(*add_bias_to_common_part(grown, weights[f"{name}_shift"]), state.plain)
 

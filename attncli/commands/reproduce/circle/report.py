@@ -14,7 +14,10 @@ from attncli.commands.reproduce.circle.iterated_network_measurements import (
     CircleRun,
 )
 from attncli.errors import format_count
-from attncli.maths.significance_tests import estimate_share_deviation, standard_deviation
+from attncli.maths.significance_tests import (
+    estimate_standard_deviation_of_share,
+    standard_deviation,
+)
 from attncli.metrics import METRICS
 from attncli.records import NOT_APPLICABLE, Definition, Finding, Row, Scalar, View
 
@@ -105,7 +108,7 @@ def build_circle_summary_rows(
         if metric in SHARES:
             ended = collect_run_measurements(group, SHARES[metric])
             value = len(ended) / len(group)
-            deviation = estimate_share_deviation(value, len(group))
+            deviation = estimate_standard_deviation_of_share(value, len(group))
             yield Row(
                 metric, value, meaning.unit, variant, spread=deviation, n=len(group), keys=keys
             )

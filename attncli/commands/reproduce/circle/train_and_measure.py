@@ -46,7 +46,7 @@ from attncli.commands.reproduce.training_loop import (
 )
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.metrics import METRICS
-from attncli.networks.ablation_variants import network_switch_values
+from attncli.networks.ablation_variants import select_switches_of_networks
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import Definition, JsonObject, PointTrack, Report
 from attncli.resource_limits import require_memory
@@ -170,7 +170,7 @@ def describe_circle_training(
     """Everything that defines the training, and the exact parts of each variant."""
     variants = {
         variant: {
-            **network_switch_values(design.switches),
+            **select_switches_of_networks(design.switches),
             "running_sum": design.running_sum,
             "dropout": design.dropout,
         }

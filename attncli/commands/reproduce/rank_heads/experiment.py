@@ -23,13 +23,13 @@ from attncli.commands.reproduce.training_checkpoints import SavedTraining
 from attncli.commands.reproduce.training_loop import train
 from attncli.errors import format_count
 from attncli.maths.head_capacity.low_rank_head import low_rank_head_mean_squared_error
-from attncli.maths.number_format import format_short_number, format_with_deviation
+from attncli.maths.number_format import format_short_number, format_with_standard_deviation
 from attncli.maths.significance_tests import (
     CONFIDENCE,
-    compute_welch_freedom,
+    compute_two_sided_p_value,
+    compute_welch_degrees_of_freedom,
     mean,
     standard_deviation,
-    two_sided_p_value,
 )
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import NOT_APPLICABLE, Finding, Report, Row, Scalar, View
@@ -168,7 +168,7 @@ def format_mean_percent(values: Sequence[float]) -> str:
     deviation = standard_deviation(values, average)
     if deviation is None:
         return f"{format_short_number(100 * average, 3)} %"
-    return f"{format_with_deviation(100 * average, 100 * deviation)} %"
+    return f"{format_with_standard_deviation(100 * average, 100 * deviation)} %"
 
 
 def format_head_count(count: int) -> str:
@@ -217,7 +217,10 @@ def is_mean_difference_significant(first: Sequence[float], second: Sequence[floa
     apart = mean(first) - mean(second)
     if not error:
         return apart != 0.0
-    return two_sided_p_value(apart / error, compute_welch_freedom(*parts)) < 1.0 - CONFIDENCE
+    return (
+        compute_two_sided_p_value(apart / error, compute_welch_degrees_of_freedom(*parts))
+        < 1.0 - CONFIDENCE
+    )
 
 
 def describe_rank_training(setting: HeadRankExperiment) -> dict[str, Scalar | dict[str, Scalar]]:

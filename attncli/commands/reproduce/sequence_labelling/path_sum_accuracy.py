@@ -18,7 +18,7 @@ from attncli.commands.reproduce.path_subnetworks import (
 from attncli.commands.reproduce.sequence_labeller import TokenClassifier
 from attncli.errors import InputError
 from attncli.tensor_subclasses.path_streams.path_tensor_forward import (
-    decompose_by_length,
+    decompose_by_path_length,
     run_single_paths,
 )
 from attncli.tolerances import COMPLETENESS
@@ -138,7 +138,7 @@ def decompose_output_by_path_length(
     network: TokenClassifier, stack: BlockStack, inputs: Mapping[str, Tensor]
 ) -> tuple[Tensor, float]:
     """The terms [length, token, feature], checked against the output of a plain pass."""
-    terms = decompose_by_length(network, stack, inputs, count_attention=True)[0].terms
+    terms = decompose_by_path_length(network, stack, inputs, count_attention=True)[0].terms
     output = network.compute_final_states(**inputs)[0]
     error = float((terms.sum(dim=0) - output).norm() / output.norm())
     if not error <= COMPLETENESS.tolerance_for_dtype(output.dtype):

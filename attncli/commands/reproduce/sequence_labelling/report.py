@@ -4,7 +4,7 @@ long ones?"""
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.maths.number_format import format_with_deviation
+from attncli.maths.number_format import format_with_standard_deviation
 from attncli.records import Definition, Row
 
 ACCURACY, UP_TO, ADVANTAGE = "accuracy", "accuracy_up_to", "short_minus_long"
@@ -207,7 +207,7 @@ def format_percent(row: Row) -> str:
     return (
         f"{value:.3g} %"
         if row.spread is None
-        else f"{format_with_deviation(value, 100.0 * row.spread)} %"
+        else f"{format_with_standard_deviation(value, 100.0 * row.spread)} %"
     )
 
 

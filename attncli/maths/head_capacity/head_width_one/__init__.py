@@ -19,7 +19,7 @@ width_one_decision             yes, no, or not decided, and the least logits
     >>> from scipy.sparse import csr_array
     >>> from attncli.maths.head_capacity.head_width_one import logit_constraints, width_one_decision
     >>> tolerances = logit_constraints.Tolerances(log_ratio=0.1, log_off=-5.0, variation=0.1)
-    >>> wanted = logit_constraints.compute_necessary_constraints(csr_array(np.eye(3)), False, tolerances)
+    >>> wanted = logit_constraints.compute_necessary_logit_constraints(csr_array(np.eye(3)), False, tolerances)
     >>> width_one_decision.decide_width_one(wanted, budget=60.0).possible
     False
 """

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from attncli.maths.head_capacity.head_width_one.logit_constraints import WidthOneConstraints
 from attncli.maths.head_capacity.head_width_one.query_signs import (
-    RowSignLink,
-    is_row_sign_link_valid,
+    QuerySignConstraint,
+    is_query_sign_constraint_valid,
 )
 from attncli.records import JsonObject
 
@@ -40,7 +40,7 @@ class ProofStep(NamedTuple):
 class WidthOneProof:
     """A proof that no module of width 1 exists."""
 
-    links: tuple[RowSignLink, ...]
+    links: tuple[QuerySignConstraint, ...]
     """What forces the signs; without steps, a closed walk that contradicts itself."""
     steps: tuple[ProofStep, ...] = ()
     budget: float | None = None
@@ -76,26 +76,26 @@ class WidthOneProof:
         )
 
 
-def verify_proof(proof: WidthOneProof, constraints: WidthOneConstraints) -> bool:
+def verify_width_one_proof(proof: WidthOneProof, constraints: WidthOneConstraints) -> bool:
     """Verify the proof in whole numbers, from the request alone."""
-    if not all(is_row_sign_link_valid(link, constraints) for link in proof.links):
+    if not all(is_query_sign_constraint_valid(link, constraints) for link in proof.links):
         return False
     if proof.cases:
         return do_cases_cover_every_sign_choice(proof, constraints)
     if not proof.steps:
-        walk = proof.links or (RowSignLink((0, 0), (0, 0), True),)
+        walk = proof.links or (QuerySignConstraint((0, 0), (0, 0), True),)
         closed = all(
             a.rows[1] == b.rows[0] for a, b in zip(walk, [*walk[1:], walk[0]], strict=True)
         )
         both = {link.rows for link in walk}
         return (closed or len(both) == 1) and sum(not link.same for link in walk) % 2 == 1
     return len(
-        set(map_rows_to_sign_link_trees(proof, proof.links).values())
+        set(map_rows_to_sign_trees(proof, proof.links).values())
     ) == 1 and is_sum_of_proof_steps_contradictory(proof, constraints)
 
 
-def map_rows_to_sign_link_trees(
-    proof: WidthOneProof, links: Sequence[RowSignLink]
+def map_rows_to_sign_trees(
+    proof: WidthOneProof, links: Sequence[QuerySignConstraint]
 ) -> dict[int, tuple[int, int]]:
     """Of every row of the steps, its tree of links and the tree's flip; rows against their links are a tree of no one."""
     sign = {step.row: step.sign for step in proof.steps}
@@ -118,7 +118,7 @@ def do_cases_cover_every_sign_choice(
     chosen = []
     for case in proof.cases:
         flips: dict[int, set[int]] = defaultdict(set)
-        for tree, flip in map_rows_to_sign_link_trees(case, proof.links).values():
+        for tree, flip in map_rows_to_sign_trees(case, proof.links).values():
             flips[tree].add(flip)
         if any(len(both) > 1 for both in flips.values()) or not is_sum_of_proof_steps_contradictory(
             case, constraints
@@ -192,7 +192,7 @@ def round_proof_weights_to_integers(weighed: Iterable[Weighed]) -> tuple[ProofSt
     unit = Fraction(2**BITS) / Fraction(min(weights) if wide else max(weights))
     amounts = [round(Fraction(each[5]) * unit) for each in chosen]
     arrows = [(y, x) if sign > 0 else (x, y) for _, sign, x, y, _, _ in chosen]
-    balance_flow_between_keys(arrows, amounts, find_largest_condition_multiples(chosen))
+    balance_flow_between_keys(arrows, amounts, bound_multiples_of_proof_conditions(chosen))
     return tuple(
         ProofStep(row, sign, x, y, bound, amount)
         for (row, sign, x, y, bound, _), amount in zip(chosen, amounts, strict=True)
@@ -200,7 +200,7 @@ def round_proof_weights_to_integers(weighed: Iterable[Weighed]) -> tuple[ProofSt
     )
 
 
-def find_largest_condition_multiples(weighed: Sequence[Weighed]) -> list[float]:
+def bound_multiples_of_proof_conditions(weighed: Sequence[Weighed]) -> list[float]:
     """How large a multiple of each condition its row can balance; unlimited for negative bounds, which force a strict
     order."""
     size: dict[int, float] = defaultdict(float)
@@ -223,7 +223,7 @@ def balance_flow_between_keys(
         over[start] -= amounts[number]
     for key in [key for key, rest in over.items() if rest > 0]:
         while over[key] > 0:
-            path = find_widest_path_to_deficit(key, arrows, thick, leaving, over)
+            path = find_widest_flow_path(key, arrows, thick, leaving, over)
             if not path:
                 return  # not a flow in circles: the check will say so
             last = arrows[path[-1]][1]
@@ -234,7 +234,7 @@ def balance_flow_between_keys(
             over[last] += moved
 
 
-def find_widest_path_to_deficit(
+def find_widest_flow_path(
     key: int | None,
     arrows: Sequence[tuple[int | None, int | None]],
     thick: Sequence[float],
@@ -257,13 +257,13 @@ def find_widest_path_to_deficit(
         done.add(place)
         came[place] = number
         if over[place] < 0:
-            return trace_path_of_arrows(key, place, arrows, came)
+            return trace_flow_path(key, place, arrows, came)
         for further in leaving.get(place, ()):
             heappush(front, (max(width, -thick[further]), hops + 1, further))
     return []
 
 
-def trace_path_of_arrows(
+def trace_flow_path(
     key: int | None,
     end: int | None,
     arrows: Sequence[tuple[int | None, int | None]],

@@ -90,7 +90,7 @@ class WidthOneConstraints:
         return bool((self.visible_counts < self.target.shape[0]).any())
 
 
-def compute_necessary_constraints(
+def compute_necessary_logit_constraints(
     target: csr_array, causal: bool, tolerances: Tolerances
 ) -> WidthOneConstraints:
     """Bounds that every map within the tolerances satisfies: if they are contradictory, no such map exists.
@@ -107,13 +107,17 @@ def compute_necessary_constraints(
         high = np.log(np.minimum(target.data + tau, 1.0))
         ceilings.append((high, np.where(large, np.log(rest), -np.inf)))
         off = np.where(large, np.minimum(off, math.log(tau) - np.log(rest)), off)
-    seen = count_visible_keys(target.shape[0], causal)
+    seen = count_visible_keys_per_query(target.shape[0], causal)
     return WidthOneConstraints(
-        target, seen, tuple(ceilings), off, find_nonuniform_rows(target, seen, tolerances)
+        target,
+        seen,
+        tuple(ceilings),
+        off,
+        find_rows_needing_nonuniform_weights(target, seen, tolerances),
     )
 
 
-def sufficient_constraints(
+def tighten_logit_constraints(
     constraints: WidthOneConstraints, spread: Array, gap: Array
 ) -> WidthOneConstraints:
     """Tighter bounds for the same rows: errors on the support within `spread` [row], keys off it at least `gap` [row]
@@ -130,11 +134,13 @@ def sufficient_constraints(
     )
 
 
-def count_visible_keys(length: int, causal: bool) -> Index:
+def count_visible_keys_per_query(length: int, causal: bool) -> Index:
     return np.arange(1, length + 1) if causal else np.full(length, length)
 
 
-def find_nonuniform_rows(target: csr_array, seen: Index, tolerances: Tolerances) -> Index:
+def find_rows_needing_nonuniform_weights(
+    target: csr_array, seen: Index, tolerances: Tolerances
+) -> Index:
     """Rows whose target is not met by equal weights over all visible keys."""
     counts, starts = np.diff(target.indptr), target.indptr[:-1]
     log_weight = np.log(target.data)

@@ -23,7 +23,7 @@ from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Index,
     WidthOneConstraints,
 )
-from attncli.maths.head_capacity.head_width_one.query_signs import RowSigns
+from attncli.maths.head_capacity.head_width_one.query_signs import QuerySigns
 
 SWEEPS = 500
 FAR = 1e300
@@ -69,7 +69,7 @@ class SmallestKeyGaps(NamedTuple):
     """R / 2: the least logit scale."""
 
 
-def find_nested_order(constraints: WidthOneConstraints, signs: RowSigns) -> NestedOrder | None:
+def find_nested_order(constraints: WidthOneConstraints, signs: QuerySigns) -> NestedOrder | None:
     """Order the keys so that every support is an interval at one end; None where supports are not nested."""
     length, rows = constraints.target.shape[0], constraints.rows
     sign = signs.sign[rows]
@@ -102,8 +102,8 @@ def find_smallest_key_gaps(chain: NestedOrder) -> SmallestKeyGaps:
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(SWEEPS):
             before = gaps.copy()
-            raise_gaps_in_order(gaps[::-1], rising[::-1])
-            raise_gaps_in_order(gaps, falling)
+            raise_key_gaps_in_sweep(gaps[::-1], rising[::-1])
+            raise_key_gaps_in_sweep(gaps, falling)
             settled = bool((gaps <= before * (1.0 + CLOSE)).all())
             if settled or not gaps.max() < FAR:
                 break
@@ -112,7 +112,7 @@ def find_smallest_key_gaps(chain: NestedOrder) -> SmallestKeyGaps:
     )
 
 
-def raise_gaps_in_order(gaps: Array, steep: Array) -> None:
+def raise_key_gaps_in_sweep(gaps: Array, steep: Array) -> None:
     """Raise gaps in place, in one sweep: each to at least `steep` times the sum of all before it."""
     total = 0.0
     for place in range(len(gaps)):
@@ -130,7 +130,9 @@ def are_supports_in_conflict(rising: Array, falling: Array) -> bool:
     return last_falling > int(np.argmax(rising > 0.0))
 
 
-def compute_key_positions(chain: NestedOrder, least: SmallestKeyGaps) -> tuple[Array, Array]:
+def compute_key_positions_from_gaps(
+    chain: NestedOrder, least: SmallestKeyGaps
+) -> tuple[Array, Array]:
     """The position of every key, and the largest g of every row; keys are measured from where gaps are small, to keep
     digits."""
     origin = int(np.argmin(least.gaps))
@@ -139,18 +141,18 @@ def compute_key_positions(chain: NestedOrder, least: SmallestKeyGaps) -> tuple[A
     return np.concatenate([down, up])[chain.cell], least.gaps[chain.cut] / chain.drop
 
 
-def prove_gaps_exceed_budget(
+def prove_key_gaps_exceed_budget(
     chain: NestedOrder, least: SmallestKeyGaps, budget: float | None
 ) -> tuple[ProofStep, ...]:
     """Multiples of conditions that no keys can satisfy at this budget (None: at any budget)."""
     with np.errstate(over="ignore", invalid="ignore"):
-        policy = choose_steepest_row_per_gap(chain, least)
+        policy = choose_steepest_row_per_key_gap(chain, least)
     if budget is None:
-        return convert_gap_weights_to_proof_steps(
+        return convert_gap_weights_to_proof(
             chain, policy, solve_proof_weights_of_cyclic_gaps(chain, policy), None
         )
-    return convert_gap_weights_to_proof_steps(
-        chain, policy, solve_proof_weights_of_nested_gaps(chain, policy, least, budget), budget
+    return convert_gap_weights_to_proof(
+        chain, policy, solve_proof_weights_of_key_gaps(chain, policy, least, budget), budget
     )
 
 
@@ -165,7 +167,7 @@ class GapRowChoice(NamedTuple):
     """b where b alone does, else 0."""
 
 
-def choose_steepest_row_per_gap(chain: NestedOrder, least: SmallestKeyGaps) -> GapRowChoice:
+def choose_steepest_row_per_key_gap(chain: NestedOrder, least: SmallestKeyGaps) -> GapRowChoice:
     total = np.concatenate([[0.0], np.cumsum(least.gaps)])
     above, below = np.cumsum(least.gaps[::-1])[::-1] - least.gaps, total[:-1]
     side = np.where(chain.sign > 0, above[chain.cut], below[chain.cut])
@@ -179,7 +181,7 @@ def choose_steepest_row_per_gap(chain: NestedOrder, least: SmallestKeyGaps) -> G
     )
 
 
-def find_gaps_inside_support(chain: NestedOrder, policy: GapRowChoice) -> NDArray[np.bool_]:
+def find_key_gaps_inside_supports(chain: NestedOrder, policy: GapRowChoice) -> NDArray[np.bool_]:
     """[gap, gap]: whether the second lies within the support of the first's row."""
     gap = np.arange(chain.gap_count)
     up = chain.sign[policy.row] > 0
@@ -189,26 +191,26 @@ def find_gaps_inside_support(chain: NestedOrder, policy: GapRowChoice) -> NDArra
     return found
 
 
-def solve_proof_weights_of_nested_gaps(
+def solve_proof_weights_of_key_gaps(
     chain: NestedOrder, policy: GapRowChoice, least: SmallestKeyGaps, budget: float
 ) -> Array:
     """Solve λ y = F^T y + (b · y / 2B) 1, λ > 1, on gaps whose sum already exceeds the budget.
 
     y^T x ≥ y^T (F x + (b / 2B) R) = λ y^T x is what no x > 0 can do. F leads one way, so λ is found by halving.
     """
-    chosen = select_fewest_gaps_over_budget(least, budget)
+    chosen = select_fewest_key_gaps(least, budget)
     share = np.where(chosen, policy.budget, 0.0) / (2.0 * budget)
     steep = np.where(chosen, policy.steep, 0.0)
     up = chain.sign[policy.row] > 0
     low, high = 1.0, 1e6
     for _ in range(80):
         middle = float(np.sqrt(low * high))
-        total = float(share @ sum_over_nested_gaps(steep, up, middle))
+        total = float(share @ solve_nested_key_gap_system(steep, up, middle))
         low, high = (middle, high) if total > 1.0 else (low, middle)
-    return np.where(chosen, sum_over_nested_gaps(steep, up, low), 0.0)
+    return np.where(chosen, solve_nested_key_gap_system(steep, up, low), 0.0)
 
 
-def select_fewest_gaps_over_budget(least: SmallestKeyGaps, budget: float) -> NDArray[np.bool_]:
+def select_fewest_key_gaps(least: SmallestKeyGaps, budget: float) -> NDArray[np.bool_]:
     """Select as few gaps, smallest first, as sum to more than the budget."""
     sizes = np.where(least.gaps < FAR, least.gaps, np.inf)
     order = np.argsort(sizes, kind="stable")
@@ -218,7 +220,7 @@ def select_fewest_gaps_over_budget(least: SmallestKeyGaps, budget: float) -> NDA
     return chosen & np.isfinite(sizes)
 
 
-def sum_over_nested_gaps(steep: Array, up: NDArray[np.bool_], growth: float) -> Array:
+def solve_nested_key_gap_system(steep: Array, up: NDArray[np.bool_], growth: float) -> Array:
     """(λ - F^T)^-1 1, by one pass upwards and one downwards."""
     weights = np.zeros(len(steep))
     from_below = from_above = 0.0
@@ -235,7 +237,7 @@ def sum_over_nested_gaps(steep: Array, up: NDArray[np.bool_], growth: float) -> 
 def solve_proof_weights_of_cyclic_gaps(chain: NestedOrder, policy: GapRowChoice) -> Array:
     """Left eigenvector of gaps that raise one another without end; of 1 + F, which has the same vector and no
     oscillation."""
-    flow = find_gaps_inside_support(chain, policy) * policy.steep[:, None]
+    flow = find_key_gaps_inside_supports(chain, policy) * policy.steep[:, None]
     weights = np.ones(chain.gap_count)
     for _ in range(300):
         weights = weights + flow.T @ weights
@@ -244,13 +246,13 @@ def solve_proof_weights_of_cyclic_gaps(chain: NestedOrder, policy: GapRowChoice)
     return weights
 
 
-def convert_gap_weights_to_proof_steps(
+def convert_gap_weights_to_proof(
     chain: NestedOrder, policy: GapRowChoice, weights: Array, budget: float | None
 ) -> tuple[ProofStep, ...]:
     """Write the contradiction as proof steps: conditions of rows, and gaps as often as rows cross them."""
     first = np.unique(chain.cell, return_index=True)[1]
     share = policy.steep if budget is None else policy.steep + policy.budget / (2.0 * budget)
-    whole = scale_to_whole_numbers(weights * share)
+    whole = scale_proof_weights_to_integers(weights * share)
     chosen = np.flatnonzero(weights > 0.0)
     span = (int(chosen.min(initial=0)), int(chosen.max(initial=0)) + 1)
     made: list[ProofStep] = []
@@ -287,7 +289,7 @@ def convert_gap_weights_to_proof_steps(
     return tuple(made)
 
 
-def scale_to_whole_numbers(amounts: Array) -> list[int]:
+def scale_proof_weights_to_integers(amounts: Array) -> list[int]:
     """Scale to whole numbers so that even the smallest keeps its digits."""
     unit = Fraction(2**DIGITS) / Fraction(float(amounts[amounts > 0.0].min(initial=1e300)))
     return [int(Fraction(float(amount)) * unit) for amount in amounts]

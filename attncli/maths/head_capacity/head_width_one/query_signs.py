@@ -26,7 +26,7 @@ PAIRWISE_LIMIT = 256
 """Tokens up to which unequal weights are compared pair of keys by pair of keys; above, supports alone link rows."""
 
 
-class RowSignLink(NamedTuple):
+class QuerySignConstraint(NamedTuple):
     """Two rows and two keys: the first row wants l_x > l_y; the second too (same) or l_y > l_x (not)."""
 
     rows: tuple[int, int]
@@ -34,7 +34,7 @@ class RowSignLink(NamedTuple):
     same: bool
 
 
-class RowSigns(NamedTuple):
+class QuerySigns(NamedTuple):
     """The signs that the links imply."""
 
     sign: NDArray[np.int64]
@@ -42,31 +42,31 @@ class RowSigns(NamedTuple):
     component: NDArray[np.int64]
     parent: NDArray[np.int64]
     """The row that a row's sign was taken from; -1 for the first of a component."""
-    odd: tuple[RowSignLink, ...]
+    odd: tuple[QuerySignConstraint, ...]
     """A closed walk of links that contradict one another; empty if there is none."""
 
 
-def find_row_signs(constraints: WidthOneConstraints) -> RowSigns:
-    same, opposite = find_sign_links(constraints)
+def find_query_signs(constraints: WidthOneConstraints) -> QuerySigns:
+    same, opposite = find_query_sign_constraints(constraints)
     crossing = np.argwhere(same & opposite)
     length = constraints.target.shape[0]
     empty = np.zeros(length, np.int64), np.full(length, -1), np.full(length, -1)
     if len(crossing):
         i, j = sorted(map(int, crossing[0]))
-        return RowSigns(
+        return QuerySigns(
             *empty,
             (
-                find_keys_linking_rows(constraints, i, j, True),
-                find_keys_linking_rows(constraints, i, j, False),
+                find_keys_relating_query_signs(constraints, i, j, True),
+                find_keys_relating_query_signs(constraints, i, j, False),
             ),
         )
-    return assign_row_signs(constraints, same, opposite)
+    return assign_query_signs(constraints, same, opposite)
 
 
-def find_sign_links(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
+def find_query_sign_constraints(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
     """[row, row]: whether two keys force equal signs on two rows, and whether two keys force opposite ones."""
     length = constraints.target.shape[0]
-    same, opposite = find_sign_links_by_counting_keys(constraints)
+    same, opposite = find_sign_constraints_from_key_counts(constraints)
     crossing = bool((same & opposite).any())
     if not crossing and length <= PAIRWISE_LIMIT and not constraints.has_uniform_weights:
         order = np.zeros((length, length, length), dtype=np.float32)
@@ -79,13 +79,13 @@ def find_sign_links(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
     return same, opposite
 
 
-def find_sign_links_by_counting_keys(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
+def find_sign_constraints_from_key_counts(constraints: WidthOneConstraints) -> tuple[Flags, Flags]:
     """Find links from the numbers of keys that two supports share and do not share, among keys visible to both rows.
 
     Block of rows by block of rows: nothing of n² numbers is held but the answers, a byte each.
     """
     length = constraints.target.shape[0]
-    support = find_sign_fixing_supports(constraints)
+    support = find_supports_ranked_above_others(constraints)
     keen = np.diff(support.indptr) > 0
     whole = support.toarray() if support.nnz > DENSE * length**2 else support
     same, opposite = np.zeros((2, length, length), dtype=bool)
@@ -104,7 +104,7 @@ def find_sign_links_by_counting_keys(constraints: WidthOneConstraints) -> tuple[
     return same, opposite
 
 
-def find_sign_fixing_supports(constraints: WidthOneConstraints) -> csr_array:
+def find_supports_ranked_above_others(constraints: WidthOneConstraints) -> csr_array:
     """1 where a row that asks for an order between its keys and all others has a key."""
     target = constraints.target
     keen = np.zeros(target.shape[0], dtype=bool)
@@ -132,32 +132,34 @@ def count_keys_shared_by_rows(
     return shared, own.cumsum(axis=1)[:, seen - 1] - shared, (support @ visible).T - shared
 
 
-def find_keys_linking_rows(
+def find_keys_relating_query_signs(
     constraints: WidthOneConstraints, i: int, j: int, same: bool
-) -> RowSignLink:
+) -> QuerySignConstraint:
     """Two keys that force the signs of two rows to be equal or opposite."""
     count = int(min(constraints.visible_counts[i], constraints.visible_counts[j]))
-    on_i, on_j = (mark_supported_keys(constraints, row, count) for row in (i, j))
+    on_i, on_j = (mark_keys_in_row_support(constraints, row, count) for row in (i, j))
     x = np.flatnonzero(on_i & on_j if same else on_i & ~on_j)
     y = np.flatnonzero(~on_i & ~on_j if same else on_j & ~on_i)
     for first, second in zip(x[:4], y[:4], strict=False):
-        link = RowSignLink((i, j), (int(first), int(second)), same)
-        if is_row_sign_link_valid(link, constraints):
+        link = QuerySignConstraint((i, j), (int(first), int(second)), same)
+        if is_query_sign_constraint_valid(link, constraints):
             return link
     order = constraints.find_strict_key_orders(i)[:count, :count]
     other = constraints.find_strict_key_orders(j)[:count, :count]
     first, second = np.argwhere(order & (other if same else other.T))[0]
-    return RowSignLink((i, j), (int(first), int(second)), same)
+    return QuerySignConstraint((i, j), (int(first), int(second)), same)
 
 
-def mark_supported_keys(constraints: WidthOneConstraints, row: int, count: int) -> Flags:
+def mark_keys_in_row_support(constraints: WidthOneConstraints, row: int, count: int) -> Flags:
     found = np.zeros(count, dtype=bool)
     keys = constraints.list_support_keys(row)
     found[keys[keys < count]] = True
     return found
 
 
-def is_row_sign_link_valid(link: RowSignLink, constraints: WidthOneConstraints) -> bool:
+def is_query_sign_constraint_valid(
+    link: QuerySignConstraint, constraints: WidthOneConstraints
+) -> bool:
     """Whether both rows require the order of keys that the link claims."""
     (i, j), (x, y) = link.rows, link.keys
     other = (
@@ -168,7 +170,9 @@ def is_row_sign_link_valid(link: RowSignLink, constraints: WidthOneConstraints) 
     return constraints.bound_logit_difference(i, y, x) < 0.0 and other < 0.0
 
 
-def assign_row_signs(constraints: WidthOneConstraints, same: Flags, opposite: Flags) -> RowSigns:
+def assign_query_signs(
+    constraints: WidthOneConstraints, same: Flags, opposite: Flags
+) -> QuerySigns:
     """Assign signs breadth first, so that an odd cycle is found at its shortest."""
     length = len(same)
     sign, component = np.zeros(length, np.int64), np.full(length, -1)
@@ -186,41 +190,43 @@ def assign_row_signs(constraints: WidthOneConstraints, same: Flags, opposite: Fl
             waiting.extend(map(int, fresh))
             wrong = np.flatnonzero((pull != 0) & (sign * sign[row] != pull))
             if len(wrong):
-                odd = find_odd_cycle_of_sign_links(constraints, row, int(wrong[0]), parent, same)
-                return RowSigns(sign, component, parent, odd)
-    return RowSigns(sign, component, parent, ())
+                odd = find_contradictory_sign_cycle(constraints, row, int(wrong[0]), parent, same)
+                return QuerySigns(sign, component, parent, odd)
+    return QuerySigns(sign, component, parent, ())
 
 
-def find_odd_cycle_of_sign_links(
+def find_contradictory_sign_cycle(
     constraints: WidthOneConstraints, row: int, other: int, parent: NDArray[np.int64], same: Flags
-) -> tuple[RowSignLink, ...]:
+) -> tuple[QuerySignConstraint, ...]:
     """The cycle through two rows in conflict: up to their common ancestor, down to the other row, and back over the
     violated link."""
-    left, right = list_ancestors_of_row(row, parent), list_ancestors_of_row(other, parent)
+    left, right = list_tree_ancestors_of_row(row, parent), list_tree_ancestors_of_row(other, parent)
     meeting = next(each for each in left if each in right)
     path = left[: left.index(meeting) + 1] + right[: right.index(meeting)][::-1]
     steps = zip(path, [*path[1:], path[0]], strict=True)
-    return tuple(find_keys_linking_rows(constraints, a, b, bool(same[a, b])) for a, b in steps)
+    return tuple(
+        find_keys_relating_query_signs(constraints, a, b, bool(same[a, b])) for a, b in steps
+    )
 
 
-def list_ancestors_of_row(row: int, parent: NDArray[np.int64]) -> list[int]:
+def list_tree_ancestors_of_row(row: int, parent: NDArray[np.int64]) -> list[int]:
     path = [row]
     while parent[path[-1]] >= 0:
         path.append(int(parent[path[-1]]))
     return path
 
 
-def list_sign_links_of_tree(
-    constraints: WidthOneConstraints, signs: RowSigns, rows: set[int]
-) -> tuple[RowSignLink, ...]:
+def list_sign_constraints_of_rows(
+    constraints: WidthOneConstraints, signs: QuerySigns, rows: set[int]
+) -> tuple[QuerySignConstraint, ...]:
     """Links that determine the signs of these rows relative to one another, up to one flip for each component."""
-    needed = {each for row in rows for each in list_ancestors_of_row(row, signs.parent)}
+    needed = {each for row in rows for each in list_tree_ancestors_of_row(row, signs.parent)}
     made = []
     for row in sorted(needed):
         above = int(signs.parent[row])
         if above >= 0:
             made.append(
-                find_keys_linking_rows(
+                find_keys_relating_query_signs(
                     constraints, above, row, bool(signs.sign[row] == signs.sign[above])
                 )
             )

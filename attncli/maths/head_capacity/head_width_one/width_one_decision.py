@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attncli.maths.head_capacity.head_width_one.infeasibility_proof import (
     WidthOneProof,
-    verify_proof,
+    verify_width_one_proof,
 )
 from attncli.maths.head_capacity.head_width_one.key_position_linear_programme import (
     SMALLEST,
@@ -23,15 +23,15 @@ from attncli.maths.head_capacity.head_width_one.logit_growth_over_rows import (
     solve_rows_of_growing_logits,
 )
 from attncli.maths.head_capacity.head_width_one.nested_supports import (
-    compute_key_positions,
+    compute_key_positions_from_gaps,
     find_nested_order,
     find_smallest_key_gaps,
-    prove_gaps_exceed_budget,
+    prove_key_gaps_exceed_budget,
 )
 from attncli.maths.head_capacity.head_width_one.query_signs import (
-    RowSigns,
-    find_row_signs,
-    list_sign_links_of_tree,
+    QuerySigns,
+    find_query_signs,
+    list_sign_constraints_of_rows,
 )
 from attncli.maths.number_format import format_short_number
 
@@ -74,7 +74,7 @@ def decide_width_one(constraints: WidthOneConstraints, budget: float) -> WidthOn
         return WidthOneDecision(
             None, f"more than {MOST_TOKENS:,} tokens are not compared row by row"
         )
-    found = find_row_signs(constraints)
+    found = find_query_signs(constraints)
     if found.odd:
         return refute_width_one_with_proof(
             constraints, WidthOneProof(found.odd), "rows pull against each other"
@@ -90,13 +90,13 @@ def refute_width_one_with_proof(
     constraints: WidthOneConstraints, proof: WidthOneProof, why: str
 ) -> WidthOneDecision:
     """Return a "no" if its proof is verified, else "undecided"."""
-    if verify_proof(proof, constraints):
+    if verify_width_one_proof(proof, constraints):
         return WidthOneDecision(False, why, proof)
     return WidthOneDecision(None, f"{why}, but the proof does not outlast rounding")
 
 
 def decide_by_nested_order(
-    constraints: WidthOneConstraints, signs: RowSigns, budget: float
+    constraints: WidthOneConstraints, signs: QuerySigns, budget: float
 ) -> WidthOneDecision | None:
     chain = find_nested_order(constraints, signs)
     if chain is None:
@@ -104,9 +104,11 @@ def decide_by_nested_order(
     least = find_smallest_key_gaps(chain)
 
     def build_proof(limit: float | None) -> WidthOneProof:
-        steps = prove_gaps_exceed_budget(chain, least, limit)
+        steps = prove_key_gaps_exceed_budget(chain, least, limit)
         return WidthOneProof(
-            list_sign_links_of_tree(constraints, signs, {step.row for step in steps}), steps, limit
+            list_sign_constraints_of_rows(constraints, signs, {step.row for step in steps}),
+            steps,
+            limit,
         )
 
     if least.circular:
@@ -119,9 +121,9 @@ def decide_by_nested_order(
             build_proof(budget),
             f"logits above {format_short_number(budget, 4)} are needed",
         )
-    keys, reach = compute_key_positions(chain, least)
+    keys, reach = compute_key_positions_from_gaps(chain, least)
     lower = build_proof(least.logits * SHORT)
-    proved = verify_proof(lower, constraints)
+    proved = verify_width_one_proof(lower, constraints)
     return WidthOneDecision(
         True,
         "the order of the keys is settled, and their gaps",
@@ -135,13 +137,13 @@ def decide_by_nested_order(
 
 
 def decide_by_linear_programme(
-    constraints: WidthOneConstraints, signs: RowSigns, budget: float
+    constraints: WidthOneConstraints, signs: QuerySigns, budget: float
 ) -> WidthOneDecision:
     """Solve one linear programme for each choice of signs that the links between rows leave open."""
     trees = np.unique(signs.component[constraints.rows])
     cases: list[WidthOneProof] = []
     exact = True
-    for count, flips in enumerate(iter_row_sign_choices(len(trees))):
+    for count, flips in enumerate(iter_query_sign_choices(len(trees))):
         if count >= SEARCHED:
             return WidthOneDecision(
                 None,
@@ -151,7 +153,7 @@ def decide_by_linear_programme(
         for tree, flip in zip(trees, flips, strict=True):
             sign[signs.component == tree] *= flip
         chosen = signs._replace(sign=sign)
-        answer = solve_for_row_signs(constraints, chosen, budget, len(trees) == 1)
+        answer = solve_programme_for_query_signs(constraints, chosen, budget, len(trees) == 1)
         if answer.possible:
             return answer
         exact &= answer.proof is not None
@@ -166,12 +168,12 @@ def decide_by_linear_programme(
     rows = {row for case in cases for row in case.rows}
     return refute_width_one_with_proof(
         constraints,
-        WidthOneProof(list_sign_links_of_tree(constraints, signs, rows), cases=tuple(cases)),
+        WidthOneProof(list_sign_constraints_of_rows(constraints, signs, rows), cases=tuple(cases)),
         "no choice of signs works",
     )
 
 
-def iter_row_sign_choices(trees: int) -> Iterator[tuple[int, ...]]:
+def iter_query_sign_choices(trees: int) -> Iterator[tuple[int, ...]]:
     """Iterate over choices of signs, up to a global flip: all equal, alternating, then all others."""
     first = [(1,) * trees, tuple(1 - 2 * (place % 2) for place in range(trees))]
     yield from dict.fromkeys(first)
@@ -188,14 +190,14 @@ def describe_infeasibility_proof(proof: WidthOneProof) -> str:
     )
 
 
-def solve_for_row_signs(
-    constraints: WidthOneConstraints, signs: RowSigns, budget: float, alone: bool
+def solve_programme_for_query_signs(
+    constraints: WidthOneConstraints, signs: QuerySigns, budget: float, alone: bool
 ) -> WidthOneDecision:
     """Solve the linear programme without a budget, then with smaller and smaller budgets."""
     programme = WidthOneProgramme(constraints, signs.sign)
     placed = programme.solve(None)
     if placed.room < SMALLEST or not placed.finished:
-        proof = make_infeasibility_proof(
+        proof = make_proof_from_dual_solution(
             constraints, signs, placed, None, alone
         ) or prove_infeasible_by_few_rows(constraints, signs, None, alone)
         if proof is not None:
@@ -223,9 +225,9 @@ def solve_for_row_signs(
     )
 
 
-def make_infeasibility_proof(
+def make_proof_from_dual_solution(
     constraints: WidthOneConstraints,
-    signs: RowSigns,
+    signs: QuerySigns,
     placed: WidthOneSolution,
     budget: float | None,
     alone: bool,
@@ -234,22 +236,24 @@ def make_infeasibility_proof(
     others."""
     if not placed.steps:
         return None
-    links = list_sign_links_of_tree(constraints, signs, {step.row for step in placed.steps})
+    links = list_sign_constraints_of_rows(constraints, signs, {step.row for step in placed.steps})
     proof = WidthOneProof(links, placed.steps, budget)
-    return proof if not alone or verify_proof(proof, constraints) else None
+    return proof if not alone or verify_width_one_proof(proof, constraints) else None
 
 
 def prove_infeasible_by_growing_logits(
-    signs: RowSigns, high: GrowingLogits | None, budget: float, alone: bool
+    signs: QuerySigns, high: GrowingLogits | None, budget: float, alone: bool
 ) -> WidthOneProof | None:
     """Prove that the rows of the tower contradict the budget."""
     if high is None or high.budget != budget:
         return None
-    return make_infeasibility_proof(high.programme.constraints, signs, high.solution, budget, alone)
+    return make_proof_from_dual_solution(
+        high.programme.constraints, signs, high.solution, budget, alone
+    )
 
 
 def prove_infeasible_by_few_rows(
-    constraints: WidthOneConstraints, signs: RowSigns, budget: float | None, alone: bool
+    constraints: WidthOneConstraints, signs: QuerySigns, budget: float | None, alone: bool
 ) -> WidthOneProof | None:
     """Prove by a programme of a few rows alone, with smaller numbers."""
     for count in PREFIXES:
@@ -257,7 +261,7 @@ def prove_infeasible_by_few_rows(
             return None
         few = constraints.select_rows(constraints.rows[:count])
         placed = WidthOneProgramme(few, signs.sign).solve(budget)
-        proof = make_infeasibility_proof(few, signs, placed, budget, alone)
+        proof = make_proof_from_dual_solution(few, signs, placed, budget, alone)
         if proof is not None:
             return proof
     return None
@@ -266,13 +270,13 @@ def prove_infeasible_by_few_rows(
 def find_smallest_logit_budget(
     programme: WidthOneProgramme,
     constraints: WidthOneConstraints,
-    signs: RowSigns,
+    signs: QuerySigns,
     placed: WidthOneSolution,
     budget: float,
     alone: bool,
 ) -> tuple[WidthOneSolution | None, float, WidthOneProof | None]:
     """The solution with the smallest logits, the largest budget proved too small, and the proof."""
-    reached = find_largest_visible_logit(constraints, centre_keys(constraints, placed))
+    reached = find_largest_visible_logit(constraints, centre_key_positions(constraints, placed))
     best = placed if reached <= budget else None
     high, low, proof, blind = min(reached, budget), 0.0, None, 0.0
     now = high if best is None else 0.5 * high
@@ -281,7 +285,7 @@ def find_smallest_logit_budget(
         if tried.room >= SMALLEST and tried.finished:
             best, high = tried, now
         else:
-            found_proof = make_infeasibility_proof(constraints, signs, tried, now, alone)
+            found_proof = make_proof_from_dual_solution(constraints, signs, tried, now, alone)
             low, proof = (now, found_proof) if found_proof is not None else (low, proof)
             blind = now
             if now >= budget:
@@ -297,7 +301,9 @@ def count_budget_bisection_steps(constraints: WidthOneConstraints) -> int:
     return HALVINGS if len(constraints.rows) <= MANY_ROWS else FEW_HALVINGS
 
 
-def centre_keys(constraints: WidthOneConstraints, placed: WidthOneSolution) -> WidthOneSolution:
+def centre_key_positions(
+    constraints: WidthOneConstraints, placed: WidthOneSolution
+) -> WidthOneSolution:
     """Centre the keys at 0, which gives the smallest logits: without a mask, only differences of keys matter."""
     middle = 0.5 * (placed.keys.max() + placed.keys.min())
     return placed if constraints.has_hidden_keys else placed._replace(keys=placed.keys - middle)
@@ -315,12 +321,16 @@ def place_keys_on_line(
     constraints: WidthOneConstraints, sign: NDArray[np.int64], budget: float
 ) -> tuple[Array, Array] | tuple[None, None]:
     """Keys and reaches with small logits for these bounds and signs, without proofs; None where none were found."""
-    found = RowSigns(sign, np.zeros_like(sign), np.full(len(sign), -1), ())
+    found = QuerySigns(sign, np.zeros_like(sign), np.full(len(sign), -1), ())
     if constraints.has_uniform_weights and not constraints.has_hidden_keys:
         chain = find_nested_order(constraints, found)
         if chain is not None:
             least = find_smallest_key_gaps(chain)
-            return compute_key_positions(chain, least) if least.logits <= budget else (None, None)
+            return (
+                compute_key_positions_from_gaps(chain, least)
+                if least.logits <= budget
+                else (None, None)
+            )
     programme = WidthOneProgramme(constraints, sign)
     best = programme.solve(None)
     if not is_linear_programme_solved(best):
@@ -328,7 +338,7 @@ def place_keys_on_line(
         if high is None or not is_linear_programme_solved(high.solution):
             return None, None
         programme, best = high.programme, high.solution
-    now = find_largest_visible_logit(constraints, centre_keys(constraints, best))
+    now = find_largest_visible_logit(constraints, centre_key_positions(constraints, best))
     for _ in range(count_budget_bisection_steps(constraints)):
         now *= 0.5
         tried = programme.solve(now)

@@ -67,7 +67,7 @@ def final_state(
         network.embeddings() if embeddings is None else np.asarray(embeddings)
     )
     for index in range(spec.layers):
-        state = run_block(state, network.layer(index), spec, ALL_VARIANTS[variant])
+        state = run_block(state, network.layer_weights(index), spec, ALL_VARIANTS[variant])
     return state
 
 

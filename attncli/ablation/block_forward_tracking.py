@@ -60,9 +60,9 @@ def track_blocks(
     norms = {module: name for module, name in parts_of_blocks.items() if is_norm_layer(module)}
     tracked = BlockTracking(BlockFollower(stacks), parts, norms, done, feed, values, summands)
     with (
-        wrap_forwards([model], tracked.run_model),
+        wrap_forwards([model], tracked.run_wrapped_model),
         wrap_forwards(unique_blocks(stacks), tracked.run_wrapped_block),
-        wrap_forwards(norms, tracked.run_norm),
+        wrap_forwards(norms, tracked.run_wrapped_norm_layer),
     ):
         yield
 
@@ -81,7 +81,9 @@ class BlockTracking:
     tracker: Tracker | None = None
     """Of the block that runs."""
 
-    def run_model(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
+    def run_wrapped_model(
+        self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         """Run one forward: its blocks are counted from the first."""
         self.following.done = 0
         with torch.inference_mode(False), torch.no_grad():
@@ -95,7 +97,7 @@ class BlockTracking:
         """Run a block once, on an alias of its stream."""
         stack, call = self.following.locate_call(module)
         run = BlockRun(stack.name, call, {} if self.values else None, [] if self.summands else None)
-        args, kwargs = self.prepare_inputs(run, args, kwargs)
+        args, kwargs = self.tag_block_inputs(run, args, kwargs)
         self.tracker = Tracker(run, self.parts)
         try:
             with self.tracker:
@@ -107,7 +109,7 @@ class BlockTracking:
             call.second and select_tensor_at(call.second[1], output),
         ]
         streams = [result for result in results if result is not None]
-        tags = [run.tag_tensor(stream) for stream in streams]
+        tags = [run.find_tag_of_tensor(stream) for stream in streams]
         run.scaled |= any(tag.scaled for tag in tags if tag)
         run.outputs = tuple(
             point for tag in tags for point in (tag.pieces or (tag.point,) if tag else (None,))
@@ -115,7 +117,7 @@ class BlockTracking:
         self.done(run, streams)
         return output
 
-    def prepare_inputs(self, run: BlockRun, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+    def tag_block_inputs(self, run: BlockRun, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
         """The block's arguments with aliases of its streams, tagged; other tensors are recorded."""
         stream = find_stream_input(args, kwargs)
         if stream is None:
@@ -126,27 +128,33 @@ class BlockTracking:
             for tensor in iter_tensors((args, kwargs))
             if tensor is not stream and tensor is not second and tensor.is_floating_point()
         }
-        args, kwargs = replace_argument(args, kwargs, stream, self.start_block(run, stream, ""))
+        args, kwargs = replace_argument(
+            args, kwargs, stream, self.tag_stream_at_block_input(run, stream, "")
+        )
         if second is not None:
             args, kwargs = replace_argument(
-                args, kwargs, second, self.start_block(run, second, "second")
+                args, kwargs, second, self.tag_stream_at_block_input(run, second, "second")
             )
         return args, kwargs
 
-    def start_block(self, run: BlockRun, stream: torch.Tensor, key: str) -> torch.Tensor:
+    def tag_stream_at_block_input(
+        self, run: BlockRun, stream: torch.Tensor, key: str
+    ) -> torch.Tensor:
         """A stream as the block receives it."""
         stream = self.feed(run, stream)
         point = run.make_stream_point("input", key=key)
         attach_tag(stream, Tag(run).move_to_stream_point(point))
         return stream
 
-    def run_norm(self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
+    def run_wrapped_norm_layer(
+        self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         """Run a norm module."""
         tracker, name = self.tracker, self.norms[module]
         if tracker is None or tracker.inside_norm:
             return forward(*args, **kwargs)
-        activation = tracker.find_only_activation(args, kwargs)
+        activation = tracker.find_only_activation_argument(args, kwargs)
         if activation is None:
-            tracker.refuse_conditioned_norm(name, args, kwargs)
+            tracker.refuse_conditioned_norm_layer(name, args, kwargs)
             return forward(*args, **kwargs)
-        return tracker.evaluate_norm(name, activation, forward, args, kwargs)
+        return tracker.evaluate_norm_layer(name, activation, forward, args, kwargs)

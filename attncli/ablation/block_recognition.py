@@ -172,7 +172,9 @@ def trace_token_mixing(
 def iter_branches_without_attention(run: BlockRun, mixing: Mixing) -> Iterator[Where]:
     """Branches of one block without attention, added to the stream or to a branch with attention."""
     places = {
-        point.place for point in run.points.values() if point.kind in ("attention", "parallel")
+        point.addition_site
+        for point in run.points.values()
+        if point.kind in ("attention", "parallel")
     }
     for where in mixing:
         if where[:2] == (run.stack, run.call.layer) and where[2] not in places:
@@ -196,4 +198,4 @@ def iter_token_mixing_mlps(run: BlockRun) -> Iterator[Where]:
                 run, f"which of the branches that mix tokens is its MLP is not known ({where})"
             )
         if mixers and mixers[-1] is additions[-1]:
-            yield run.stack, run.call.layer, additions[-1].place
+            yield run.stack, run.call.layer, additions[-1].addition_site

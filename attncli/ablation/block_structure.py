@@ -42,7 +42,7 @@ class BlockAnatomy:
     notes: tuple[str, ...]
     """Notes for readers of an ablation of this model."""
 
-    def has_mixers(self, stack: str) -> bool:
+    def has_softmax_free_mixers(self, stack: str) -> bool:
         """Whether anything in a stack mixes tokens without a softmax."""
         return any(name == stack for name, _, _ in self.mixing)
 

@@ -32,7 +32,7 @@ def refuse_unrecognised_norm_layers(
     parts = name_block_modules(model, stacks)
     names = {module: name for module, name in parts.items() if is_handwritten_leaf_module(module)}
 
-    def refuse_norm_forward(
+    def refuse_forward_of_norm_layer(
         forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         output = forward(*args, **kwargs)
@@ -43,7 +43,7 @@ def refuse_unrecognised_norm_layers(
             )
         return output
 
-    with wrap_forwards(names, refuse_norm_forward):
+    with wrap_forwards(names, refuse_forward_of_norm_layer):
         yield
 
 

@@ -106,7 +106,7 @@ def check_token_mixing_known(run: BlockRun, unknown: Mixing) -> None:
     """Check that it is known of every branch without attention whether it mixes tokens."""
     for point in run.points.values():
         without = point.kind in ADDITIONS and point.kind != "attention"
-        if without and (run.stack, run.call.layer, point.place) in unknown:
+        if without and (run.stack, run.call.layer, point.addition_site) in unknown:
             refuse_block_ablation(
                 run, f"whether what is added at {point.key} mixes tokens cannot be found out"
             )

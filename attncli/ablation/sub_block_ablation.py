@@ -51,7 +51,7 @@ def ablate(
             about=["remove_outlier"],
         )
 
-    def require_same_path(run: BlockRun, outputs: list[torch.Tensor]) -> None:
+    def require_same_block_operations(run: BlockRun, outputs: list[torch.Tensor]) -> None:
         if describe_block_operations(run) != anatomy.paths[run.stack, run.call.layer]:
             raise InputError(
                 f"{describe_block(run.stack, run.call)} takes another path than when it was examined: "
@@ -62,7 +62,11 @@ def ablate(
                 within(run, name, stream)
 
     chosen = partial(
-        track_blocks, model, anatomy.stacks, done=require_same_path, values=within is not None
+        track_blocks,
+        model,
+        anatomy.stacks,
+        done=require_same_block_operations,
+        values=within is not None,
     )
     with (
         keep_albert_activation(anatomy, switches) as remaining,
@@ -94,13 +98,13 @@ class KeepBySwitches:
     anatomy: BlockAnatomy
     switches: AblationSwitches
 
-    def is_branch_merge(self, run: BlockRun, site: CallSite) -> bool:
+    def may_merge_branches_here(self, run: BlockRun, site: CallSite) -> bool:
         return (run.stack, run.call.layer, site) in self.anatomy.merges
 
     def is_token_mixing_branch(self, run: BlockRun, place: AdditionSite) -> bool:
         return (run.stack, run.call.layer, place) in self.anatomy.mixing
 
-    def choose_summands(self, point: StreamPoint) -> Keep:
+    def choose_summands_of_skip(self, point: StreamPoint) -> Keep:
         """Attention's skip also covers other token mixers, and is the one skip of parallel branches."""
         switches = self.switches
         if point.kind in ("attention", "mixer", "parallel"):
@@ -112,7 +116,7 @@ class KeepBySwitches:
     def keeps_merged_mlp(self) -> bool:
         return self.switches.mlp
 
-    def keeps_norm(self, key: Key, fed_by: StreamPoint | None) -> bool:
+    def keeps_norm_layer(self, key: Key, fed_by: StreamPoint | None) -> bool:
         """A norm after the MLP is dropped with it; norms of queries, keys or anything else inside a branch stay."""
         if fed_by is None:
             return self.switches.norms or key not in self.anatomy.branch_norms

@@ -11,7 +11,7 @@ why it cannot make one; whether a module is good enough is decided by `measure_f
     >>> rng, request = np.random.default_rng(0), FitRequest(d=4)
     >>> target = build_pattern("previous", 8, rng)
     >>> fit = FITS["learned"](target, request, rng)
-    >>> measure_fit(fit, target).meets_request(request)
+    >>> measure_fit(fit, target).meets_fit_request(request)
     True
 """
 

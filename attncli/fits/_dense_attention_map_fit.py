@@ -68,17 +68,17 @@ def find_narrowest_dense_map_fit(
     target_map = TargetMap(weights, csr_array(weights), causal, limit, dtype)
     found: dict[int, DenseMapFit | None] = {}
 
-    def fits_at_width(d: int) -> bool:
+    def is_fit_found_at_width(d: int) -> bool:
         if d not in found:
             found[d] = fit_dense_map_at_width(target_map, d)
         return found[d] is not None
 
     low, high = bracket_smallest_working_width(
-        fits_at_width, iter_doubling_widths(min(least, widest), widest), least - 1
+        is_fit_found_at_width, iter_doubling_widths(min(least, widest), widest), least - 1
     )
     while high is not None and high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if fits_at_width(middle) else (middle, high)
+        low, high = (low, middle) if is_fit_found_at_width(middle) else (middle, high)
     best = None if high is None else found[high]
     return best and reduce_module_width(best, target_map, least)
 
@@ -260,7 +260,7 @@ def make_excess_variation_loss(target_map: TargetMap, rounding: float) -> Loss:
     weights, aim = target_map.weights.astype(PRECISION), CLOSING_AIM * target_map.limit
     square = PRECISION((2.0 * rounding * target_map.limit / weights.shape[1]) ** 2)
 
-    def compute_loss(logits: Floats, about: LossTarget) -> tuple[float, Floats]:
+    def compute_loss_and_gradient(logits: Floats, about: LossTarget) -> tuple[float, Floats]:
         logits -= logits.max(axis=1, keepdims=True)
         np.exp(logits, out=logits)
         logits /= logits.sum(axis=1, keepdims=True)
@@ -271,7 +271,7 @@ def make_excess_variation_loss(target_map: TargetMap, rounding: float) -> Loss:
         slope -= (slope * logits).sum(axis=1, keepdims=True)
         return float((over**2).sum()), logits * slope
 
-    return compute_loss
+    return compute_loss_and_gradient
 
 
 def make_row_weighted_likelihood_loss(weights: Array, emphasis: Array) -> Loss:
@@ -279,7 +279,7 @@ def make_row_weighted_likelihood_loss(weights: Array, emphasis: Array) -> Loss:
     target, rows = weights.astype(np.float32), emphasis.astype(np.float32)
     visible = target > 0.0
 
-    def compute_loss(logits: Floats, about: LossTarget) -> tuple[float, Floats]:
+    def compute_loss_and_gradient(logits: Floats, about: LossTarget) -> tuple[float, Floats]:
         logits -= logits.max(axis=1, keepdims=True)
         on = np.multiply(target, logits, out=np.zeros_like(target), where=visible).sum(axis=1)
         np.exp(logits, out=logits)
@@ -290,4 +290,4 @@ def make_row_weighted_likelihood_loss(weights: Array, emphasis: Array) -> Loss:
         logits *= rows[:, None]
         return value, logits
 
-    return compute_loss
+    return compute_loss_and_gradient

@@ -50,7 +50,7 @@ class FitRequest:
         if not 1 <= self.effort <= 4:
             raise UsageError(f"`effort` must be 1, 2, 3 or 4, not {self.effort}.")
 
-    def describe(self) -> dict[str, str | int | float | None]:
+    def describe_fit_request(self) -> dict[str, str | int | float | None]:
         """The request for reports: no budget is null, since JSON knows no infinity."""
         budget = self.logit_budget if math.isfinite(self.logit_budget) else None
         return asdict(self) | {"logit_budget": budget}
@@ -61,7 +61,7 @@ class FitRequest:
         return math.log1p(self.ratio_error)
 
     @property
-    def log_leak_tolerance(self) -> float:
+    def log_off_support_tolerance(self) -> float:
         """log of the off-support mass, in units of the mass on it, that the total variation allows."""
         if self.total_variation >= 1.0:
             return math.inf
@@ -94,7 +94,7 @@ class FittedModule:
         """[0; I_d]."""
         return np.eye(2 * self.d, self.d, -self.d, dtype=self.x.dtype)
 
-    def pad_to_width(self, d: int) -> "FittedModule":
+    def pad_module_to_width(self, d: int) -> "FittedModule":
         """The same map at a larger width: the further features are zero."""
         queries, keys = self.x[:, : self.d], self.x[:, self.d :]
         return make_fitted_module(

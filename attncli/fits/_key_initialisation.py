@@ -115,12 +115,12 @@ def initialise_queries_and_keys_spectrally(
     seen = np.arange(1, length + 1) if request.causal else np.full(length, length)
     mean = np.asarray(raised.sum(axis=1)).ravel() / seen
 
-    def multiply(block: Array) -> Array:
+    def multiply_centred_log_weights(block: Array) -> Array:
         sums = np.cumsum(block, axis=0) if request.causal else block.sum(axis=0, keepdims=True)
         result: Array = raised @ block - mean[:, None] * sums
         return result
 
-    def multiply_transposed(block: Array) -> Array:
+    def multiply_transposed_log_weights(block: Array) -> Array:
         own = mean[:, None] * block
         sums = np.cumsum(own[::-1], axis=0)[::-1] if request.causal else own.sum(0, keepdims=True)
         result: Array = raised.T @ block - sums
@@ -130,8 +130,10 @@ def initialise_queries_and_keys_spectrally(
     size = min(2 * d + 4, length)
     basis = np.linalg.qr(rng.normal(size=(length, size)))[0]
     for _ in range(POWERS):
-        basis = np.linalg.qr(multiply_transposed(multiply(basis)))[0]
-    left, values, right = np.linalg.svd(multiply(basis), full_matrices=False)
+        basis = np.linalg.qr(multiply_transposed_log_weights(multiply_centred_log_weights(basis)))[
+            0
+        ]
+    left, values, right = np.linalg.svd(multiply_centred_log_weights(basis), full_matrices=False)
     root = np.sqrt(values[:d])
     both = np.zeros((2, length, d))
     both[0, :, : len(root)] = left[:, :d] * root

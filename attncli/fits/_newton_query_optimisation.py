@@ -199,7 +199,7 @@ def find_rows_within_request_limits(
 def bound_attention_off_support(request: FitRequest, log_weight: Array, starts: Index) -> Array:
     """The leak that meets both the off-support ratio (as a sum: a little stricter) and the total variation."""
     least = np.minimum.reduceat(log_weight, starts) + np.log(request.off_support)
-    result: Array = np.minimum(least, request.log_leak_tolerance) - 0.1
+    result: Array = np.minimum(least, request.log_off_support_tolerance) - 0.1
     return result
 
 

@@ -55,7 +55,7 @@ def minimise_loss_by_lbfgs(loss: Loss, both: Array, about: LossTarget, steps: in
 
     hidden = np.triu_indices(both.shape[1], 1) if about.causal else None
 
-    def value_and_slope(flat: Array) -> tuple[float, Array]:
+    def compute_value_and_gradient(flat: Array) -> tuple[float, Array]:
         queries, keys = flat.astype(PRECISION).reshape(both.shape)
         logits = queries @ keys.T
         if hidden is not None:
@@ -65,7 +65,9 @@ def minimise_loss_by_lbfgs(loss: Loss, both: Array, about: LossTarget, steps: in
         return value + about.decay * float(flat @ flat), gradient + 2.0 * about.decay * flat
 
     options = {"maxcor": MEMORY, "maxiter": steps, "maxfun": 10 * steps, "ftol": 0.0, "gtol": 1e-9}
-    found = minimize(value_and_slope, both.ravel(), jac=True, method="L-BFGS-B", options=options)
+    found = minimize(
+        compute_value_and_gradient, both.ravel(), jac=True, method="L-BFGS-B", options=options
+    )
     result: Array = found.x.reshape(both.shape)
     return result
 

@@ -53,7 +53,7 @@ class FitEvidence:
     worst_row: int
     """The row with the largest total variation."""
 
-    def meets_request(self, request: FitRequest) -> bool:
+    def meets_fit_request(self, request: FitRequest) -> bool:
         return (
             self.ratio_error <= request.ratio_error
             and self.off_support_ratio <= request.off_support
@@ -61,7 +61,7 @@ class FitEvidence:
             and self.logit_scale <= request.logit_budget
         )
 
-    def count_logit_bits(self, ratio_error: float) -> float:
+    def count_significant_logit_bits(self, ratio_error: float) -> float:
         """log2(2 · logit scale / ln(1 + ε2)): significant bits that keep logits to half the tolerance (our own definition)."""
         if self.logit_scale == 0.0:
             return 0.0

@@ -52,7 +52,7 @@ class FitAttempt:
     """The smallest width found, where the module is wider because it is shared."""
 
     @property
-    def largest_logit(self) -> float:
+    def largest_absolute_logit(self) -> float:
         """The module's largest |logit|; infinite without one."""
         return self.evidence.logit_scale if self.evidence is not None else np.inf
 
@@ -74,7 +74,9 @@ def try_fit_at_width(
                 method, None, None, False, 0, 0, fit.reason, proved=fit.proved
             )
         evidence = measure_fit(fit, target, watch)
-        attempt = FitAttempt(method, fit, evidence, evidence.meets_request(request), count, count)
+        attempt = FitAttempt(
+            method, fit, evidence, evidence.meets_fit_request(request), count, count
+        )
         if attempt.met:
             return attempt
         if best is None or is_fit_closer_to_target(evidence, best.evidence):
@@ -138,16 +140,16 @@ def find_smallest_width_of_method(
             explain_no_width_to_try(method, target, widest, impossible),
         )
 
-    def fits_at_width(d: int) -> bool:
+    def is_fit_found_at_width(d: int) -> bool:
         if d not in tried:
             tried[d] = try_fit_at_width(method, target, replace(request, d=d), seeds, watch)
         return tried[d].met
 
-    low, high = bracket_smallest_working_width(fits_at_width, ladder, impossible)
+    low, high = bracket_smallest_working_width(is_fit_found_at_width, ladder, impossible)
     if high is not None and target.shape[0] <= DENSE_LIMIT:
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if fits_at_width(middle) else (middle, high)
+            low, high = (low, middle) if is_fit_found_at_width(middle) else (middle, high)
     return summarise_width_search(method, tried, high)
 
 
@@ -238,7 +240,7 @@ def find_attempt_with_smaller_logits(
         return attempt
     rng = np.random.default_rng([seeds[0], request.d])
     quieter, tried = find_module_with_smaller_logits(
-        attempt.fit, attempt.largest_logit, target, request, rng
+        attempt.fit, attempt.largest_absolute_logit, target, request, rng
     )
     counted = replace(attempt, probes=attempt.probes + tried)
     if quieter is None:
@@ -252,7 +254,7 @@ def refit_with_half_logit_budget(
     """Fit a learned module again with half of its logits as budget; return the better one."""
     if not attempt.met or attempt.fit is None or attempt.method.partition(":")[0] != "learned":
         return attempt
-    tight = replace(request, d=attempt.fit.d, logit_budget=TIGHTER * attempt.largest_logit)
+    tight = replace(request, d=attempt.fit.d, logit_budget=TIGHTER * attempt.largest_absolute_logit)
     again = try_fit_at_width(attempt.method, target, tight, seeds[:1])
     probes = attempt.probes + again.probes
     better = again if again.met else attempt
@@ -264,7 +266,7 @@ def choose_best_fit_attempt(attempts: Sequence[FitAttempt]) -> FitAttempt:
     good = [attempt for attempt in attempts if attempt.met and attempt.fit]
     some = [attempt for attempt in attempts if attempt.evidence]
     if good:
-        chosen = min(good, key=lambda a: (a.fit.d if a.fit else 0, a.largest_logit))
+        chosen = min(good, key=lambda a: (a.fit.d if a.fit else 0, a.largest_absolute_logit))
     elif some:
         chosen = min(some, key=lambda a: a.evidence.total_variation if a.evidence else np.inf)
     else:

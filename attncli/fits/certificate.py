@@ -110,5 +110,5 @@ def find_logit_levels_of_supports(
     floor = least + np.log(request.off_support) - MARGIN
     level = np.maximum(((rise - floor[:, None]) / drop).max(axis=1), 0.0)
     return raise_support_logit_levels(
-        drop, rise, level.astype(np.float64), request.log_leak_tolerance - MARGIN
+        drop, rise, level.astype(np.float64), request.log_off_support_tolerance - MARGIN
     )

@@ -164,4 +164,6 @@ def find_smallest_logit_scale_per_row(
     depth[hidden], rise[hidden] = 1.0, -np.inf
     floor = target.min(axis=1) + math.log(request.off_support) - MARGIN
     height = np.maximum(((rise - floor[:, None]) / depth).max(axis=1), 0.0)
-    return raise_support_logit_levels(depth, rise, height, request.log_leak_tolerance - MARGIN)
+    return raise_support_logit_levels(
+        depth, rise, height, request.log_off_support_tolerance - MARGIN
+    )

@@ -67,7 +67,7 @@ def jl(
         matrix = scale_rows_to_unit_length(drawn) if factors == "codebook" else drawn
         for fit in iter_projected_modules(pairs, matrix, target, request):
             evidence = measure_fit(fit, target)
-            if evidence.meets_request(request):
+            if evidence.meets_fit_request(request):
                 return fit
             excess = measure_excess_over_request_limits(evidence, request)
             if best is None or excess < best[0]:

@@ -71,7 +71,7 @@ def learned(
     fits = [
         each
         for each in iter_modules_of_arranged_keys(target, request)
-        if each[1].meets_request(request)
+        if each[1].meets_fit_request(request)
     ]
     if fits:
         return min(fits, key=lambda pair: pair[1].logit_scale)[0]
@@ -80,7 +80,7 @@ def learned(
     for reached, both in iter_fitted_queries_and_keys(start, target, request):
         fit = refine_module_queries(both, target, request)
         evidence = measure_fit(fit, target)
-        if evidence.meets_request(request):
+        if evidence.meets_fit_request(request):
             return replace(fit, start=reached)
         if best is None or evidence.total_variation < best[0]:
             best = evidence.total_variation, fit
@@ -141,7 +141,7 @@ def find_module_with_smaller_logits(
         for candidate in iter_fits_at_soft_margins(start, make_loss_target(target, request, decay)):
             made = refine_module_queries(candidate, target, request)
             evidence, tried = measure_fit(made, target), tried + 1
-            if evidence.meets_request(request) and evidence.logit_scale < least:
+            if evidence.meets_fit_request(request) and evidence.logit_scale < least:
                 best, least = made, evidence.logit_scale
             if least <= enough:
                 return best, tried

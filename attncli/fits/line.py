@@ -78,7 +78,7 @@ def line(target: csr_array, request: FitRequest, rng: np.random.Generator) -> Fi
     """
     found = fit_width_one(target, replace(request, d=1))
     if found.module is not None:
-        return found.module.pad_to_width(request.d)
+        return found.module.pad_module_to_width(request.d)
     if found.answer.possible is False:
         return MethodNotApplicable(
             f"width 1 is impossible: {found.answer.reason}", proved=request.d == 1
@@ -119,7 +119,7 @@ def find_width_one_module_with_smallest_logits(
     for candidates in iter_width_one_modules(constraints, answer, request):
         for fit in candidates:
             evidence = measure_fit(fit, constraints.target)
-            if evidence.meets_request(request):
+            if evidence.meets_fit_request(request):
                 if best is None or evidence.logit_scale < best[1].logit_scale:
                     best = fit, evidence
                 break  # the next ones only have larger logits
@@ -181,7 +181,7 @@ def iter_modules_with_shifted_keys(
     """Iterate over modules, one for each centre of the keys; `factors` receives how much steeper than planned its
     rows are."""
     for shifted, size in iter_centre_shifts_of_keys(
-        keys, constraints.has_hidden_keys, request.dtype
+        keys, constraints.has_masked_keys, request.dtype
     ):
         queries, needed = find_smallest_query_per_row(
             shifted, reach / size, constraints, sign, request

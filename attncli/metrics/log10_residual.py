@@ -9,4 +9,6 @@ def log10_residual(state: SplitState) -> float:
 
     0: tokens share no common row; -∞: all tokens are the same vector (rank 1). Dong, Cordonnier & Loukas (2021).
     """
-    return compute_log10_relative_matrix_norm(state.residual, state.states, composite_norm)
+    return compute_log10_relative_matrix_norm(
+        state.residual_to_token_mean, state.states, composite_norm
+    )

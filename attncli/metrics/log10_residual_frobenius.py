@@ -9,4 +9,6 @@ def log10_residual_frobenius(state: SplitState) -> float:
 
     0: tokens share no common row; -∞: all tokens are the same vector.
     """
-    return compute_log10_relative_matrix_norm(state.residual, state.states, frobenius_norm)
+    return compute_log10_relative_matrix_norm(
+        state.residual_to_token_mean, state.states, frobenius_norm
+    )

@@ -9,4 +9,4 @@ def log10_residual_norm(state: SplitState) -> float:
 
     -∞: all tokens are the same vector.
     """
-    return compute_log10_matrix_norm(state.residual, composite_norm)
+    return compute_log10_matrix_norm(state.residual_to_token_mean, composite_norm)

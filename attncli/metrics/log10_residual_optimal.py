@@ -20,12 +20,12 @@ def log10_residual_optimal(state: SplitState) -> float:
     At most log10(2(1 - 1/n)) below log10_residual (our own bound). The minimum is that of linear programmes and proved by
     their duals.
     """
-    if state.residual.is_zero():
+    if state.residual_to_token_mean.is_zero():
         return -math.inf
-    residual = state.residual.mantissa
+    residual = state.residual_to_token_mean.mantissa
     nearest = residual - find_nearest_centre(residual)
     return compute_log10_matrix_norm(
-        ScaledArray(nearest, state.residual.exponent), composite_norm
+        ScaledArray(nearest, state.residual_to_token_mean.exponent), composite_norm
     ) - compute_log10_matrix_norm(state.states, composite_norm)
 
 

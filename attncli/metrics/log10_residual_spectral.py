@@ -9,4 +9,6 @@ def log10_residual_spectral(state: SplitState) -> float:
 
     0: the common row is not the leading direction; -∞: all tokens are the same vector.
     """
-    return compute_log10_relative_matrix_norm(state.residual, state.states, spectral_norm)
+    return compute_log10_relative_matrix_norm(
+        state.residual_to_token_mean, state.states, spectral_norm
+    )

@@ -11,5 +11,7 @@ def residual(state: SplitState) -> float:
 
     `log10_residual` without the logarithm, for a linear axis: 0 below the smallest float. Dong, Cordonnier & Loukas (2021).
     """
-    exponent = compute_log10_relative_matrix_norm(state.residual, state.states, composite_norm)
+    exponent = compute_log10_relative_matrix_norm(
+        state.residual_to_token_mean, state.states, composite_norm
+    )
     return exponent if math.isnan(exponent) else 10.0 ** max(exponent, -400.0)

@@ -34,7 +34,7 @@ network_weights             the weights of a network, one layer at a time, gener
     >>> spec = NetworkSpec(layers=1, tokens=8)
     >>> network = GeneratedNetwork(spec, seed=0)
     >>> before = SplitState.from_states(network.embeddings())
-    >>> after = run_block(before, network.layer(0), spec, VARIANTS["SAN"])
+    >>> after = run_block(before, network.layer_weights(0), spec, VARIANTS["SAN"])
     >>> log10_residual(after) < log10_residual(before)
     True
 """

@@ -72,9 +72,9 @@ def run_block(
 
 def run_sub_block(state: SplitState, part: SubBlock, skip: bool, spec: NetworkSpec) -> SplitState:
     """Run a sub-block in plain form where tokens differ before and after, else in split form."""
-    if state.log2_relative_residual > APART:
+    if state.log2_residual_relative_to_states > APART:
         result = apply_sub_block(state.to_plain_form(), part, skip, spec)
-        if result.log2_relative_residual > SAFE:
+        if result.log2_residual_relative_to_states > SAFE:
             return result
     return apply_sub_block(state.to_split_form(), part, skip, spec)
 
@@ -163,7 +163,7 @@ def compute_split_attention(
     varying, resolved = compute_softmax_attention_deviation(logits, values)
     if needed and not resolved:
         raise BelowResolution("tokens that share the attention coincide to the last bit.")
-    offset = compute_offset_of_reference_row(logits).change_layout(lambda each: each[:, None])
+    offset = compute_offset_of_reference_row(logits).apply_layout_change(lambda each: each[:, None])
     return SplitParts(offset @ values, varying)
 
 
@@ -174,8 +174,10 @@ def merge_head_outputs(heads: SplitParts, state: SplitState, layer: Layer) -> Sp
     width = layer.w_o.shape[-1]
     w_o = layer.w_o.reshape(-1, width)
     joined = SplitParts(
-        heads.common.change_layout(np.ravel),
-        heads.varying.change_layout(lambda each: each.swapaxes(0, 1).reshape(state.tokens, -1)),
+        heads.common.apply_layout_change(np.ravel),
+        heads.varying.apply_layout_change(
+            lambda each: each.swapaxes(0, 1).reshape(state.tokens, -1)
+        ),
     )
     return add_bias_to_common_part(joined @ w_o, layer.b_o)
 
@@ -208,17 +210,17 @@ def compute_attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec)
         last_shared, rest_shared = split_off_last_token_vectors(shared)
         last_own, rest_own = split_off_last_token_vectors(own)
         reference, deviating = last_shared + last_own, rest_shared + rest_own
-    scale = 1.0 / np.sqrt(spec.d)
-    logits_of_reference = reference @ key_side.change_layout(lambda each: each.swapaxes(1, 2))
+    scale = 1.0 / np.sqrt(spec.head_width)
+    logits_of_reference = reference @ key_side.apply_layout_change(lambda each: each.swapaxes(1, 2))
     return Logits(
-        reference=logits_of_reference.change_layout(lambda each: each[:, 0]) * scale,
+        reference=logits_of_reference.apply_layout_change(lambda each: each[:, 0]) * scale,
         queries=deviating * scale,
         keys=key_side,
         bias=layer.relative_bias if spec.positions == "relative" else None,
         bias_in_reference=not state.plain,
         visible=None
-        if spec.window is None
-        else partial(make_sliding_window_mask, state.tokens, spec.window),
+        if spec.visible_window is None
+        else partial(make_sliding_window_mask, state.tokens, spec.visible_window),
     )
 
 
@@ -231,7 +233,7 @@ def split_off_last_token_vectors(vectors: ScaledArray) -> tuple[ScaledArray, Sca
 
 def project_states_per_head(parts: SplitParts, weights: Array) -> SplitParts:
     """Projections: common [head, 1, width], varying [head, token, width]."""
-    common = parts.common.change_layout(lambda row: row[None, None, :])
+    common = parts.common.apply_layout_change(lambda row: row[None, None, :])
     return SplitParts(common @ weights, parts.varying @ weights)
 
 

@@ -71,7 +71,7 @@ class AttentionWithFrozenMaps:
         varying = compute_plain_attention(self.logits, values, self.rounds, remove_outlier=False)
         return SplitParts(make_scaled_array(np.zeros_like(values.mantissa[:, :1])), varying)
 
-    def compute_head_output(self, index: int) -> "AttentionWithFrozenMaps":
+    def select_head_of_layer(self, index: int) -> "AttentionWithFrozenMaps":
         """P_h X W_h of one head."""
         one = slice(index, index + 1)
         logits, layer = self.logits, self.layer
@@ -93,11 +93,15 @@ class AttentionWithFrozenMaps:
             self.needed,
         )
 
-    def apply_head_map(self, matrix: SplitState) -> SplitState:
+    def apply_attention_map_of_head(self, matrix: SplitState) -> SplitState:
         """P_h M of one head, for any matrix M [token, column]."""
-        found = self.apply_attention_weights(matrix.varying.change_layout(lambda each: each[None]))
-        common = matrix.common + found.common.change_layout(lambda each: each[0, 0])
-        return SplitState(common, found.varying.change_layout(lambda each: each[0]), plain=False)
+        found = self.apply_attention_weights(
+            matrix.varying.apply_layout_change(lambda each: each[None])
+        )
+        common = matrix.common + found.common.apply_layout_change(lambda each: each[0, 0])
+        return SplitState(
+            common, found.varying.apply_layout_change(lambda each: each[0]), plain=False
+        )
 
     def value_bias_term(self) -> SplitParts | None:
         """The contribution of the value biases, once weighted; None without any."""
@@ -138,7 +142,7 @@ class NormWithFrozenScale:
             subtract_mean_over_features(part) if self.centre else part for part in x.parts
         )
         shared, own = self.scale
-        across = own * common.change_layout(lambda row: row[None])
+        across = own * common.apply_layout_change(lambda row: row[None])
         within = (shared + own) * varying
         return SplitState(shared * common, across + within, plain=False)
 
@@ -189,34 +193,36 @@ class LayerWithFrozenMaps:
         self.after = after
         self.skip = skip
 
-    def apply_attention(self, x: SplitState, head: int | None = None) -> SplitState:
+    def apply_attention_branch(self, x: SplitState, head: int | None = None) -> SplitState:
         """The attention branch alone, through all heads or one."""
         attend = self.attend if head is None else self.attention_branch_per_head[head]
         normed = x if self.before is None else self.before(x)
-        return self.apply_output_norm(SplitState(*attend(normed.to_split_form()), plain=False))
+        return self.apply_output_norm_layer(
+            SplitState(*attend(normed.to_split_form()), plain=False)
+        )
 
     @cached_property
     def attention_branch_per_head(self) -> list[AttentionWithFrozenMaps]:
         return [
-            self.attend.compute_head_output(index) for index in range(len(self.attend.layer.w_v))
+            self.attend.select_head_of_layer(index) for index in range(len(self.attend.layer.w_v))
         ]
 
     def apply_skip_connection(self, x: SplitState) -> SplitState:
         """The skip connection alone."""
-        return self.apply_output_norm(x.to_split_form())
+        return self.apply_output_norm_layer(x.to_split_form())
 
-    def apply_layer(self, x: SplitState) -> SplitState:
+    def apply_frozen_layer(self, x: SplitState) -> SplitState:
         """Branch and skip, where there are both."""
-        through = self.apply_attention(x)
+        through = self.apply_attention_branch(x)
         return add_split_states(self.apply_skip_connection(x), through) if self.skip else through
 
     def compute_value_bias_contribution(self, head: int | None = None) -> SplitState | None:
         """The contribution of the value biases, through all heads or one."""
         attend = self.attend if head is None else self.attention_branch_per_head[head]
-        return self.make_normalised_state(attend.value_bias_term())
+        return self.apply_output_norm_to_parts(attend.value_bias_term())
 
     def compute_output_bias_contribution(self) -> SplitState | None:
-        return self.make_normalised_state(self.attend.output_bias_term())
+        return self.apply_output_norm_to_parts(self.attend.output_bias_term())
 
     def compute_bias_contribution(self) -> SplitState | None:
         """The contribution of all biases of this layer."""
@@ -228,10 +234,12 @@ class LayerWithFrozenMaps:
             return of_values or of_output
         return add_split_states(of_values, of_output)
 
-    def make_normalised_state(self, parts: SplitParts | None) -> SplitState | None:
-        return None if parts is None else self.apply_output_norm(SplitState(*parts, plain=False))
+    def apply_output_norm_to_parts(self, parts: SplitParts | None) -> SplitState | None:
+        return (
+            None if parts is None else self.apply_output_norm_layer(SplitState(*parts, plain=False))
+        )
 
-    def apply_output_norm(self, x: SplitState) -> SplitState:
+    def apply_output_norm_layer(self, x: SplitState) -> SplitState:
         return x if self.after is None else self.after(x)
 
 
@@ -248,7 +256,10 @@ def run_and_freeze_layer(
     """
     switches = replace(switches, mlp=False, mlp_skip=False)
     following = run_block(state, layer, spec, switches)
-    plain = state.log2_relative_residual > APART and following.log2_relative_residual > SAFE
+    plain = (
+        state.log2_residual_relative_to_states > APART
+        and following.log2_residual_relative_to_states > SAFE
+    )
     form = state.to_plain_form() if plain else state.to_split_form()
     before = freeze_norm_layer(form, spec) if spec.norm_position == "pre" else None
     seen = form if before is None else prepare_attention_input(before, form)

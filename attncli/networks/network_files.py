@@ -37,7 +37,7 @@ def collect_network_tensors(network: Network) -> dict[str, Array]:
     """Everything a network file holds, by tensor name."""
     named = {"x": network.embeddings()}
     for index in range(network.spec.layers):
-        for weight, array in network.layer(index)._asdict().items():
+        for weight, array in network.layer_weights(index)._asdict().items():
             if array is not None:
                 named[format_weight_tensor_name(index, weight)] = array
     return named
@@ -71,12 +71,12 @@ class FileNetwork:
         if self.metadata.get("format") != FORMAT:
             raise InputError(f"{path} is not a network file: `generate_network(FILE)` writes one.")
         self.names = frozenset(self.file.names())
-        self.spec = self.read_spec()
-        self.seed = self.read_number("seed")
+        self.spec = self.read_network_spec()
+        self.seed = self.read_number_from_metadata("seed")
         self.check_tensor_shapes()
 
     @property
-    def variant(self) -> str:
+    def ablation_variant(self) -> str:
         """The variant or set of variants that the network was generated as."""
         name = self.metadata.get("variant", "paper")
         if name not in (*VARIANTS, *SETS):
@@ -86,7 +86,7 @@ class FileNetwork:
     def embeddings(self) -> Array:
         return self.read_tensor("x")
 
-    def layer(self, index: int) -> Layer:
+    def layer_weights(self, index: int) -> Layer:
         found = {
             weight: self.read_tensor(name)
             for weight in Layer._fields
@@ -110,7 +110,7 @@ class FileNetwork:
             )
         return self.file.shape(name)
 
-    def read_number(self, name: str) -> int:
+    def read_number_from_metadata(self, name: str) -> int:
         text = self.metadata.get(name, "")
         found = parse_whole_number(text)
         if found is None:
@@ -119,12 +119,12 @@ class FileNetwork:
             )
         return found
 
-    def read_spec(self) -> NetworkSpec:
+    def read_network_spec(self) -> NetworkSpec:
         heads, width, d = self.require_tensor_shape("layers.0.w_q", 3)
         tokens, _ = self.require_tensor_shape("x", 2)
         try:
             return NetworkSpec(
-                layers=self.read_number("layers"),
+                layers=self.read_number_from_metadata("layers"),
                 tokens=tokens,
                 width=width,
                 heads=heads,
@@ -185,13 +185,13 @@ def is_weight_required_by_network(weight: str, spec: NetworkSpec) -> bool:
 
 
 def list_weight_shapes(spec: NetworkSpec) -> dict[str, tuple[int, ...]]:
-    inward = (spec.heads, spec.width, spec.d)
-    per_head = (spec.heads, spec.d)
+    inward = (spec.heads, spec.width, spec.head_width)
+    per_head = (spec.heads, spec.head_width)
     return {
         "w_q": inward,
         "w_k": inward,
         "w_v": inward,
-        "w_o": (spec.heads, spec.d, spec.width),
+        "w_o": (spec.heads, spec.head_width, spec.width),
         "w_in": (spec.width, spec.mlp_hidden_size),
         "w_out": (spec.mlp_hidden_size, spec.width),
         "b_q": per_head,

@@ -78,15 +78,15 @@ class NetworkSpec:
                 f"`heads={self.heads!r}` does not divide `width={self.width!r}`: "
                 "choose heads that do, or give `key_width`."
             )
-        if self.positions == "rope" and self.d % 2:
+        if self.positions == "rope" and self.head_width % 2:
             raise UsageError(
-                f"`positions='rope'` turns pairs of features: key width {self.d} must be even."
+                f"`positions='rope'` turns pairs of features: key width {self.head_width} must be even."
             )
-        if self.sinkhorn_rounds and self.window is not None:
+        if self.sinkhorn_rounds and self.visible_window is not None:
             raise UsageError(SINKHORN_NEEDS_ALL, about=["attention", "mask"])
 
     @property
-    def d(self) -> int:
+    def head_width(self) -> int:
         """Query, key and value width of one head."""
         return self.key_width or self.width // self.heads
 
@@ -96,7 +96,7 @@ class NetworkSpec:
         return self.mlp_width or 4 * self.width
 
     @property
-    def window(self) -> int | None:
+    def visible_window(self) -> int | None:
         """How many keys a query sees, the last one itself; None = all keys, before and after."""
         kind, size = parse_kind_and_number("mask", self.mask)
         return {"none": None, "causal": self.tokens, "window": size}[kind]
@@ -117,7 +117,9 @@ class NetworkSpec:
     @property
     def layer_bytes(self) -> int:
         """Memory of one layer's weights."""
-        return 8 * (4 * self.heads * self.width * self.d + 2 * self.width * self.mlp_hidden_size)
+        return 8 * (
+            4 * self.heads * self.width * self.head_width + 2 * self.width * self.mlp_hidden_size
+        )
 
 
 def parse_kind_and_number(field: str, text: str) -> tuple[str, int | None]:

@@ -45,7 +45,7 @@ class Network(Protocol):
     def embeddings(self) -> Array:
         """State 0 [token, feature]."""
 
-    def layer(self, index: int) -> Layer: ...
+    def layer_weights(self, index: int) -> Layer: ...
 
 
 @dataclass(eq=False)
@@ -63,31 +63,33 @@ class GeneratedNetwork:
         stream = np.random.default_rng([self.seed, 0])
         return stream.standard_normal((self.spec.tokens, self.spec.width))
 
-    def layer(self, index: int) -> Layer:
+    def layer_weights(self, index: int) -> Layer:
         spec = self.spec
         stream = np.random.default_rng([self.seed, index + 1])
 
-        def draw_gaussian(fan_in: int, *shape: int) -> Array:
+        def sample_gaussian_matrix(fan_in: int, *shape: int) -> Array:
             return stream.standard_normal(shape) * float(spec.init_scale / np.sqrt(fan_in))
 
-        inward = (spec.heads, spec.width, spec.d)
+        inward = (spec.heads, spec.width, spec.head_width)
         return Layer(
-            w_q=draw_gaussian(spec.width, *inward),
-            w_k=draw_gaussian(spec.width, *inward),
-            w_v=draw_gaussian(spec.width, *inward),
-            w_o=draw_gaussian(spec.heads * spec.d, spec.heads, spec.d, spec.width),
-            w_in=draw_gaussian(spec.width, spec.width, spec.mlp_hidden_size),
-            w_out=draw_gaussian(spec.mlp_hidden_size, spec.mlp_hidden_size, spec.width),
-            **self.draw_optional_weights(draw_gaussian),
+            w_q=sample_gaussian_matrix(spec.width, *inward),
+            w_k=sample_gaussian_matrix(spec.width, *inward),
+            w_v=sample_gaussian_matrix(spec.width, *inward),
+            w_o=sample_gaussian_matrix(
+                spec.heads * spec.head_width, spec.heads, spec.head_width, spec.width
+            ),
+            w_in=sample_gaussian_matrix(spec.width, spec.width, spec.mlp_hidden_size),
+            w_out=sample_gaussian_matrix(spec.mlp_hidden_size, spec.mlp_hidden_size, spec.width),
+            **self.sample_optional_weights(sample_gaussian_matrix),
         )
 
-    def draw_optional_weights(self, gaussian: Callable[..., Array]) -> dict[str, Array]:
+    def sample_optional_weights(self, gaussian: Callable[..., Array]) -> dict[str, Array]:
         """The weights that only some kinds of network have, drawn after all others."""
         spec = self.spec
         extras: dict[str, Array] = {}
         if spec.biases:
             for name in ("b_q", "b_k", "b_v"):
-                extras[name] = gaussian(spec.width, spec.heads, spec.d)
+                extras[name] = gaussian(spec.width, spec.heads, spec.head_width)
             for name, size in (
                 ("b_o", spec.width),
                 ("b_in", spec.mlp_hidden_size),
@@ -95,7 +97,7 @@ class GeneratedNetwork:
             ):
                 extras[name] = gaussian(spec.width, size)
         if spec.attention == "gated":
-            extras["w_g"] = gaussian(spec.width, spec.heads, spec.width, spec.d)
+            extras["w_g"] = gaussian(spec.width, spec.heads, spec.width, spec.head_width)
         if spec.positions == "relative":
             extras["relative_bias"] = gaussian(1, spec.heads, 2 * spec.tokens - 1)
         return extras

@@ -91,7 +91,7 @@ class GradientInput:
         self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         if self.start is None:
-            args, kwargs = self.begin(module, args, kwargs)
+            args, kwargs = self.make_input_leaf_tensor(module, args, kwargs)
         output = forward(*args, **kwargs)
         self.done += 1
         if self.done < len(self.stack.calls):
@@ -101,7 +101,9 @@ class GradientInput:
             raise InputError(f"{type(module).__name__} gives no states [1, token, feature].")
         raise StopAfterLastBlock
 
-    def begin(self, module: nn.Module, args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
+    def make_input_leaf_tensor(
+        self, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> tuple[Any, Any]:
         stream = find_stream_input(args, kwargs)
         if stream is None or stream.dim() != 3 or len(stream) != 1:
             raise InputError(

@@ -34,7 +34,7 @@ class StreamTensor(torch.Tensor):
     """What this class does under each torch function."""
 
     @classmethod
-    def refusal(cls, what: str) -> InputError:
+    def make_refusal_error(cls, what: str) -> InputError:
         """The error for a function without a rule."""
         raise NotImplementedError
 
@@ -48,7 +48,7 @@ class StreamTensor(torch.Tensor):
         if name in KNOWN_WITHOUT_NUMBERS:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
-        raise cls.refusal(name)
+        raise cls.make_refusal_error(name)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -56,18 +56,18 @@ class StreamTensor(torch.Tensor):
     ) -> Output:
         if str(func) in ("aten.detach.default", "aten.alias.default"):
             return args[0]
-        raise cls.refusal(str(func))
+        raise cls.make_refusal_error(str(func))
 
 
 def make_rule_decorator(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
     """A decorator that registers rules in a table."""
 
     def register_rule(*functions: Function) -> Callable[[Rule], Rule]:
-        def add_to_table(function: Rule) -> Rule:
+        def add_rule_to_table(function: Rule) -> Rule:
             table.update(dict.fromkeys(functions, function))
             return function
 
-        return add_to_table
+        return add_rule_to_table
 
     return register_rule
 
@@ -77,9 +77,9 @@ def register_norm_layer_rules(
 ) -> None:
     """Register layer and RMS norms, by a function of x, ε, whether it centres, gain and bias."""
 
-    def require_last_axis(x: StreamTensor, normalized_shape: Sequence[int]) -> None:
+    def require_norm_over_last_axis(x: StreamTensor, normalized_shape: Sequence[int]) -> None:
         if len(normalized_shape) != 1:
-            raise x.refusal("a norm over several axes")
+            raise x.make_refusal_error("a norm over several axes")
 
     @rule(F.layer_norm, torch.layer_norm)
     def layer_norm(
@@ -90,7 +90,7 @@ def register_norm_layer_rules(
         eps: float = 1e-5,
         *_: object,
     ) -> torch.Tensor:
-        require_last_axis(x, normalized_shape)
+        require_norm_over_last_axis(x, normalized_shape)
         return norm(x, eps, True, weight, bias)
 
     @rule(F.rms_norm, torch.rms_norm)
@@ -100,7 +100,7 @@ def register_norm_layer_rules(
         weight: torch.Tensor | None = None,
         eps: float | None = None,
     ) -> torch.Tensor:
-        require_last_axis(x, normalized_shape)
+        require_norm_over_last_axis(x, normalized_shape)
         return norm(x, torch.finfo(x.dtype).eps if eps is None else eps, False, weight, None)
 
 

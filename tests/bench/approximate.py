@@ -123,7 +123,7 @@ def against_adam() -> None:
             ratios[name].append(seconds / min(arrived)[0])
             said.append(
                 f"{name}: {seconds:.2f} s, {attempt.evidence.total_variation:.1e}, met {attempt.met}, "
-                f"logits to {attempt.largest_logit:.3g}, ratio {ratios[name][-1]:.2f}"
+                f"logits to {attempt.largest_absolute_logit:.3g}, ratio {ratios[name][-1]:.2f}"
             )
         print(f"  seed {seed}: {'; '.join(said)}")
     for name, wanted in (("learned", 0.33), ("auto", 0.4)):

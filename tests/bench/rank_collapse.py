@@ -79,7 +79,7 @@ def layer_cost(tokens: int, width: int, heads: int = 8) -> tuple[float, float, f
     """CPU seconds of plain attention, and of ours in plain form and in split form (residual 2^-20)."""
     spec = NetworkSpec(layers=1, tokens=tokens, width=width, heads=heads)
     network = GeneratedNetwork(spec, 0)
-    layer, x = network.layer(0), network.embeddings()
+    layer, x = network.layer_weights(0), network.embeddings()
     apart, close = SplitState.from_states(x), SplitState.from_states(1.0 + 2.0**-20 * x)
     san = VARIANTS["SAN"]
     return (

@@ -148,6 +148,6 @@ def test_padding_changes_no_number() -> None:
     target = target_of("random", False)
     fit = run_fit_method("learned", target, FitRequest(d=8), 0)
     assert isinstance(fit, FittedModule)
-    narrow, wide = measure_fit(fit, target), measure_fit(fit.pad_to_width(13), target)
+    narrow, wide = measure_fit(fit, target), measure_fit(fit.pad_module_to_width(13), target)
     assert wide.total_variation == pytest.approx(narrow.total_variation, rel=1e-9)
     assert wide.logit_scale == pytest.approx(narrow.logit_scale, rel=1e-12)

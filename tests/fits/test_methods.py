@@ -145,7 +145,7 @@ def test_permutation_at_width_two_has_the_laws_logit_scale(length: int) -> None:
     found = measure_fit(
         fitted("cyclic", "permutation", length, **{"d": 2, "total_variation": 0.999}), target
     )
-    assert found.meets_request(request)
+    assert found.meets_fit_request(request)
     assert found.logit_scale == pytest.approx(compute_circle_logit_scale(length, 0.2), rel=0.02)
 
 
@@ -162,7 +162,7 @@ def test_permutation_scale_grows_with_the_laws_exponent(d: int) -> None:
             fitted("certificate:keys=spread", "permutation", length, d=d, total_variation=0.999),
             target,
         )
-        assert found.meets_request(request)
+        assert found.meets_fit_request(request)
         scales.append(found.logit_scale)
     exponent = np.polyfit(np.log(lengths), np.log(scales), 1)[0]
     assert exponent == pytest.approx(2 / (d - 1), abs=0.06)

@@ -53,7 +53,7 @@ def test_the_true_width_by_default(
     assert found.met
     assert found.fit is not None
     assert found.fit.d == d
-    assert found.largest_logit < logits
+    assert found.largest_absolute_logit < logits
 
 
 def test_nested_rows_need_one_number_a_key() -> None:
@@ -103,10 +103,12 @@ def test_at_one_width_the_smallest_logits_count() -> None:
     each = [
         try_fit_at_width(method, target, request, [0]) for method in list_methods_at_fixed_width()
     ]
-    assert found.largest_logit == min(attempt.largest_logit for attempt in each if attempt.met)
+    assert found.largest_absolute_logit == min(
+        attempt.largest_absolute_logit for attempt in each if attempt.met
+    )
     assert (
-        found.largest_logit
-        < 0.1 * each[list_methods_at_fixed_width().index("cyclic")].largest_logit
+        found.largest_absolute_logit
+        < 0.1 * each[list_methods_at_fixed_width().index("cyclic")].largest_absolute_logit
     )
 
 
@@ -149,7 +151,7 @@ def test_at_one_width_auto_serves_whatever_a_method_of_its_own_serves(
         assert found.fit is not None
         assert found.evidence == measure_fit(found.fit, target)
         assert found.fit.d == request.d
-        assert found.largest_logit <= own[-1].largest_logit or not own[-1].met
+        assert found.largest_absolute_logit <= own[-1].largest_absolute_logit or not own[-1].met
 
 
 @pytest.mark.slow
@@ -159,7 +161,7 @@ def test_patterns_of_one_module_get_their_own_method_at_its_width() -> None:
     _, permutation = solution.patterns
     assert solution.request.d == 3
     assert permutation.best_attempt.least == 2
-    assert permutation.best_attempt.largest_logit < 60.0
+    assert permutation.best_attempt.largest_absolute_logit < 60.0
     assert [fit.number for fit in solution.fits] == [0, 1]
 
 

@@ -80,7 +80,7 @@ def test_overflow_never_passes() -> None:
     target = build_pattern("window", 8, np.random.default_rng(0))
     found = measure_fit(random_module(8, 4, 1e30, "float32", False), target)
     assert np.isnan(found.total_variation)
-    assert not found.meets_request(
+    assert not found.meets_fit_request(
         FitRequest(d=4, ratio_error=1e9, off_support=1e9, total_variation=1e9)
     )
 
@@ -90,8 +90,8 @@ def test_every_limit_is_looked_at(limit: str) -> None:
     target = build_pattern("random:k=3,weights=dirichlet", 12, np.random.default_rng(0))
     found = measure_fit(random_module(12, 3, 1.0, "float64", False), target)
     loose = {"ratio_error": 1e9, "off_support": 1e9, "total_variation": 2.0, "logit_budget": 1e9}
-    assert found.meets_request(FitRequest(d=3, **loose))
-    assert not found.meets_request(FitRequest(d=3, **(loose | {limit: 1e-6})))
+    assert found.meets_fit_request(FitRequest(d=3, **loose))
+    assert not found.meets_fit_request(FitRequest(d=3, **(loose | {limit: 1e-6})))
 
 
 def test_progress_reaches_the_end() -> None:

@@ -85,11 +85,11 @@ def test_a_network_that_is_cut_off_during_the_run_is_said(tmp_path: Path) -> Non
     network = GeneratedNetwork(NetworkSpec(layers=3, tokens=40, width=64, heads=2), 0)
     save_file(collect_network_tensors(network), path, build_network_metadata(network, "paper"))
     opened = FileNetwork(path)
-    opened.layer(0)
+    opened.layer_weights(0)
     with path.open("r+b") as file:
         file.truncate(4096)
     with pytest.raises(InputError, match="was cut off while it was read"):
-        opened.layer(2)
+        opened.layer_weights(2)
 
 
 json_values = st.recursive(

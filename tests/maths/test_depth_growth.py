@@ -23,7 +23,7 @@ def test_the_law_that_made_a_curve_is_told(law: str, seed: int) -> None:
     curve = {"exponential": 0.11 * LAYERS, "power": 1.5 * np.log10(LAYERS)}[law] + noise
     found = classify_growth_over_depth(curve.tolist())
     assert found is not None
-    said = found.describe_growth()
+    said = found.describe_depth_growth()
     if law == "exponential":
         assert said.startswith("grows exponentially: ×1.2")
         assert "told apart" not in said
@@ -34,7 +34,7 @@ def test_the_law_that_made_a_curve_is_told(law: str, seed: int) -> None:
 def test_what_lies_between_the_laws_is_not_told_apart() -> None:
     found = classify_growth_over_depth((0.05 * LAYERS + 0.6 * np.log10(LAYERS)).tolist())
     assert found is not None
-    assert found.describe_growth().endswith("not told apart")
+    assert found.describe_depth_growth().endswith("not told apart")
 
 
 @pytest.mark.parametrize("curve", [[0.0, 1.0, 2.0, 3.0], [0.0, 0.2, -0.1, 0.15, -0.2, 0.1], [0.0] * 12, [0.0, 0.01, 0.0, 0.0, 0.0, 0.9], [0.0, 1.0, np.nan, 2.0, 3.0]])  # fmt: skip
@@ -46,7 +46,7 @@ def test_what_falls_is_not_told_to_grow() -> None:
     """As of a trained MPNet: ×0.99 a layer."""
     found = classify_growth_over_depth((-0.05 * LAYERS + 0.01 * (-1.0) ** LAYERS).tolist())
     assert found is not None
-    assert found.describe_growth().startswith("falls exponentially: ×0.89")
+    assert found.describe_depth_growth().startswith("falls exponentially: ×0.89")
 
 
 def test_what_stands_still_but_ends_a_little_above_does_not_grow() -> None:

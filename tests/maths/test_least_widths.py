@@ -75,7 +75,7 @@ def test_rows_of_a_shattered_set_are_named() -> None:
     found = bound_width_by_shattering(asked)
     assert found.d == 4
     ways = {
-        frozenset(found.keys) & frozenset(asked.list_support_keys(row).tolist())
+        frozenset(found.keys) & frozenset(asked.list_support_keys_of_row(row).tolist())
         for row in found.rows
     }
     halves = {min(way, frozenset(found.keys) - way, key=sorted) for way in ways}

@@ -140,7 +140,7 @@ def agree(weights: np.ndarray) -> None:
     answer = decide(weights)
     assert answer.possible is brute_force(weights, wanted())
     if answer.proof is not None:
-        assert contradicts(answer.proof.describe(), weights)
+        assert contradicts(answer.proof.convert_proof_to_json(), weights)
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_the_least_logits_of_nested_rows(n: int, logits: float) -> None:
     answer = decide(upper(n))
     assert answer.least == pytest.approx(logits, rel=5e-3)
     assert answer.least_proof is not None
-    assert contradicts(answer.least_proof.describe(), upper(n))
+    assert contradicts(answer.least_proof.convert_proof_to_json(), upper(n))
     assert decide(upper(n), budget=0.99 * logits).possible is False
     assert decide(upper(n), budget=1.01 * logits).possible is True
 
@@ -229,7 +229,7 @@ def test_rows_beyond_the_range_of_a_type_are_refused_with_a_proof() -> None:
     answer = decide(upper(120), budget=3.4e38)
     assert answer.possible is False
     assert answer.proof is not None
-    assert contradicts(answer.proof.describe(), upper(120))
+    assert contradicts(answer.proof.convert_proof_to_json(), upper(120))
     assert decide(upper(30), budget=3.4e38).possible is True
 
 
@@ -260,10 +260,10 @@ def test_crossing_rows_are_named() -> None:
     crossing = rows_of(((0, 1), (1, 2), (0, 1, 2, 3), (0, 1, 2, 3)))
     proof = decide(crossing).proof
     assert proof is not None
-    assert proof.rows == [0, 1]
+    assert proof.rows_in_proof == [0, 1]
     apart = decide(rows_of(((0,), (1,), (2,)))).proof
     assert apart is not None
-    assert apart.rows == [0, 1, 2]
+    assert apart.rows_in_proof == [0, 1, 2]
 
 
 def causal_window(n: int, size: int) -> np.ndarray:
@@ -279,7 +279,7 @@ def test_a_causal_window_is_beyond_float32(size: int) -> None:
     answer = decide(weights, budget=3.4e38, causal=True)
     assert answer.possible is False
     assert answer.proof is not None
-    said = answer.proof.describe()
+    said = answer.proof.convert_proof_to_json()
     assert contradicts(said, weights)
     assert all(max(step["x"] or 0, step["y"] or 0) <= step["row"] for step in said["steps"])
     assert max(int(step["weight"]) for step in said["steps"]) > 10**40
@@ -306,5 +306,5 @@ def test_a_causal_window_has_places_in_float64(n: int, size: int) -> None:
                 allowed = Fraction(limit) * Fraction(float(g))
                 assert sign * (keys[x] - keys[y]) <= max(allowed * slack, allowed / slack)
     assert answer.least_proof is not None
-    assert contradicts(answer.least_proof.describe(), weights)
+    assert contradicts(answer.least_proof.convert_proof_to_json(), weights)
     assert answer.least <= largest

@@ -27,10 +27,14 @@ def test_the_one_layer_bound_holds_in_its_region() -> None:
         scale = float(10 ** rng.uniform(-2, 0.5))
         spec = NetworkSpec(layers=1, tokens=tokens, width=width, heads=heads, key_width=3, init_scale=scale)  # fmt: skip
         network = GeneratedNetwork(spec, seed)
-        layer = network.layer(0)
+        layer = network.layer_weights(0)
         state = SplitState.from_states(network.embeddings() * float(10 ** rng.uniform(-2, 0.5)))
-        residual = state.residual.value()
-        logits = (residual @ layer.w_q) @ (residual @ layer.w_k).swapaxes(1, 2) / math.sqrt(spec.d)
+        residual = state.residual_to_token_mean.value()
+        logits = (
+            (residual @ layer.w_q)
+            @ (residual @ layer.w_k).swapaxes(1, 2)
+            / math.sqrt(spec.head_width)
+        )
         if np.ptp(logits, axis=2).max() > REGION:
             continue
         inside += 1

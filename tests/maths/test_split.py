@@ -70,7 +70,9 @@ def test_split_and_joined_are_the_same_state(seed: int) -> None:
     np.testing.assert_allclose(
         plain.to_split_form().to_plain_form().states.value(), states, rtol=1e-15
     )
-    np.testing.assert_allclose(plain.residual.value(), states - states.mean(axis=0), atol=1e-14)
+    np.testing.assert_allclose(
+        plain.residual_to_token_mean.value(), states - states.mean(axis=0), atol=1e-14
+    )
 
 
 def test_a_split_residual_is_centred_and_its_mean_is_not_lost() -> None:
@@ -84,8 +86,8 @@ def test_a_split_residual_is_centred_and_its_mean_is_not_lost() -> None:
 
 
 def test_spread_is_minus_infinity_for_equal_tokens() -> None:
-    assert SplitState.from_states(np.ones((3, 2))).log2_relative_residual == -np.inf
-    assert SplitState.from_states(np.eye(3)).log2_relative_residual == -1  # 2/3 beside 1
+    assert SplitState.from_states(np.ones((3, 2))).log2_residual_relative_to_states == -np.inf
+    assert SplitState.from_states(np.eye(3)).log2_residual_relative_to_states == -1  # 2/3 beside 1
 
 
 def test_a_norm_keeps_small_tokens_beside_huge_ones() -> None:

@@ -279,7 +279,7 @@ def test_corners_of_a_simplex_need_their_dimension_and_no_more() -> None:
             assert bound_width_by_logit_budget(asked, largest, variation) <= d
             (found, *_) = find_row_families_with_own_keys(asked, variation)
             assert found.rows == tuple(range(n))
-            assert found.bound_least_logits(d) <= largest
+            assert found.bound_largest_logit_from_below(d) <= largest
             if d in (1, 2):
                 assert bound_width_by_logit_budget(asked, largest, variation) == d
 
@@ -332,7 +332,7 @@ def test_every_choice_of_signs_is_contradicted(number: int) -> None:
         compute_necessary_logit_constraints(csr_array(weights), True, limits), np.inf
     )
     assert answer.proof is not None
-    said = answer.proof.describe()
+    said = answer.proof.convert_proof_to_json()
     assert said["kind"] == "cases"
     assert by_all_signs(said, weights)
     assert not by_all_signs(said | {"cases": []}, weights)
@@ -351,7 +351,7 @@ def test_what_is_known_of_rows_with_keys_of_their_own() -> None:
     assert found.gap == pytest.approx(math.log(8 / leak))
     rng, budget = np.random.default_rng(0), 8.0
     for degree, cut in itertools.product((1, 2, 3), found.list_logit_gap_cuts(budget)[::8]):
-        said = found.bound_logit_rank(degree, float(cut), budget)
+        said = found.bound_logit_matrix_rank(degree, float(cut), budget)
         middle, half = budget + 0.5 * cut, budget - 0.5 * cut
         for _ in range(60):
             share = rng.dirichlet(np.full(3, rng.uniform(0.05, 2.0))) * rng.uniform(0.01, 1.0)

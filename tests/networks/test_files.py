@@ -88,7 +88,7 @@ BROKEN = {
 def test_a_wrong_network_file_is_refused_by_name(tmp_path: Path, says: str) -> None:
     path = rewritten(tmp_path / "net", **BROKEN[says])
     with pytest.raises(InputError, match=says):
-        _ = FileNetwork(path).variant
+        _ = FileNetwork(path).ablation_variant
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

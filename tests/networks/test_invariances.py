@@ -22,8 +22,8 @@ EMBEDDINGS = GeneratedNetwork(SPEC, 0).embeddings()
 @pytest.mark.parametrize("variant", ALL_VARIANTS)
 def test_permuting_tokens_permutes_the_residual(variant: str) -> None:
     order = np.random.default_rng(1).permutation(SPEC.tokens)
-    one = final_state(SPEC, variant).residual
-    other = final_state(SPEC, variant, EMBEDDINGS[order]).residual
+    one = final_state(SPEC, variant).residual_to_token_mean
+    other = final_state(SPEC, variant, EMBEDDINGS[order]).residual_to_token_mean
     assert abs(one.exponent - other.exponent) <= 1
     unit = 2.0 ** (other.exponent - one.exponent)
     np.testing.assert_allclose(other.mantissa * unit, one.mantissa[order], atol=1e-9)
@@ -33,7 +33,7 @@ def test_a_constant_row_passes_through_content_attention_as_a_constant_row() -> 
     """With W_K c = 0 a common row c cannot change the attention, so the residual is what it was."""
     spec = NetworkSpec(layers=1, tokens=9, width=8, heads=2)
     network = GeneratedNetwork(spec, 3)
-    layer = network.layer(0)
+    layer = network.layer_weights(0)
     row = np.linspace(-3.0, 5.0, spec.width)
     blind = row @ layer.w_q  # [head, key]
     w_q = layer.w_q - row[:, None] * blind[:, None, :] / (row @ row)
@@ -58,7 +58,7 @@ def test_an_orthogonal_change_of_basis_leaves_the_frobenius_residual(
     state = SplitState.from_states(network.embeddings())
     turned = SplitState.from_states(network.embeddings() @ turn)
     for index in range(spec.layers):
-        layer = network.layer(index)
+        layer = network.layer_weights(index)
         other = layer._replace(
             w_q=turn.T @ layer.w_q,
             w_k=turn.T @ layer.w_k,
@@ -74,13 +74,13 @@ def test_an_orthogonal_change_of_basis_leaves_the_frobenius_residual(
 @pytest.mark.parametrize("variant", ALL_VARIANTS)
 def test_one_token_has_no_residual(variant: str) -> None:
     spec = NetworkSpec(layers=2, tokens=1, width=4, heads=2)
-    assert final_state(spec, variant).residual.is_zero()
+    assert final_state(spec, variant).residual_to_token_mean.is_zero()
 
 
 def test_equal_tokens_stay_equal() -> None:
     same = np.tile(EMBEDDINGS[:1], (SPEC.tokens, 1))
     for variant in ("SAN", "transformer"):
-        assert final_state(SPEC, variant, same).residual.is_zero()
+        assert final_state(SPEC, variant, same).residual_to_token_mean.is_zero()
 
 
 def test_small_blocks_of_logits_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_how_large_single_weights_are_costs_no_digits(
     network = GeneratedNetwork(spec, 3)
     one = other = SplitState.from_states(network.embeddings())
     for index in range(spec.layers):
-        layer = network.layer(index)
+        layer = network.layer_weights(index)
         first, second = (few_digits(getattr(layer, name)) for name in pair)
         back = max(-1000, min(1000, -power))
         layer = layer._replace(**{pair[0]: first, pair[1]: np.ldexp(second, power + back - 6)})
@@ -128,7 +128,7 @@ def test_how_large_single_weights_are_costs_no_digits(
 @pytest.mark.parametrize("power", [-1074, -540, 0, 500, 1015])
 def test_the_bound_s_constants_hold_for_weights_of_any_size(power: int) -> None:
     """A factor 2^k on one weight is one on the constant."""
-    layer = GeneratedNetwork(SPEC, 3).layer(0)
+    layer = GeneratedNetwork(SPEC, 3).layer_weights(0)
     weights = [few_digits(getattr(layer, name)) for name in ("w_q", "w_k", "w_v", "w_o")]
     usual = compute_log10_attention_constant(*weights)
     weights[2] = np.ldexp(weights[2], power)

@@ -38,8 +38,8 @@ def test_impossible_networks_are_refused(given: dict[str, object], says: str) ->
 
 def test_sizes_left_out_follow_from_the_others() -> None:
     spec = NetworkSpec(width=32, heads=4)
-    assert (spec.d, spec.mlp_hidden_size) == (8, 128)
-    assert NetworkSpec(heads=3, key_width=5).d == 5
+    assert (spec.head_width, spec.mlp_hidden_size) == (8, 128)
+    assert NetworkSpec(heads=3, key_width=5).head_width == 5
 
 
 def test_every_set_names_known_variants() -> None:

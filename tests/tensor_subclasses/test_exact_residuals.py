@@ -215,13 +215,13 @@ def stream(tokens: int = 5, width: int = 4) -> SplitTensor:
 
 def test_changes_in_place_are_seen_by_aliases() -> None:
     x = stream()
-    before, version = x.plain(), x._version
+    before, version = x.to_plain_tensor(), x._version
     alias = x.view_as(x)
     assert x.add_(stream()) is x
-    assert torch.allclose(alias.plain(), 2 * before, rtol=1e-15)
+    assert torch.allclose(alias.to_plain_tensor(), 2 * before, rtol=1e-15)
     assert x._version > version
     x += 1.0
-    assert torch.allclose(alias.plain(), 2 * before + 1, rtol=1e-15)
+    assert torch.allclose(alias.to_plain_tensor(), 2 * before + 1, rtol=1e-15)
 
 
 def test_a_change_that_a_view_would_have_to_see_is_refused_by_its_reason() -> None:
@@ -238,9 +238,9 @@ def test_a_change_that_a_view_would_have_to_see_is_refused_by_its_reason() -> No
 def test_what_is_computed_later_sees_the_numbers_of_now() -> None:
     x = stream()
     scores = torch.matmul(x, x.transpose(1, 2))
-    wanted = scores.compute()
+    wanted = scores.compute_numbers()
     x.mul_(3.0)
-    assert torch.equal(scores.compute(), wanted)
+    assert torch.equal(scores.compute_numbers(), wanted)
 
 
 @pytest.mark.parametrize(
@@ -255,12 +255,12 @@ def test_what_is_computed_later_sees_the_numbers_of_now() -> None:
 )
 def test_what_is_deferred_is_of_the_numbers_of_now(function: Any) -> None:
     x, factor = stream(), torch.full((4,), 2.0, dtype=torch.float64)
-    wanted, found, scaled = function(x).plain(), function(x), x * factor
-    doubled = x.plain() * 2.0
+    wanted, found, scaled = function(x).to_plain_tensor(), function(x), x * factor
+    doubled = x.to_plain_tensor() * 2.0
     x.mul_(3.0)  # no view, so that it need not be refused
     factor.zero_()
-    assert torch.equal(found.plain(), wanted)
-    assert torch.equal(scaled.plain(), doubled)
+    assert torch.equal(found.to_plain_tensor(), wanted)
+    assert torch.equal(scaled.to_plain_tensor(), doubled)
 
 
 @pytest.mark.parametrize("function", [F.gelu, F.silu, torch.tanh, torch.erf, lambda x: x * x])
@@ -269,7 +269,9 @@ def test_slices_of_tokens_are_put_together(monkeypatch: pytest.MonkeyPatch, func
     x = stream(40)
     x = torch.mul(x, torch.logspace(0, -9, 40, dtype=torch.float64)[:, None])
     wanted = function(x)
-    assert torch.allclose(wanted.plain(), function(x.plain()), rtol=1e-13, atol=1e-15)
+    assert torch.allclose(
+        wanted.to_plain_tensor(), function(x.to_plain_tensor()), rtol=1e-13, atol=1e-15
+    )
     whole = wanted.varying.value()
     monkeypatch.setattr(split_tensor_shape_functions, "ELEMENTS", 8)
     assert np.allclose(function(x).varying.value(), whole, rtol=1e-13, atol=1e-17)

@@ -58,18 +58,18 @@ def run_unchanged_forward(
     outputs: dict[int, torch.Tensor] = {}
     states: dict[tuple[str, int], torch.Tensor] = {}
 
-    def observe(stack: str, state: int, hidden: torch.Tensor) -> None:
+    def record_hidden_state(stack: str, state: int, hidden: torch.Tensor) -> None:
         states[stack, state] = hidden.clone()
 
-    def save_output(order: int, output: torch.Tensor) -> torch.Tensor:
+    def save_block_output(order: int, output: torch.Tensor) -> torch.Tensor:
         outputs[order] = output.clone()
         return output
 
     with (
-        observe_block_states(model, stacks, observe),  # refuses outputs without tokens
+        observe_block_states(model, stacks, record_hidden_state),  # refuses outputs without tokens
         refuse_unrecognised_norm_layers(model, stacks),
     ):
-        taken, result = run_with_replaced_outputs(model, inputs, stacks, save_output)
+        taken, result = run_with_replaced_outputs(model, inputs, stacks, save_block_output)
         return UnchangedForward(taken, outputs, states, result)
 
 
@@ -97,16 +97,18 @@ def check_stack_inputs(
     """
     layers = {call.order: call.layer for call in stack.calls}
     first = NoiseOutputs(set())
-    always, _ = run_with_replaced_outputs(model, inputs, stacks, first.replace_output_by_noise)
+    always, _ = run_with_replaced_outputs(
+        model, inputs, stacks, first.replace_block_output_by_noise
+    )
     for digit in range((len(layers) - 1).bit_length()):
         for changes in (0, 1):
             other = {order for order, layer in layers.items() if layer >> digit & 1 == changes}
             found, _ = run_with_replaced_outputs(
-                model, inputs, stacks, NoiseOutputs(other).replace_output_by_noise
+                model, inputs, stacks, NoiseOutputs(other).replace_block_output_by_noise
             )
             check_equal_block_inputs(stack, set(layers) - other, always, found)
     shifted, _ = run_with_replaced_outputs(
-        model, roll_token_positions(inputs), stacks, first.replace_output_by_noise
+        model, roll_token_positions(inputs), stacks, first.replace_block_output_by_noise
     )
     check_equal_block_inputs(stack, set(layers), always, shifted)
 
@@ -117,7 +119,7 @@ class NoiseOutputs:
     def __init__(self, changed: set[int]) -> None:
         self.changed = changed
 
-    def replace_output_by_noise(self, order: int, output: torch.Tensor) -> torch.Tensor:
+    def replace_block_output_by_noise(self, order: int, output: torch.Tensor) -> torch.Tensor:
         """Noise for one output, always the same numbers whatever else is drawn."""
         generator = torch.Generator().manual_seed(2 * order + (order in self.changed))
         drawn = torch.randn(output.shape, generator=generator, dtype=torch.float64)

@@ -42,16 +42,20 @@ def probe_token_mixing(
     """Run two forwards; a branch that is added in pieces mixes tokens if one of its pieces does."""
     outputs: list[list[Tensor]] = []
 
-    def save_outputs(inputs: list[Tensor]) -> None:
+    def save_block_outputs(inputs: list[Tensor]) -> None:
         outputs.append([output.clone() for output in inputs])
 
-    def restore_outputs(inputs: list[Tensor]) -> None:
+    def restore_block_outputs(inputs: list[Tensor]) -> None:
         for output, before in zip(inputs, outputs.pop(0), strict=True):
             output.copy_(before)
 
-    first = record_residual_summands(model, inputs, stacks, alias_residual_stream, save_outputs)
+    first = record_residual_summands(
+        model, inputs, stacks, alias_residual_stream, save_block_outputs
+    )
     with wrap_forwards(unique_blocks(stacks), perturb_encoder_states):
-        other = record_residual_summands(model, inputs, stacks, perturb_one_token, restore_outputs)
+        other = record_residual_summands(
+            model, inputs, stacks, perturb_one_token, restore_block_outputs
+        )
     mixing: set[Where] = set()
     unknown: set[Where] = set()
     for (where, layout, before), (_, _, after) in zip(first, other, strict=True):
@@ -72,11 +76,11 @@ def record_residual_summands(
     found: list[tuple[Where, StreamShape, Summand]] = []
     layouts: list[StreamShape] = []
 
-    def record_layout(run: BlockRun, stream: Tensor) -> Tensor:
+    def record_stream_layout(run: BlockRun, stream: Tensor) -> Tensor:
         layouts.append(find_stream_layout(run, stream))
         return feed(run, stream)
 
-    def collect_summands(run: BlockRun, outputs: list[Tensor]) -> None:
+    def collect_residual_summands(run: BlockRun, outputs: list[Tensor]) -> None:
         found.extend(
             ((run.stack, run.call.layer, each.place), layouts[-1], each)
             for each in run.summands or ()
@@ -86,7 +90,12 @@ def record_residual_summands(
     with (
         fix_rng(),
         track_blocks(
-            model, stacks, KeepStreamOnly(), collect_summands, record_layout, summands=True
+            model,
+            stacks,
+            KeepStreamOnly(),
+            collect_residual_summands,
+            record_stream_layout,
+            summands=True,
         ),
     ):
         model(**inputs)
@@ -129,7 +138,7 @@ class StreamShape(NamedTuple):
     """The feature axis."""
 
     @property
-    def middle_token(self) -> tuple[int | slice, ...]:
+    def index_of_middle_token(self) -> tuple[int | slice, ...]:
         """The middle token: the middle of every other axis."""
         return tuple(
             slice(None) if axis == self.features else size // 2
@@ -145,7 +154,7 @@ def find_stream_layout(run: BlockRun, stream: Tensor) -> StreamShape:
 
 def perturb_one_token(run: BlockRun, stream: Tensor) -> Tensor:
     """Change one token of a block's input."""
-    moved, middle = stream.clone(), find_stream_layout(run, stream).middle_token
+    moved, middle = stream.clone(), find_stream_layout(run, stream).index_of_middle_token
     moved[middle] += draw_noise_like(moved[middle])
     return moved
 

@@ -28,19 +28,19 @@ class Keep(Enum):
 class KeepPolicy(Protocol):
     """Decides what is kept of each recognised part."""
 
-    def is_branch_merge(self, run: BlockRun, site: CallSite) -> bool:
+    def may_merge_branches_here(self, run: BlockRun, site: CallSite) -> bool:
         """Whether the addition of two branches here may merge attention and MLP."""
 
     def is_token_mixing_branch(self, run: BlockRun, place: AdditionSite) -> bool:
         """Whether the branch without attention that is added here mixes tokens."""
 
-    def choose_summands(self, point: StreamPoint) -> Keep:
+    def choose_summands_of_skip(self, point: StreamPoint) -> Keep:
         """Which summands the skip addition returns that makes this point of the stream."""
 
     def keeps_merged_mlp(self) -> bool:
         """Whether the MLP stays in the result of a merge."""
 
-    def keeps_norm(self, key: Key, fed_by: StreamPoint | None) -> bool:
+    def keeps_norm_layer(self, key: Key, fed_by: StreamPoint | None) -> bool:
         """Whether a norm stays, of this point of the stream or of a branch."""
 
 
@@ -50,31 +50,31 @@ class KeepEverything:
 
     mixing: Mixing = frozenset()
 
-    def is_branch_merge(self, run: BlockRun, site: CallSite) -> bool:
+    def may_merge_branches_here(self, run: BlockRun, site: CallSite) -> bool:
         return not self.is_token_mixing_branch(run, AdditionSite(site))
 
     def is_token_mixing_branch(self, run: BlockRun, place: AdditionSite) -> bool:
         return (run.stack, run.call.layer, place) in self.mixing
 
-    def choose_summands(self, point: StreamPoint) -> Keep:
+    def choose_summands_of_skip(self, point: StreamPoint) -> Keep:
         return Keep.BOTH
 
     def keeps_merged_mlp(self) -> bool:
         return True
 
-    def keeps_norm(self, key: Key, fed_by: StreamPoint | None) -> bool:
+    def keeps_norm_layer(self, key: Key, fed_by: StreamPoint | None) -> bool:
         return True
 
 
 class DropAdditions(KeepEverything):
     """Drops every skip addition: no part of a block's input may then reach its output."""
 
-    def choose_summands(self, point: StreamPoint) -> Keep:
+    def choose_summands_of_skip(self, point: StreamPoint) -> Keep:
         return Keep.NOTHING
 
 
 class KeepStreamOnly(KeepEverything):
     """Every skip addition returns the stream alone: a change of one token of a block's input stays in that token."""
 
-    def choose_summands(self, point: StreamPoint) -> Keep:
+    def choose_summands_of_skip(self, point: StreamPoint) -> Keep:
         return Keep.STREAM

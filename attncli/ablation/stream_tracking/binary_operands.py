@@ -23,7 +23,7 @@ class Operands(NamedTuple):
     second: Any
     alpha: float = 1
 
-    def broadcast_summand(self, position: int) -> torch.Tensor:
+    def broadcast_summand_of_addition(self, position: int) -> torch.Tensor:
         """One of two summands as it enters the sum: broadcast and cast."""
         summand: torch.Tensor = (self.first, self.second)[position]
         if position == 1 and self.alpha != 1:

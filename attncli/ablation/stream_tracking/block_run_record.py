@@ -57,7 +57,7 @@ class BlockRun:
     """The points of its streams that the block gave back, several where tokens are at several; None for what is not on
     the stream. Mostly one."""
 
-    def record_stream(self, point: StreamPoint, stream: torch.Tensor) -> None:
+    def record_stream_at_point(self, point: StreamPoint, stream: torch.Tensor) -> None:
         """Record that the stream reached a point."""
         if self.values is not None:
             self.values[point] = stream
@@ -74,12 +74,12 @@ class BlockRun:
         made = StreamPoint(kind, parent, key, bare, pre_normed)
         return self.points.setdefault((parent, kind, key), made)
 
-    def tag_tensor(self, tensor: torch.Tensor) -> Tag | None:
+    def find_tag_of_tensor(self, tensor: torch.Tensor) -> Tag | None:
         """The tag of a tensor; the block's other tensor arguments count as activations."""
         tag = find_tag_of_run(tensor, self)
         return Tag(self) if tag is None and id(tensor) in self.outside else tag
 
-    def number_attention_call(self) -> int:
+    def assign_attention_call_number(self) -> int:
         """Number a new attention call."""
         self.reached.append(set())
         return len(self.reached) - 1

@@ -39,7 +39,7 @@ def evaluate_residual_addition(
     terms = find_binary_operands(args, kwargs)
     if terms is None or not all(isinstance(side, torch.Tensor) for side in terms[:2]):
         return add_constant_to_stream(run, terms, func, args, kwargs)
-    tags = run.tag_tensor(terms.first), run.tag_tensor(terms.second)
+    tags = run.find_tag_of_tensor(terms.first), run.find_tag_of_tensor(terms.second)
     if (shifted := tag_learned_bias(terms, tags)) is not None:
         result = run_function_with_tags(run, func, args, kwargs)
         attach_tag(result, shifted)
@@ -56,7 +56,7 @@ def evaluate_residual_addition(
         tags[0]
         and tags[1]
         and are_parallel_branches(tags[0], tags[1])
-        and parts.is_branch_merge(run, find_current_call_site())
+        and parts.may_merge_branches_here(run, find_current_call_site())
     ):
         return evaluate_branch_merge(run, parts, whole, (tags[0], tags[1]))
     if any(tag and tag.raw for tag in tags):
@@ -87,12 +87,14 @@ class Addition(NamedTuple):
     kwargs: Kwargs
     terms: Operands
 
-    def evaluate_summands(self, keep: Keep, stream: int) -> torch.Tensor:
+    def evaluate_summands_to_keep(self, keep: Keep, stream: int) -> torch.Tensor:
         """The sum, or what is kept of it, written in place where the code adds in place; `stream`: which term that is."""
         if keep is Keep.BOTH:
             result: torch.Tensor = self.func(*self.args, **self.kwargs)
             return result
-        term = self.terms.broadcast_summand(stream if keep is Keep.STREAM else 1 - stream)
+        term = self.terms.broadcast_summand_of_addition(
+            stream if keep is Keep.STREAM else 1 - stream
+        )
         # a copy, like a sum: the code may go on to change it in place
         value = torch.zeros_like(term) if keep is Keep.NOTHING else term.clone()
         if self.func.__name__ in ("add_", "__iadd__"):
@@ -108,7 +110,7 @@ def add_constant_to_stream(
     result = run_function_with_tags(run, func, args, kwargs)
     if terms is not None:
         tensor, number = terms[:2] if isinstance(terms.first, torch.Tensor) else terms[1::-1]
-        tag = run.tag_tensor(tensor)
+        tag = run.find_tag_of_tensor(tensor)
         if tag and number == 0 and result is not tensor:
             attach_tag(result, tag)
     return result
@@ -140,7 +142,7 @@ def evaluate_skip_addition(
     on, off = tags
     assert on.point is not None
     point = run.make_stream_point(
-        kind, on.point, place.key, off.bare, off.begins_with_norm(on.point)
+        kind, on.point, place.key, off.bare, off.descends_from_norm_layer(on.point)
     )
     record_added_branch(run, place, whole, 1 - stream, stream)
     run.scaled |= on.scaled
@@ -148,9 +150,9 @@ def evaluate_skip_addition(
         run.inseparable.add(point)
     for call in off.attention:
         run.reached[call].add(point)
-    result = whole.evaluate_summands(parts.choose_summands(point), stream)
+    result = whole.evaluate_summands_to_keep(parts.choose_summands_of_skip(point), stream)
     attach_tag(result, derive_tag_off_stream([on, off]).move_to_stream_point(point))
-    run.record_stream(point, result)
+    run.record_stream_at_point(point, result)
     return result
 
 
@@ -159,8 +161,12 @@ def record_added_branch(
 ) -> None:
     """Record an added branch, if requested."""
     if run.summands is not None:
-        added_to = None if stream is None else whole.terms.broadcast_summand(stream).clone()
-        run.summands.append(Summand(place, whole.terms.broadcast_summand(branch).clone(), added_to))
+        added_to = (
+            None if stream is None else whole.terms.broadcast_summand_of_addition(stream).clone()
+        )
+        run.summands.append(
+            Summand(place, whole.terms.broadcast_summand_of_addition(branch).clone(), added_to)
+        )
 
 
 def are_parallel_branches(one: Tag, other: Tag) -> bool:
@@ -181,7 +187,7 @@ def evaluate_branch_merge(
     run.merges.append(site)
     attention = 0 if tags[0].attention else 1
     record_added_branch(run, AdditionSite(site), whole, 1 - attention)
-    result = whole.evaluate_summands(
+    result = whole.evaluate_summands_to_keep(
         Keep.BOTH if parts.keeps_merged_mlp() else Keep.STREAM, attention
     )
     bare = (*tags[0].bare, *tags[1].bare, UntouchedResult("merge", site))

@@ -57,7 +57,7 @@ def run_function_with_tags(run: BlockRun, func: Function, args: Args, kwargs: Kw
         tags = [
             tag
             for tensor in list_dependency_tensors(name, inputs)
-            if (tag := run.tag_tensor(tensor))
+            if (tag := run.find_tag_of_tensor(tensor))
         ]
     result = func(*args, **kwargs)
     if not tags and name not in LINEAR:
@@ -104,7 +104,7 @@ def retag_written_tensor(run: BlockRun, tensor: torch.Tensor, tag: Tag) -> None:
     attach_tag(tensor, tag)
     base = tensor._base
     if base is not None:
-        before = run.tag_tensor(base)
+        before = run.find_tag_of_tensor(base)
         attach_tag(
             base, derive_tag_off_stream([before, tag]) if before else derive_tag_off_stream([tag])
         )
@@ -122,7 +122,7 @@ def propagate_tag(
     if not tags:
         return Tag(run)
     if len(tags) == 1 and is_view_cast_or_scaling(
-        name, args, kwargs, run.tag_tensor(inputs[0]) is not None
+        name, args, kwargs, run.find_tag_of_tensor(inputs[0]) is not None
     ):
         return tags[0]
     if len(tags) == 1 and tags[0].point and name in SCALE and is_learned_gain(run, args, kwargs):
@@ -131,7 +131,7 @@ def propagate_tag(
         return join_stream_tags(tags)
     tag = derive_tag_off_stream(tags)
     if is_attention(name, tag.scores):
-        tag = tag._replace(attention=tag.attention | {run.number_attention_call()}, depth=0)
+        tag = tag._replace(attention=tag.attention | {run.assign_attention_call_number()}, depth=0)
     scores = has_scores_in_result(name, len(tags), tag.scores)
     raw = tag.raw and name not in LINEAR and name not in PRODUCTS
     by_weights = name in LINEAR or (name in PRODUCTS and len(tags) == 1)
@@ -162,7 +162,7 @@ def is_learned_gain(run: BlockRun, args: Args, kwargs: Kwargs) -> bool:
 
 
 def is_on_residual_stream(run: BlockRun, value: Output) -> bool:
-    return isinstance(value, torch.Tensor) and run.tag_tensor(value) is not None
+    return isinstance(value, torch.Tensor) and run.find_tag_of_tensor(value) is not None
 
 
 def count_steps_past_attention(name: str, by_weights: bool, tag: Tag) -> int:

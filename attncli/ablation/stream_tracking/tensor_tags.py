@@ -50,7 +50,7 @@ class StreamPoint:
     """Whether the addend here began with a norm of the stream that it was added to."""
 
     @property
-    def place(self) -> AdditionSite:
+    def addition_site(self) -> AdditionSite:
         """The key that identifies it among the additions of its block."""
         return AdditionSite(
             self.key, 0 if self.parent is None else len(self.parent.points_from_block_input())
@@ -87,7 +87,7 @@ class Tag(NamedTuple):
     depth: int = 0
     """Steps since its attention: 1 is a product with weights, 2 then an activation, 3 another product."""
 
-    def begins_with_norm(self, point: StreamPoint) -> bool:
+    def descends_from_norm_layer(self, point: StreamPoint) -> bool:
         """Whether it descends from a norm of the stream at this point."""
         return any(one.kind == "norm" and one.parent is point for one in self.ancestors)
 

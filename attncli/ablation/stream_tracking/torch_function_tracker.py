@@ -49,33 +49,37 @@ class Tracker(TorchFunctionMode):
             self.record_gated_streams(args, kwargs)
         if (
             name in FUNCTIONS
-            and (activation := self.find_only_activation(args, kwargs)) is not None
+            and (activation := self.find_only_activation_argument(args, kwargs)) is not None
         ):
-            return self.evaluate_norm(find_current_call_site(), activation, func, args, kwargs)
+            return self.evaluate_norm_layer(
+                find_current_call_site(), activation, func, args, kwargs
+            )
         return run_function_with_tags(self.run, func, args, kwargs)
 
     def record_gated_streams(self, args: Args, kwargs: Kwargs) -> None:
         """Record where the stream is multiplied by an activation, after which it is no longer the stream."""
-        tags = [self.run.tag_tensor(tensor) for tensor in iter_tensors((args, kwargs))]
+        tags = [self.run.find_tag_of_tensor(tensor) for tensor in iter_tensors((args, kwargs))]
         if len(tags) == 2 and all(tags) and any(tag and tag.point for tag in tags):
             self.run.gated.append(find_current_call_site())
 
-    def find_only_activation(self, args: Args, kwargs: Kwargs) -> torch.Tensor | None:
+    def find_only_activation_argument(self, args: Args, kwargs: Kwargs) -> torch.Tensor | None:
         """The one activation among the arguments: a norm that also takes a condition or a gate is no plain norm."""
-        tagged = [tensor for tensor in iter_tensors((args, kwargs)) if self.run.tag_tensor(tensor)]
+        tagged = [
+            tensor for tensor in iter_tensors((args, kwargs)) if self.run.find_tag_of_tensor(tensor)
+        ]
         return tagged[0] if len(tagged) == 1 else None
 
-    def refuse_conditioned_norm(self, key: Key, args: Args, kwargs: Kwargs) -> None:
+    def refuse_conditioned_norm_layer(self, key: Key, args: Args, kwargs: Kwargs) -> None:
         """Refuse to recognise a norm module with several activations, if the stream is among them."""
-        tags = [self.run.tag_tensor(tensor) for tensor in iter_tensors((args, kwargs))]
+        tags = [self.run.find_tag_of_tensor(tensor) for tensor in iter_tensors((args, kwargs))]
         if any(tag and tag.raw for tag in tags):
             self.run.strange_norms.add(key)
 
-    def evaluate_norm(
+    def evaluate_norm_layer(
         self, key: Key, arguments: torch.Tensor, norm: Function, args: Args, kwargs: Kwargs
     ) -> Output:
         """A norm's result, or its input where norms are ablated."""
-        tag = self.run.tag_tensor(arguments) or Tag(self.run)
+        tag = self.run.find_tag_of_tensor(arguments) or Tag(self.run)
         self.inside_norm = True
         try:
             result = norm(*args, **kwargs)
@@ -85,12 +89,12 @@ class Tracker(TorchFunctionMode):
             for tensor in iter_tensors(result):
                 attach_tag(tensor, derive_tag_off_stream([tag]))
             return result
-        if not self.parts.keeps_norm(key, tag.point):
+        if not self.parts.keeps_norm_layer(key, tag.point):
             result = arguments.clone().to(result.dtype)
         if tag.point:
             point = self.run.make_stream_point("norm", tag.point, key)
             attach_tag(result, tag.move_to_stream_point(point))
-            self.run.record_stream(point, result)
+            self.run.record_stream_at_point(point, result)
         else:
             if tag.raw:
                 self.run.strange_norms.add(key)

@@ -123,7 +123,7 @@ def compute_verified_fit_metrics(
     if evidence is None:
         return dict.fromkeys((*MEASURED, "logit_bits", "fixed_keys_d"))
     values: dict[str, float | None] = {name: getattr(evidence, name) for name in MEASURED}
-    values["logit_bits"] = evidence.count_logit_bits(request.ratio_error)
+    values["logit_bits"] = evidence.count_significant_logit_bits(request.ratio_error)
     values["fixed_keys_d"] = None
     if not math.isnan(evidence.logit_scale):
         values["fixed_keys_d"] = width_formulas.compute_least_width_for_fixed_keys(
@@ -158,7 +158,7 @@ def warn_about_dense_rows(targets: Mapping[str, csr_array]) -> Iterator[str]:
 
 def describe_fits(fits: Sequence[SavedFit], request: FitRequest) -> JsonObject:
     """The request, and the one module that serves all patterns."""
-    limits = request.describe()
+    limits = request.describe_fit_request()
     described: JsonObject = {"kind": "patterns", "request": limits}
     if fits:
         described["module"] = {

@@ -140,6 +140,8 @@ def add_mixers_and_mlps(
 ) -> dict[str, AttentionProperties]:
     """The properties with what the anatomy shows of a stack."""
     return {
-        stack: replace(found, mixers=anatomy.has_mixers(stack), mlps=anatomy.has_mlps(stack))
+        stack: replace(
+            found, mixers=anatomy.has_softmax_free_mixers(stack), mlps=anatomy.has_mlps(stack)
+        )
         for stack, found in properties.items()
     }

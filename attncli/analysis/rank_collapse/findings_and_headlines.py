@@ -132,7 +132,7 @@ def describe_variance(curve: Sequence[float]) -> str:
     found = classify_growth_over_depth(curve[1:])
     if found is None:
         return "" if len(curve) <= FEWEST else "variance neither grows nor falls steadily"
-    return f"variance {found.describe_growth()}"
+    return f"variance {found.describe_depth_growth()}"
 
 
 def describe_interaction_energy(curve: Sequence[float]) -> str:

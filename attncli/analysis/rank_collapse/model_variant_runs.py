@@ -164,7 +164,7 @@ class SplitStateRecorder(StateRecorder):
     def record_state_within_block(self, run: BlockRun, after: str, stream: Tensor) -> None:
         if isinstance(stream, SplitTensor):
             self.record_common_row_and_residual(
-                StateLocation(run.stack, after), run.call.layer + 1, stream.state()
+                StateLocation(run.stack, after), run.call.layer + 1, stream.to_split_state()
             )
 
 
@@ -336,7 +336,7 @@ class VariantRun:
         the residual.
         """
         anatomy, switches = self.subject.anatomy, self.switches
-        mixers = any(anatomy.has_mixers(stack.name) for stack in self.subject.stacks)
+        mixers = any(anatomy.has_softmax_free_mixers(stack.name) for stack in self.subject.stacks)
         return (switches.mlp and not switches.mlp_skip) or (mixers and not switches.skip)
 
     def run_in_model_arithmetic(self, why: str, first: FirstPassRecorder | None = None) -> Curves:

@@ -131,7 +131,7 @@ def describe_networks_and_variants(
     source: Facts, spec: NetworkSpec, variants: Mapping[str, AblationSwitches]
 ) -> JsonObject:
     """Everything that defines the run: the network's kinds, and the parts of each variant."""
-    network = asdict(spec) | {"key_width": spec.d, "mlp_width": spec.mlp_hidden_size}
+    network = asdict(spec) | {"key_width": spec.head_width, "mlp_width": spec.mlp_hidden_size}
     return {
         **source,
         "network": network,

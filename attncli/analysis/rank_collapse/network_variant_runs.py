@@ -60,7 +60,7 @@ def run_network_in_all_variants(
         for name in variants
     }
     for index in range(spec.layers):
-        layer = network.layer(index)
+        layer = network.layer_weights(index)
         for name, switches in variants.items():
             if logits and is_collapse_bound_applicable(spec, switches):
                 result[name].log10_logit_ranges.append(
@@ -105,7 +105,7 @@ def log10_logit_range_of_residual(state: SplitState | None, layer: Layer) -> flo
         return math.nan
     found = []
     for w_q, w_k in zip(layer.w_q, layer.w_k, strict=True):
-        query, key = state.residual @ w_q, state.residual @ w_k
+        query, key = state.residual_to_token_mean @ w_q, state.residual_to_token_mean @ w_k
         widest = float(np.ptp(query.mantissa @ key.mantissa.T, axis=1).max())
         found.append(
             log10_of_scaled(widest / math.sqrt(w_q.shape[1]), query.exponent + key.exponent)
@@ -142,6 +142,10 @@ def log10_layer_constants(
 def estimate_network_run_memory(spec: NetworkSpec, variants: int) -> int:
     """Upper estimate in bytes: a layer's weights, the states, a layer's intermediate arrays, logits
     by blocks."""
-    wide = 6 * spec.heads * spec.d + 4 * spec.mlp_hidden_size + (4 + 2 * variants) * spec.width
+    wide = (
+        6 * spec.heads * spec.head_width
+        + 4 * spec.mlp_hidden_size
+        + (4 + 2 * variants) * spec.width
+    )
     logits = spec.tokens**2 if spec.sinkhorn_rounds else max(BLOCK_ELEMENTS, spec.tokens)
     return 2 * spec.layer_bytes + 8 * (spec.tokens * wide + 8 * logits)

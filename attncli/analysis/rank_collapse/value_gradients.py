@@ -54,7 +54,7 @@ def network_gradients(network: Network, switches: AblationSwitches, variant: str
     states: list[Array] = []
     weights: list[tuple[Array, Array]] = []
     for index in range(spec.layers):
-        layer = network.layer(index)
+        layer = network.layer_weights(index)
         if state is None:
             return []
         maps.append(compute_input_independent_map(state, layer, spec, switches))

@@ -113,7 +113,7 @@ def measure_head_capacities(
         headline=format_head_capacity_headline(name, texts[0].tokens, rows),
         rows=tuple(rows),
         metrics=SURVEY_METRICS,
-        source={**identity, "request": plan.request.describe()},
+        source={**identity, "request": plan.request.describe_fit_request()},
         input={"texts": [{"name": text.name, "tokens": text.tokens} for text in texts]},
         seeds=tuple(plan.seeds),
         views=VIEWS,

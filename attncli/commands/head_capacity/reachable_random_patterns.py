@@ -77,7 +77,7 @@ class RandomPatterns:
                 evidence = solve_inputs_and_measure_pattern(
                     head, projections, target, dtype, pseudo
                 ).evidence
-                shown += evidence.meets_request(replace(self.request, dtype=dtype))
+                shown += evidence.meets_fit_request(replace(self.request, dtype=dtype))
             shares[k] = shown / len(self.seeds)
             if not shown:
                 break

@@ -62,7 +62,7 @@ def measure_output_gates_of_network(
     spec = network.spec
     state: SplitState | None = SplitState.from_states(network.embeddings())
     for index in range(spec.layers):
-        layer = network.layer(index)
+        layer = network.layer_weights(index)
         gates = None
         if state is not None:
             seen = compute_gated_heads(state, layer, spec)

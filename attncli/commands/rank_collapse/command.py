@@ -180,7 +180,7 @@ def prepare_network_collapse_study(
         from attncli.networks.network_files import FileNetwork
 
         saved = FileNetwork(source.path)
-        spec, chosen = saved.spec, choose(default=saved.variant)
+        spec, chosen = saved.spec, choose(default=saved.ablation_variant)
         networks = [saved]
     refuse_gates_that_match_no_row(
         conditions, {"variant": list(chosen), "layer": range(spec.layers + 1)}

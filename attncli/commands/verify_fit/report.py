@@ -27,7 +27,7 @@ def verify_fit_file(path: Path, progress: Progress = ignore_progress) -> Report:
     short = [(pattern, "the file has no module of it") for pattern in absent]
     for fit in fits:
         evidence = measure_fit(fit.module, fit.target, progress)
-        met = evidence.meets_request(request)
+        met = evidence.meets_fit_request(request)
         reason = None if met else describe_missed_request_limits(evidence, request)
         attempt = FitAttempt(fit.method, None, evidence, met, 1, 1, reason)
         short += [(fit.pattern, describe_fit_attempt(attempt))] if not met else []

@@ -11,6 +11,6 @@ sinkhorn_attention         the same of doubly normalised attention
     >>> import numpy as np
     >>> from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
     >>> state = SplitState.from_states(np.array([[1.0, 2.0], [3.0, 2.0]])).to_split_form()
-    >>> state.common.value(), state.residual.value()[0]
+    >>> state.common.value(), state.residual_to_token_mean.value()[0]
     (array([2., 2.]), array([-1.,  0.]))
 """

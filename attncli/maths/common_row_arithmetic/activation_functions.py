@@ -114,7 +114,7 @@ def compute_sigmoid_gates(x: SplitParts) -> Gates:
 def compute_sigmoid_gates_from_logs(difference: ScaledArray, a: Array, whole: Array) -> Gates:
     """Gates, with their change as sign(r) σ(high) σ(-low) (1 - e^-|r|), high and low the larger and smaller of both."""
     high, low = np.maximum(a, whole), np.minimum(a, whole)
-    growth = expm1_scaled(-difference.change_layout(np.abs))
+    growth = expm1_scaled(-difference.apply_layout_change(np.abs))
     change = make_scaled_from_logs(
         -np.sign(difference.mantissa), log_sigmoid(high) + log_sigmoid(-low)
     )

@@ -67,7 +67,7 @@ class SplitState:
         return self.common + self.varying
 
     @cached_property
-    def residual(self) -> ScaledArray:
+    def residual_to_token_mean(self) -> ScaledArray:
         """X - 1x̄^T."""
         return self.to_split_form().varying if self.plain else self.varying
 
@@ -84,11 +84,11 @@ class SplitState:
         return self if self.plain else SplitState(self.common, self.varying, plain=True)
 
     @property
-    def log2_relative_residual(self) -> float:
+    def log2_residual_relative_to_states(self) -> float:
         """log2 of the residual's largest entry relative to that of X, to the next whole number."""
-        if self.residual.is_zero():
+        if self.residual_to_token_mean.is_zero():
             return -math.inf
-        return self.residual.exponent - self.states.exponent
+        return self.residual_to_token_mean.exponent - self.states.exponent
 
     def is_finite(self) -> bool:
         return bool(

@@ -49,7 +49,7 @@ class ScaledArray:
         """A linear function of the numbers."""
         return make_scaled_array(linear(self.mantissa), self.exponent)
 
-    def change_layout(self, move: Callable[[Array], Array]) -> "ScaledArray":
+    def apply_layout_change(self, move: Callable[[Array], Array]) -> "ScaledArray":
         """The same numbers, or all but repeated ones, in another layout."""
         return ScaledArray(move(self.mantissa), self.exponent)
 

@@ -139,7 +139,7 @@ def compute_softmax_attention_deviation(logits: Logits, values: ScaledArray) -> 
             value, resolved = flag_digits_above_rounding(found)
             weight = make_scaled_from_logs(np.ones(len(log_weight)), log_weight)
             return SoftmaxDeviation(
-                value * weight.change_layout(lambda each: each[:, None, None]), resolved
+                value * weight.apply_layout_change(lambda each: each[:, None, None]), resolved
             )
     elif size <= MODERATE and np.ptp(reference) <= 2.0**MODERATE:
         return flag_digits_above_rounding(

@@ -91,7 +91,7 @@ class CurveSteps:
         """The steps in a range."""
         return CurveSteps(self.layers[start : stop + 1], self.values[start : stop + 1])
 
-    def without_layer(self, point: int) -> "CurveSteps":
+    def leave_out_layer(self, point: int) -> "CurveSteps":
         """The same steps with the value of one layer left out."""
         layers = self.layers[:point] + self.layers[point + 1 :]
         return CurveSteps(layers, np.delete(self.values, point))
@@ -153,7 +153,7 @@ class PiecewiseLaw:
     def power_law_pieces(self) -> list[LawPiece]:
         return [piece for piece in self.pieces if piece.power is not None]
 
-    def information_criterion(self, steps: int) -> float:
+    def compute_information_criterion(self, steps: int) -> float:
         """Smaller is more credible. The variance is that of the errors and of `SURE` usual ones together."""
         variance = (self.errors + SURE * USUAL**2) / (steps + SURE)
         return (steps + SURE) * math.log(variance) + self.constants * math.log(steps)
@@ -165,7 +165,10 @@ def fit_piecewise_law(curve: tuple[float, ...]) -> PiecewiseLaw:
     steps = CurveSteps.from_curve(curve)
     best, *others = find_best_law_per_parameter_count(steps)
     for one in others:
-        if one.information_criterion(len(steps)) < best.information_criterion(len(steps)) - CLEARLY:
+        if (
+            one.compute_information_criterion(len(steps))
+            < best.compute_information_criterion(len(steps)) - CLEARLY
+        ):
             best = one
     return best
 
@@ -243,7 +246,7 @@ def is_power_law_supported(steps: CurveSteps, piece: LawPiece) -> bool:
         piece.power,
     )
     return does_later_half_follow_power_law(own, order) and all(
-        is_power_law_stable_without_point(own.without_layer(point), order)
+        is_power_law_stable_without_point(own.leave_out_layer(point), order)
         for point in choose_points_for_leave_one_out(len(own.values))
     )
 

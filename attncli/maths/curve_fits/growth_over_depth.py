@@ -26,12 +26,12 @@ class DepthGrowth(NamedTuple):
     likelier: float
     """Squared error of the power law over that of the exponential one."""
 
-    def describe_growth(self) -> str:
+    def describe_depth_growth(self) -> str:
         """`grows exponentially: ×1.2 a layer`"""
-        return f"{'grows' if self.factor > 1.0 else 'falls'} {self.law_description}"
+        return f"{'grows' if self.factor > 1.0 else 'falls'} {self.growth_law_description}"
 
     @property
-    def law_description(self) -> str:
+    def growth_law_description(self) -> str:
         exponential = f"exponentially: ×{format_short_number(self.factor, 3)} a layer"
         power = f"as layer^{self.exponent:.2g}"
         if self.likelier > CLEARLY:

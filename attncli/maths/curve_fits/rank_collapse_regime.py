@@ -58,19 +58,22 @@ class CurveSegment:
     """As fitted to all of it."""
 
     @property
-    def known_points(self) -> list[tuple[int, float]]:
+    def points_with_known_value(self) -> list[tuple[int, float]]:
         """Layer and value, where the value is known: always at both ends."""
         return [(at, value) for at, value in enumerate(self.curve) if math.isfinite(value)]
 
     @property
-    def is_short(self) -> bool:
+    def is_too_short_for_law(self) -> bool:
         """Whether it is too short for a law."""
-        return len(self.known_points) < FEWEST_POINTS
+        return len(self.points_with_known_value) < FEWEST_POINTS
 
     @property
     def decades_per_layer(self) -> list[float]:
         """Decades a layer."""
-        return [(b - a) / (at_b - at_a) for (at_a, a), (at_b, b) in pairwise(self.known_points)]
+        return [
+            (b - a) / (at_b - at_a)
+            for (at_a, a), (at_b, b) in pairwise(self.points_with_known_value)
+        ]
 
     @property
     def mean_decades_per_layer(self) -> float:
@@ -84,41 +87,41 @@ class CurveSegment:
         return later if len(later) >= FEWEST_POINTS else self.decades_per_layer
 
     @property
-    def slows_down(self) -> bool:
+    def does_fall_slow_down(self) -> bool:
         """Whether the later half falls less than half as fast as the whole."""
         return abs(mean(self.late_decades_per_layer)) < abs(mean(self.decades_per_layer)) / 2.0
 
     @cached_property
-    def decades_per_layer_of_factor(self) -> list[float]:
+    def representative_decades_per_layer(self) -> list[float]:
         """The rates whose mean is the factor: the late ones, unless there are too few of them for a clear mean."""
         return (
             self.late_decades_per_layer
-            if self.slows_down or is_mean_clear_of_zero(self.late_decades_per_layer)
+            if self.does_fall_slow_down or is_mean_clear_of_zero(self.late_decades_per_layer)
             else self.decades_per_layer
         )
 
     @property
     def slope(self) -> float:
         """Decades a layer."""
-        return mean(self.decades_per_layer_of_factor)
+        return mean(self.representative_decades_per_layer)
 
     @property
     def falls_by_a_decade(self) -> bool:
         """Whether r falls by a decade, to one below 1."""
-        known = [value for _, value in self.known_points]
+        known = [value for _, value in self.points_with_known_value]
         return known[-1] <= -COLLAPSED and known[0] - known[-1] >= COLLAPSED
 
     @cached_property
     def trend(self) -> str:
         """`power`, `falls`, `grows`, `flat`, `levels off` or `uneven`: what the scatter of the steps leaves of its kind."""
-        if self.kind == "power" or self.is_short:
+        if self.kind == "power" or self.is_too_short_for_law:
             return self.kind
-        if is_mean_clear_of_zero(self.decades_per_layer_of_factor) and self.kind != "grows":
+        if is_mean_clear_of_zero(self.representative_decades_per_layer) and self.kind != "grows":
             return (
                 "falls" if self.slope < 0.0 and format_power_of_ten(self.slope) != "1" else "flat"
             )
         if (
-            self.slows_down
+            self.does_fall_slow_down
             and is_mean_clear_of_zero(self.decades_per_layer)
             and mean(self.decades_per_layer) < 0.0
         ):
@@ -163,7 +166,9 @@ def make_curve_segment(curve: Sequence[float], piece: LawPiece) -> CurveSegment:
     found = CurveSegment(kind, whole, piece.first, piece.last, piece.power)
     return (
         found
-        if kind != "grows" or found.is_short or is_mean_clear_of_zero(found.decades_per_layer)
+        if kind != "grows"
+        or found.is_too_short_for_law
+        or is_mean_clear_of_zero(found.decades_per_layer)
         else replace(found, kind="flat")
     )
 
@@ -179,7 +184,7 @@ def are_curve_segments_of_same_law(one: CurveSegment, other: CurveSegment) -> bo
     """Whether two laws are of one kind, and their factors not clearly different."""
     if one.kind != other.kind or one.kind == "power":
         return False
-    if one.kind == "flat" or one.is_short or other.is_short:
+    if one.kind == "flat" or one.is_too_short_for_law or other.is_too_short_for_law:
         return True
     small, large = sorted((abs(one.mean_decades_per_layer), abs(other.mean_decades_per_layer)))
     return large < ANOTHER_RATE * small
@@ -219,17 +224,19 @@ def format_curve_segments(parts: Sequence[CurveSegment], end: int, support: str,
     clauses = RegimeDescription(stretches, parts[-1].last, end, support, drag)
     if is_decay_law_interrupted(stretches):
         outer, inner, _ = stretches
-        return f"{clauses.describe_law(outer)}, but {describe_short_curve_segment(inner, end)}"
-    return clauses.join_clauses()
+        return (
+            f"{clauses.describe_decay_law(outer)}, but {describe_short_curve_segment(inner, end)}"
+        )
+    return clauses.join_clauses_of_segments()
 
 
 def is_decay_law_interrupted(stretches: Sequence[CurveSegment]) -> bool:
     """Whether a few layers interrupt a law that holds before and after them."""
     if (
         len(stretches) != 3
-        or not stretches[1].is_short
-        or stretches[0].is_short
-        or stretches[2].is_short
+        or not stretches[1].is_too_short_for_law
+        or stretches[0].is_too_short_for_law
+        or stretches[2].is_too_short_for_law
     ):
         return False
     return stretches[0].kind == stretches[2].kind != "power" and are_curve_segments_of_same_law(
@@ -245,7 +252,7 @@ def select_curve_segments_to_describe(parts: Sequence[CurveSegment]) -> list[Cur
         for before, part in pairwise((None, *parts))
         if part
         and not (
-            part.is_short
+            part.is_too_short_for_law
             and (part.kind == "flat" or is_transition_between_decay_laws(before, part, parts))
         )
     ]
@@ -257,7 +264,9 @@ def is_transition_between_decay_laws(
     """Whether the stretch leads into the first law after it, or out of a power law."""
     if part.kind != "falls":
         return False
-    later = next((one.kind for one in parts if one.first >= part.last and not one.is_short), None)
+    later = next(
+        (one.kind for one in parts if one.first >= part.last and not one.is_too_short_for_law), None
+    )
     return later in ("falls", "power") or (before is not None and before.kind == "power")
 
 
@@ -292,49 +301,51 @@ class RegimeDescription:
     drag: str
     """What keeps the rate constant."""
 
-    def join_clauses(self) -> str:
+    def join_clauses_of_segments(self) -> str:
         """Join the clauses in the order of the layers; that a curve does not collapse comes before its first layers."""
         texts = [
-            self.describe_segment(before, part)
+            self.describe_curve_segment(before, part)
             for before, part in zip((None, *self.segments), self.segments, strict=False)
         ]
-        first = next((at for at, part in enumerate(self.segments) if not part.is_short), 0)
+        first = next(
+            (at for at, part in enumerate(self.segments) if not part.is_too_short_for_law), 0
+        )
         if first and texts[first].startswith(NO_COLLAPSE):
             early = " and ".join(texts[:first]).replace(" and r ", " and ")
             texts = [f"{texts[first]}, though {early}", *texts[first + 1 :]]
         return ", then ".join(texts)
 
-    def describe_segment(self, before: CurveSegment | None, part: CurveSegment) -> str:
-        if part.is_short:
+    def describe_curve_segment(self, before: CurveSegment | None, part: CurveSegment) -> str:
+        if part.is_too_short_for_law:
             return describe_short_curve_segment(part, self.end)
-        again = before and not before.is_short and before.trend == part.trend == "falls"
-        text = format_factor_per_layer(part) if again else self.describe_law(part)
+        again = before and not before.is_too_short_for_law and before.trend == part.trend == "falls"
+        text = format_factor_per_layer(part) if again else self.describe_decay_law(part)
         after = next((one for one in self.segments if one.first >= part.last), None)
-        ends_early = part.last < self.known_to and not (after and after.is_short)
+        ends_early = part.last < self.known_to and not (after and after.is_too_short_for_law)
         return f"{text} up to layer {part.last}" if ends_early else text
 
-    def describe_law(self, part: CurveSegment) -> str:
+    def describe_decay_law(self, part: CurveSegment) -> str:
         say: Mapping[str, Callable[[CurveSegment], str]] = {
             "power": lambda part: f"{name_convergence_order(part.convergence_order)}: {DOUBLY}",
-            "falls": self.describe_decay,
+            "falls": self.describe_fall_by_constant_factor,
             "grows": lambda part: f"grows: {format_factor_per_layer(part)}",
             "uneven": lambda part: (
                 f"r falls unevenly from {format_power_of_ten(part.curve[0])} to {format_power_of_ten(part.curve[-1])}"
             ),
-            "levels off": lambda part: self.add_no_collapse(
+            "levels off": lambda part: self.prefix_no_collapse_clause(
                 part, f"r levels off near {format_power_of_ten(part.curve[-1])}"
             ),
-            "flat": self.describe_level,
+            "flat": self.describe_flat_segment,
         }
         return say[part.trend](part)
 
-    def describe_decay(self, part: CurveSegment) -> str:
+    def describe_fall_by_constant_factor(self, part: CurveSegment) -> str:
         """Describe a fall by a constant factor, and the total where r has not fallen far yet."""
         if part.falls_by_a_decade or part.curve[-1] <= SMALL:
             return f"{DECAY}: {format_factor_per_layer(part)}" + (
                 f" ({self.drag})" if self.drag else ""
             )
-        low, high = confidence_interval_of_mean(part.decades_per_layer_of_factor)
+        low, high = confidence_interval_of_mean(part.representative_decades_per_layer)
         slow = part.slope > STEADY
         known = f"{format_factor_per_layer(part)} ({format_power_of_ten(low)} to {format_power_of_ten(high)})"
         if part.curve[-1] > FAR:
@@ -345,7 +356,7 @@ class RegimeDescription:
         layer = part.last + math.ceil((SMALL - part.curve[-1]) / part.slope)
         return f"{text}, would reach r = 1e{SMALL:.0f} at layer {layer:,}"
 
-    def describe_level(self, part: CurveSegment) -> str:
+    def describe_flat_segment(self, part: CurveSegment) -> str:
         if any(
             one.last <= part.first and does_curve_segment_collapse(one) for one in self.segments
         ):
@@ -355,9 +366,11 @@ class RegimeDescription:
         uneven = " (unevenly)" if stdev(part.decades_per_layer) >= -STEADY else ""
         if not self.support:
             return f"nearly flat{uneven}"
-        return self.add_no_collapse(part, f"tokens stay apart with {self.support}{uneven}")
+        return self.prefix_no_collapse_clause(
+            part, f"tokens stay apart with {self.support}{uneven}"
+        )
 
-    def add_no_collapse(self, part: CurveSegment, text: str) -> str:
+    def prefix_no_collapse_clause(self, part: CurveSegment, text: str) -> str:
         return (
             text
             if any(map(does_curve_segment_collapse, self.segments)) or part.curve[-1] <= -COLLAPSED
@@ -367,7 +380,9 @@ class RegimeDescription:
 
 def does_curve_segment_collapse(part: CurveSegment) -> bool:
     """Whether the stretch is long enough for a law and falls by one, or falls by a decade."""
-    return not part.is_short and (part.trend in ("power", "falls") or part.falls_by_a_decade)
+    return not part.is_too_short_for_law and (
+        part.trend in ("power", "falls") or part.falls_by_a_decade
+    )
 
 
 def format_factor_per_layer(part: CurveSegment) -> str:

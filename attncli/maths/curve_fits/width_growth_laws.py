@@ -101,15 +101,15 @@ def fit_logarithmic_width_law(n: Array, d: Array) -> GrowthLaw:
 def fit_power_width_law(n: Array, d: Array) -> GrowthLaw:
     """Least squares in d itself, so that its AIC compares with the others'."""
 
-    def fit_factor(exponent: float) -> tuple[float, Array]:
+    def fit_power_law_factor(exponent: float) -> tuple[float, Array]:
         powers = np.exp(exponent * (np.log(n) - np.log(n).mean()))
         factor = float(powers @ d / (powers @ powers))
         return factor, d - factor * powers
 
     best = minimise_loss_over_power_exponent(
-        lambda exponent: float(np.sum(fit_factor(exponent)[1] ** 2))
+        lambda exponent: float(np.sum(fit_power_law_factor(exponent)[1] ** 2))
     )
-    factor, residual = fit_factor(best)
+    factor, residual = fit_power_law_factor(best)
     c = factor * math.exp(-best * float(np.log(n).mean()))
     slopes = (d - residual) * (np.log(n) - np.log(n).mean())
     freedom = len(d) - 2

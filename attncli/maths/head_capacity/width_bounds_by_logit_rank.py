@@ -49,17 +49,17 @@ class RowsWithOwnKeys(NamedTuple):
     leak: float
     """s: what Σ_b ω e^x is at most; infinite where the total variation says nothing."""
 
-    def bound_least_width(self, budget: float) -> int:
+    def bound_width_from_below(self, budget: float) -> int:
         """A lower bound on the width of modules with logits up to the budget."""
-        return max((width for width in self.iter_width_bounds(budget)), default=1)
+        return max((width for width in self.iter_width_lower_bounds(budget)), default=1)
 
-    def iter_width_bounds(self, budget: float) -> Iterator[int]:
+    def iter_width_lower_bounds(self, budget: float) -> Iterator[int]:
         """Iterate over the bounds for each degree and cut; infinite where the gap alone exceeds the budget."""
         if len(self.rows) < 2 or self.gap >= 2.0 * budget:
             return
         for degree in DEGREES:
             rank = max(
-                self.bound_logit_rank(degree, cut, budget)
+                self.bound_logit_matrix_rank(degree, cut, budget)
                 for cut in self.list_logit_gap_cuts(budget)
             )
             yield find_least_width_for_rank(rank * (1.0 - 1e-9), degree)
@@ -71,7 +71,7 @@ class RowsWithOwnKeys(NamedTuple):
             last = min(0.5 * (self.gap + 2.0 * budget), self.gap + FURTHEST)
         return np.linspace(self.gap, last, CUTS if last > self.gap else 1)
 
-    def bound_logit_rank(self, degree: int, cut: float, budget: float) -> float:
+    def bound_logit_matrix_rank(self, degree: int, cut: float, budget: float) -> float:
         """m / (1 + S)."""
         middle, half = budget + 0.5 * cut, budget - 0.5 * cut
         at_zero = evaluate_chebyshev_polynomial(degree, middle / half)
@@ -84,15 +84,15 @@ class RowsWithOwnKeys(NamedTuple):
         count = len(self.rows)
         return count / (1.0 + (count - 1) * small + above)
 
-    def bound_least_logits(self, d: int) -> float:
+    def bound_largest_logit_from_below(self, d: int) -> float:
         """A lower bound on the logits of modules of this width."""
         low, high = 0.5 * self.gap, HIGHEST
-        if len(self.rows) < 2 or low <= 0.0 or self.bound_least_width(1.0001 * low) <= d:
+        if len(self.rows) < 2 or low <= 0.0 or self.bound_width_from_below(1.0001 * low) <= d:
             return 0.0
         low *= 1.0001
         for _ in range(HALVINGS):
             middle = math.sqrt(low * high)
-            low, high = (middle, high) if self.bound_least_width(middle) > d else (low, middle)
+            low, high = (middle, high) if self.bound_width_from_below(middle) > d else (low, middle)
             if high < 1.0001 * low:
                 break
         return low
@@ -121,7 +121,7 @@ def find_row_families_with_own_keys(
     """
     length = constraints.target.shape[0]
     places = (
-        [length // 4, length // 2, 3 * length // 4] if constraints.has_hidden_keys else [length]
+        [length // 4, length // 2, 3 * length // 4] if constraints.has_masked_keys else [length]
     )
     found = [
         measure_logit_gaps_of_own_keys(constraints, variation, chosen, place)
@@ -164,7 +164,7 @@ def choose_rows_with_own_keys(
 
 
 def list_row_keys_before_position(constraints: WidthOneConstraints, row: int, place: int) -> Index:
-    keys = constraints.list_support_keys(row)
+    keys = constraints.list_support_keys_of_row(row)
     found: Index = keys[keys < place]
     return found
 
@@ -176,8 +176,8 @@ def measure_logit_gaps_of_own_keys(
     group = min(map(len, chosen.values()))
     gap, leak = math.inf, 0.0
     for row, keys in chosen.items():
-        part = constraints.entries_of_row(row)
-        at = np.searchsorted(constraints.list_support_keys(row), keys)
+        part = constraints.slice_entries_of_row(row)
+        at = np.searchsorted(constraints.list_support_keys_of_row(row), keys)
         weights = constraints.target.data[part][at]
         gap = min(gap, -float(constraints.off[part][at].mean()))
         positive = weights - variation

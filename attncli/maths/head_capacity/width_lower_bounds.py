@@ -43,7 +43,7 @@ def list_key_sets_ranked_highest(constraints: WidthOneConstraints) -> Flags:
     keen = [
         row
         for row in constraints.rows
-        if constraints.off[constraints.entries_of_row(row)].max() < 0.0
+        if constraints.off[constraints.slice_entries_of_row(row)].max() < 0.0
     ]
     support: Flags = constraints.target.toarray()[keen] > 0.0
     return support
@@ -71,7 +71,7 @@ def bound_width_by_shattering(constraints: WidthOneConstraints) -> LeastWidth:
         [
             row
             for row in constraints.rows
-            if constraints.off[constraints.entries_of_row(row)].max() < 0.0
+            if constraints.off[constraints.slice_entries_of_row(row)].max() < 0.0
         ],
         int,
     )
@@ -80,7 +80,7 @@ def bound_width_by_shattering(constraints: WidthOneConstraints) -> LeastWidth:
     known = np.arange(above.shape[1]) < constraints.visible_counts[keen][:, None]
     proper = (
         above.any(axis=0) & ~above.all(axis=0)
-        if not constraints.has_hidden_keys
+        if not constraints.has_masked_keys
         else above.any(axis=0)
     )
     return find_largest_shattered_key_set(KeyCuts(above, known, keen), np.flatnonzero(proper))
@@ -131,10 +131,10 @@ def list_uniform_supports(constraints: WidthOneConstraints) -> list[frozenset[in
     """Supports of rows that see all keys, need a strict order, and have equal weights."""
     found = []
     for row in constraints.rows:
-        part = constraints.entries_of_row(row)
+        part = constraints.slice_entries_of_row(row)
         equal = np.ptp(constraints.target.data[part]) < 1e-12 and constraints.off[part].max() < 0.0
         if equal and constraints.visible_counts[row] == constraints.target.shape[0]:
-            found.append(frozenset(constraints.list_support_keys(row).tolist()))
+            found.append(frozenset(constraints.list_support_keys_of_row(row).tolist()))
     return list(dict.fromkeys(found))
 
 
@@ -174,7 +174,7 @@ def bound_width_by_logit_budget(
         return 0
     gap = max(
         (
-            each.bound_least_width(budget)
+            each.bound_width_from_below(budget)
             for each in find_row_families_with_own_keys(constraints, variation)
         ),
         default=0,
@@ -190,7 +190,7 @@ def bound_width_by_spectrum(
     L is the logits with the keys' mean taken off, so its rank is at most d; W is uniform weights on every support minus uniform
     weights off it; a row's ⟨L_i, W_i⟩ is at least its gap, and ‖L‖_F at most budget · n.
     """
-    if constraints.has_hidden_keys:
+    if constraints.has_masked_keys:
         return 0.0
     total, witness = find_weights_of_spectral_bound(constraints, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf
@@ -205,7 +205,7 @@ def find_weights_of_spectral_bound(
     witness = np.zeros((length, length))
     total = 0.0
     for row, gap in iter_required_logit_gaps(constraints, variation):
-        on = constraints.list_support_keys(row)
+        on = constraints.list_support_keys_of_row(row)
         witness[row] = -1.0 / (length - len(on))
         witness[row, on] = 1.0 / len(on)
         total += gap
@@ -221,10 +221,10 @@ def iter_required_logit_gaps(
     their mean logit is at most ln(τ / c), against (A - τ) on the support, whose logits are at least ln of that.
     """
     for row in constraints.rows:
-        part, length = constraints.entries_of_row(row), constraints.target.shape[0]
+        part, length = constraints.slice_entries_of_row(row), constraints.target.shape[0]
         weight, others = (
             constraints.target.data[part],
-            length - len(constraints.list_support_keys(row)),
+            length - len(constraints.list_support_keys_of_row(row)),
         )
         if not others:
             continue
@@ -244,15 +244,15 @@ def bound_largest_logit_at_width(
     others = [
         row
         for row in constraints.rows
-        if len(constraints.list_support_keys(row)) < constraints.visible_counts[row]
+        if len(constraints.list_support_keys_of_row(row)) < constraints.visible_counts[row]
     ]
     half = 0.5 * max(
-        (-float(constraints.off[constraints.entries_of_row(row)].min()) for row in others),
+        (-float(constraints.off[constraints.slice_entries_of_row(row)].min()) for row in others),
         default=0.0,
     )
     gap = max(
         (
-            each.bound_least_logits(d)
+            each.bound_largest_logit_from_below(d)
             for each in find_row_families_with_own_keys(constraints, variation)
         ),
         default=0.0,
@@ -264,7 +264,7 @@ def bound_largest_logit_at_width(
 
 def bound_logits_by_spectrum(constraints: WidthOneConstraints, d: int, variation: float) -> float:
     """Solve `bound_width_by_spectrum` for the logits; 0 with a mask."""
-    if constraints.has_hidden_keys:
+    if constraints.has_masked_keys:
         return 0.0
     total, witness = find_weights_of_spectral_bound(constraints, variation)
     norm = float(np.linalg.norm(witness, 2)) if witness.any() else math.inf

@@ -70,8 +70,8 @@ def find_nearest_constant_row(matrix: Array) -> NearestConstantRow:
         if lowest.norm_product >= best.norm_product * (1.0 - ENOUGH):
             break
         u, v = 1.0 / lowest.columns, 1.0 / lowest.rows
-        found = programme.solve(u, v)
-        reached = NormCorner(*programme.measure_norms_about_centre(found.centre))
+        found = programme.minimise_weighted_norms(u, v)
+        reached = NormCorner(*programme.compute_matrix_norms_about_centre(found.centre))
         if reached.norm_product < best.norm_product:
             best, centre = reached, found.centre
         lines.append(

@@ -41,42 +41,42 @@ class NormLinearProgramme:
         """Column, slope, and value at 0."""
         middle = (matrix.max(axis=0) + matrix.min(axis=0)) / 2.0
         for centre in (np.median(matrix, axis=0), matrix.mean(axis=0), middle):
-            self.add_constraints(
+            self.add_norm_constraints(
                 centre,
                 np.arange(matrix.shape[1]),
-                self.sum_rows_of_distances(centre).argsort()[::-1],
+                self.sum_deviations_per_row(centre).argsort()[::-1],
             )
 
-    def sum_rows_of_distances(self, centre: Array) -> Array:
+    def sum_deviations_per_row(self, centre: Array) -> Array:
         found: Array = np.abs(self.matrix - centre).sum(axis=1)
         return found
 
-    def sum_columns_of_distances(self, centre: Array) -> Array:
+    def sum_deviations_per_column(self, centre: Array) -> Array:
         found: Array = np.abs(self.matrix - centre).sum(axis=0)
         return found
 
-    def measure_norms_about_centre(self, centre: Array) -> tuple[float, float]:
-        return float(self.sum_columns_of_distances(centre).max()), float(
-            self.sum_rows_of_distances(centre).max()
+    def compute_matrix_norms_about_centre(self, centre: Array) -> tuple[float, float]:
+        return float(self.sum_deviations_per_column(centre).max()), float(
+            self.sum_deviations_per_row(centre).max()
         )
 
-    def add_constraints(
+    def add_norm_constraints(
         self, centre: Array, columns: NDArray[np.intp], rows: NDArray[np.intp]
     ) -> None:
         """Add tangents of these columns at the centre, and the first of these rows that are not yet constraints."""
         signs = np.sign(centre - self.matrix).sum(axis=0)
-        values = self.sum_columns_of_distances(centre) - signs * centre
+        values = self.sum_deviations_per_column(centre) - signs * centre
         self.tangents += [(int(j), float(signs[j]), float(values[j])) for j in columns]
         new = [int(row) for row in rows if int(row) not in self.active]
         self.active += new[: max(2, len(self.matrix) // SOME_ROWS)]
 
-    def solve(self, u: float, v: float) -> ProgrammeSolution:
+    def minimise_weighted_norms(self, u: float, v: float) -> ProgrammeSolution:
         """Solve to within rounding, or as near as the solver comes."""
         for _ in range(MOST_ROUNDS):
-            centre, a, b, solution = self.solve_with_present_constraints(u, v)
+            centre, a, b, solution = self.solve_with_constraints_so_far(u, v)
             sums, lengths = (
-                self.sum_columns_of_distances(centre),
-                self.sum_rows_of_distances(centre),
+                self.sum_deviations_per_column(centre),
+                self.sum_deviations_per_row(centre),
             )
             columns = np.flatnonzero(sums > a * (1.0 + BROKEN))
             rows = np.flatnonzero(lengths > b * (1.0 + BROKEN))
@@ -85,12 +85,12 @@ class NormLinearProgramme:
             reached = u * sums.max() + v * lengths.max()
             if reached <= (u * a + v * b) * (1.0 + BROKEN):
                 break
-            self.add_constraints(centre, columns, rows)
+            self.add_norm_constraints(centre, columns, rows)
             if before == (len(self.active), len(self.tangents)):
                 break
         return solution
 
-    def solve_with_present_constraints(
+    def solve_with_constraints_so_far(
         self, u: float, v: float
     ) -> tuple[Array, float, float, ProgrammeSolution]:
         """Solve with the present rows and tangents."""

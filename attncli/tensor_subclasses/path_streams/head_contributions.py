@@ -52,7 +52,9 @@ class RecordedRun(PathTensorRun):
         super().__init__(stack, streams)
         self.blocks: list[RecordedBlock] = []
 
-    def run(self, forward: Function, args: Args, kwargs: Kwargs, stream: PathTensor) -> Output:
+    def run_block(
+        self, forward: Function, args: Args, kwargs: Kwargs, stream: PathTensor
+    ) -> Output:
         others = (*args, *kwargs.values())
         if any(isinstance(each, PathTensor) and each is not stream for each in others):
             raise InputError(
@@ -62,7 +64,7 @@ class RecordedRun(PathTensorRun):
         self.blocks.append(
             RecordedBlock(forward, args, kwargs, stream, stream.full_stream().clone())
         )
-        return super().run(forward, args, kwargs, stream)
+        return super().run_block(forward, args, kwargs, stream)
 
 
 def compute_contributions_by_head(
@@ -71,12 +73,12 @@ def compute_contributions_by_head(
     """The last block's output Y, and for each attention ⟨C_h, Y⟩/‖Y‖² [head], C_h all paths through that head."""
     shares: list[Tensor] = []
 
-    def add_contribution(attention: RecordedAttention, back: Tensor) -> None:
+    def add_contributions_of_heads(attention: RecordedAttention, back: Tensor) -> None:
         shares.append((attention.outputs.detach() * back).sum(dim=(0, 2, 3)))
 
     with accept_path_tensors(model):
         found, blocks = run_recorded_forward(model, RecordedRun(stack, Streams()), inputs)
-        run_backward_over_blocks(blocks, found.output[None], add_contribution)
+        run_backward_over_blocks(blocks, found.output[None], add_contributions_of_heads)
     whole = found.output.square().sum()
     return found.output, [share / whole for share in reversed(shares)]
 

@@ -27,12 +27,12 @@ def apply_layer_or_rms_norm(
     x: PathTensor, epsilon: float, centre: bool, gain: Tensor | None, bias: Tensor | None
 ) -> PathTensor:
     """(x - mean) / σ with the full stream's σ, over the last axis."""
-    numbers = x.view_by_stream()
+    numbers = x.view_numbers_by_stream()
     if centre:
         numbers = numbers - numbers.mean(dim=-1, keepdim=True)
     deviation = torch.rsqrt(numbers[0].detach().square().mean(dim=-1, keepdim=True) + epsilon)
     numbers = numbers * (deviation if gain is None else deviation * gain)
-    return add_bias_to_streams(x.wrap_like(numbers.reshape(x.shape)), bias)
+    return add_bias_to_streams(x.wrap_numbers_as_streams(numbers.reshape(x.shape)), bias)
 
 
 register_norm_layer_rules(rule, apply_layer_or_rms_norm)
@@ -40,10 +40,12 @@ register_norm_layer_rules(rule, apply_layer_or_rms_norm)
 
 def apply_activation(x: PathTensor, function: Callable[[Tensor], Tensor]) -> PathTensor:
     """Multiply every stream by f(x)/x of the full one; where x is 0 so is f(x), and any ratio would do."""
-    full = x.view_by_stream()[0].detach()
+    full = x.view_numbers_by_stream()[0].detach()
     ratio = torch.where(full == 0, torch.zeros_like(full), function(full) / full)
-    through = x.multiply_all_streams(ratio).apply_transition(x.streams.move_past_mlp)
-    return through.wrap_like(through.numbers, activated=True)
+    through = x.multiply_all_streams(ratio).apply_stream_transition(
+        x.streams.advance_streams_past_mlp
+    )
+    return through.wrap_numbers_as_streams(through.numbers, activated=True)
 
 
 @rule(F.relu, torch.relu, Tensor.relu)
@@ -71,7 +73,7 @@ def freeze_norm_layers_and_activations(model: nn.Module) -> Iterator[None]:
     """Within, the model's handwritten norms and its activations accept path tensors."""
     norms: dict[nn.Module, RecognisedNorm | None] = {}
 
-    def run_wrapped_norm(
+    def run_wrapped_norm_layer(
         forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         x = args[0] if args else None
@@ -100,7 +102,7 @@ def freeze_norm_layers_and_activations(model: nn.Module) -> Iterator[None]:
 
     activations = (module for module in model.modules() if is_activation(module))
     with (
-        wrap_forwards(filter(is_handwritten_norm_layer, model.modules()), run_wrapped_norm),
+        wrap_forwards(filter(is_handwritten_norm_layer, model.modules()), run_wrapped_norm_layer),
         wrap_forwards(activations, run_wrapped_activation),
     ):
         yield

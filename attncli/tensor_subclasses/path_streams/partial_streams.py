@@ -46,20 +46,20 @@ class Streams:
         """Turn the first block's input [1, token, feature] into [stream, token, feature]."""
         return first.clone()
 
-    def select_outputs(self, attention: RecordedAttention) -> Tensor:
+    def select_attention_outputs(self, attention: RecordedAttention) -> Tensor:
         """Choose what each stream keeps of an attention's outputs."""
         self.heads.append(attention.outputs.shape[1])
         return attention.outputs
 
-    def move_past_attention(self, parts: Tensor) -> Tensor:
+    def advance_streams_past_attention(self, parts: Tensor) -> Tensor:
         """Move streams [stream, …] on after an attention."""
         return parts
 
-    def bypass_attention(self, parts: Tensor) -> Tensor:
+    def advance_streams_bypassing_attention(self, parts: Tensor) -> Tensor:
         """Move on streams [stream, …] that bypassed their block's attention, where they join its output."""
         return parts
 
-    def move_past_mlp(self, parts: Tensor) -> Tensor:
+    def advance_streams_past_mlp(self, parts: Tensor) -> Tensor:
         """Move streams [stream, …] on after an MLP's nonlinearity."""
         return parts
 
@@ -71,9 +71,9 @@ class FullStreamOnly(Streams):
         super().__init__()
         self.attentions: list[RecordedAttention] = []
 
-    def select_outputs(self, attention: RecordedAttention) -> Tensor:
+    def select_attention_outputs(self, attention: RecordedAttention) -> Tensor:
         self.attentions.append(attention)
-        return super().select_outputs(attention)
+        return super().select_attention_outputs(attention)
 
 
 class OriginStreams(Streams):
@@ -106,10 +106,10 @@ class LengthStreams(Streams):
         numbers[:2] = first
         return numbers
 
-    def move_past_attention(self, parts: Tensor) -> Tensor:
+    def advance_streams_past_attention(self, parts: Tensor) -> Tensor:
         return self.lengthen_paths_by_one(parts, 0)
 
-    def move_past_mlp(self, parts: Tensor) -> Tensor:
+    def advance_streams_past_mlp(self, parts: Tensor) -> Tensor:
         return self.lengthen_paths_by_one(parts, 1)
 
     def lengthen_paths_by_one(self, parts: Tensor, kind: int) -> Tensor:
@@ -141,8 +141,8 @@ class PathStreams(Streams):
     def make_first_streams(self, first: Tensor) -> Tensor:
         return first.repeat(self.stream_count, 1, 1)
 
-    def select_outputs(self, attention: RecordedAttention) -> Tensor:
-        outputs = super().select_outputs(attention)
+    def select_attention_outputs(self, attention: RecordedAttention) -> Tensor:
+        outputs = super().select_attention_outputs(attention)
         included = torch.zeros_like(outputs)
         included[0] = outputs[0]
         for stream, choice in self.iter_head_choices():
@@ -150,7 +150,7 @@ class PathStreams(Streams):
                 included[stream, choice - 1] = outputs[stream, choice - 1]
         return included
 
-    def bypass_attention(self, parts: Tensor) -> Tensor:
+    def advance_streams_bypassing_attention(self, parts: Tensor) -> Tensor:
         """Drop the bypass for paths that go through a head."""
         included = parts.clone()
         included[[stream for stream, choice in self.iter_head_choices() if choice]] = 0.0

@@ -40,13 +40,13 @@ class PathTensor(StreamTensor):
         return made
 
     @classmethod
-    def refusal(cls, what: str) -> InputError:
+    def make_refusal_error(cls, what: str) -> InputError:
         return make_missing_rule_error(what)
 
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         return f"PathTensor({tuple(self.shape)}, {self.streams.stream_count} streams)"
 
-    def view_by_stream(self) -> Tensor:
+    def view_numbers_by_stream(self) -> Tensor:
         """[stream, rows of one stream, …]"""
         return self.numbers.reshape(self.streams.stream_count, -1, *self.shape[1:])
 
@@ -55,7 +55,7 @@ class PathTensor(StreamTensor):
         rows = self.shape[0] // self.streams.stream_count
         return self.numbers[:rows]
 
-    def wrap_like(self, numbers: Tensor, activated: bool = False) -> "PathTensor":
+    def wrap_numbers_as_streams(self, numbers: Tensor, activated: bool = False) -> "PathTensor":
         """Wrap other numbers of the same streams; axis 0 must still begin with them."""
         if numbers.dim() == 0 or numbers.shape[0] % self.streams.stream_count:
             raise make_missing_rule_error("a result whose first axis is not the batch")
@@ -63,7 +63,9 @@ class PathTensor(StreamTensor):
 
     def multiply_all_streams(self, factor: Tensor, activated: bool = False) -> "PathTensor":
         """Multiply every stream by one factor [rows of one stream, …]."""
-        return self.wrap_like((self.view_by_stream() * factor).reshape(self.shape), activated)
+        return self.wrap_numbers_as_streams(
+            (self.view_numbers_by_stream() * factor).reshape(self.shape), activated
+        )
 
     def add_constant_to_streams(self, constant: Tensor) -> "PathTensor":
         """Add a constant to the full stream, and to the partial stream of constants."""
@@ -74,15 +76,17 @@ class PathTensor(StreamTensor):
         for stream in self.streams.constants:
             own = slice(stream * rows, (stream + 1) * rows)
             result[own] += everywhere[own]
-        return self.wrap_like(result)
+        return self.wrap_numbers_as_streams(result)
 
-    def apply_transition(self, change: Callable[[Tensor], Tensor]) -> "PathTensor":
+    def apply_stream_transition(self, change: Callable[[Tensor], Tensor]) -> "PathTensor":
         """Apply a transition of the streams' class to them [stream, …]."""
-        return self.wrap_like(change(self.view_by_stream()).reshape(self.shape))
+        return self.wrap_numbers_as_streams(
+            change(self.view_numbers_by_stream()).reshape(self.shape)
+        )
 
     def mark_attention_output(self) -> "PathTensor":
         """Mark it as an output of its block's attention."""
-        moved = self.apply_transition(self.streams.move_past_attention)
+        moved = self.apply_stream_transition(self.streams.advance_streams_past_attention)
         return PathTensor(moved.numbers, self.streams, attended=True)
 
     def mark_block_input(self) -> "PathTensor":
@@ -97,7 +101,11 @@ def align_streams_before_combining(tensors: Sequence[PathTensor]) -> list[PathTe
     return [
         PathTensor(own.numbers, own.streams, attended=True)
         for each in tensors
-        for own in [each if each.attended else each.apply_transition(each.streams.bypass_attention)]
+        for own in [
+            each
+            if each.attended
+            else each.apply_stream_transition(each.streams.advance_streams_bypassing_attention)
+        ]
     ]
 
 

@@ -43,12 +43,12 @@ def compute_attention_of_streams(
     values = numbers if repeats == 1 else numbers.repeat_interleave(repeats, dim=1)
     maps = weights.to(values.dtype)
     visible = find_keys_shown_by_mask(mask, maps.shape[-1])
-    outputs = value.streams.select_outputs(
+    outputs = value.streams.select_attention_outputs(
         RecordedAttention(maps, visible, torch.matmul(maps, values))
     )
     mixed = outputs.transpose(1, 2).contiguous()
     verify_attention_output(module, mixed[: len(output)].detach(), output)
-    return value.wrap_like(mixed).mark_attention_output(), None
+    return value.wrap_numbers_as_streams(mixed).mark_attention_output(), None
 
 
 @rule(F.scaled_dot_product_attention)
@@ -80,7 +80,9 @@ def attend_to_other_stack(query: Tensor, key: Tensor, output: Tensor) -> Tensor:
     if not isinstance(query, PathTensor):
         return output
     shape = (query.streams.stream_count, *output.shape[1:])
-    return query.wrap_like(query.numbers.new_zeros(shape)).add_constant_to_streams(output)
+    return query.wrap_numbers_as_streams(query.numbers.new_zeros(shape)).add_constant_to_streams(
+        output
+    )
 
 
 def select_full_stream_qkv(*sides: Tensor) -> list[Tensor]:

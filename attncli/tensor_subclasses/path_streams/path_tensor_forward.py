@@ -62,19 +62,19 @@ def decompose_by_path_length(
     """Decompose by path length in one forward pass; `go_on` also runs the rest of the model, whose output comes second."""
     steps = sum(call.attention for call in stack.calls) if count_attention else len(stack.calls)
 
-    def build_streams() -> LengthStreams:
+    def build_length_streams() -> LengthStreams:
         return LengthStreams(attentions=steps) if count_attention else LengthStreams(mlps=steps)
 
     with torch.no_grad(), accept_path_tensors(model):
         found, output = run_forward_with_path_tensors(
-            model, PathTensorRun(stack, build_streams(), go_on), inputs
+            model, PathTensorRun(stack, build_length_streams(), go_on), inputs
         )
 
-    def longest_with_random_weights() -> Tensor:
-        random_init = run_paths_with_random_weights(model, stack, inputs, build_streams())
+    def run_longest_paths_at_random() -> Tensor:
+        random_init = run_paths_with_random_weights(model, stack, inputs, build_length_streams())
         return found.terms[-1] if random_init is None else random_init.terms[-1]
 
-    check_path_step_counts(found, stack, steps, count_attention, longest_with_random_weights)
+    check_path_step_counts(found, stack, steps, count_attention, run_longest_paths_at_random)
     return found, output
 
 
@@ -89,22 +89,22 @@ def decompose_by_attention_and_mlp_length(
             model, PathTensorRun(stack, LengthStreams(*steps)), inputs
         )
 
-    def arrange_by_length(decomposition: PathDecomposition) -> Tensor:
+    def arrange_terms_by_length(decomposition: PathDecomposition) -> Tensor:
         return decomposition.terms.reshape(
             1 + attentions, 1 + len(stack.calls), *decomposition.output.shape
         )
 
     for counted, other in ((0, 1), (1, 0)):
 
-        def longest_with_random_weights(other: int = other) -> Tensor:
+        def run_longest_paths_at_random(other: int = other) -> Tensor:
             random_init = run_paths_with_random_weights(model, stack, inputs, LengthStreams(*steps))
-            return arrange_by_length(random_init or found).sum(dim=other)[-1]
+            return arrange_terms_by_length(random_init or found).sum(dim=other)[-1]
 
-        one_kind = found._replace(terms=arrange_by_length(found).sum(dim=other))
+        one_kind = found._replace(terms=arrange_terms_by_length(found).sum(dim=other))
         check_path_step_counts(
-            one_kind, stack, steps[counted], counted == 0, longest_with_random_weights
+            one_kind, stack, steps[counted], counted == 0, run_longest_paths_at_random
         )
-    return found._replace(terms=arrange_by_length(found))
+    return found._replace(terms=arrange_terms_by_length(found))
 
 
 def run_single_paths(
@@ -226,7 +226,9 @@ class PathTensorRun:
             taken_in = stream.mark_block_input()
         else:
             taken_in = self.make_first_path_tensor(stream, module)
-        output = self.run(forward, *replace_argument(args, kwargs, stream, taken_in), taken_in)
+        output = self.run_block(
+            forward, *replace_argument(args, kwargs, stream, taken_in), taken_in
+        )
         self.done += 1
         if self.done < len(self.stack.calls):
             return output
@@ -245,7 +247,9 @@ class PathTensorRun:
             else rest
         )
 
-    def run(self, forward: Function, args: Args, kwargs: Kwargs, stream: PathTensor) -> Output:
+    def run_block(
+        self, forward: Function, args: Args, kwargs: Kwargs, stream: PathTensor
+    ) -> Output:
         """Run the block itself."""
         args = tuple(repeat_states_for_streams(value, stream) for value in args)
         kwargs = {name: repeat_states_for_streams(value, stream) for name, value in kwargs.items()}

@@ -49,7 +49,7 @@ def compute_token_contributions(
         target = torch.zeros_like(found.output)
         target[token] = state / state.square().sum()
         rolling = RolloutVisitor(token, len(target))
-        back = run_backward_over_blocks(blocks, target[None], rolling.visit)
+        back = run_backward_over_blocks(blocks, target[None], rolling.multiply_rollout_by_attention)
     shares = (back * blocks[0].state.detach()).sum(dim=(0, 2))
     return TokenContributions(
         state, found.terms[0, token], found.terms[1, token], shares, rolling.rolled
@@ -64,7 +64,7 @@ class RolloutVisitor:
         row[token] = 1.0
         self.rolled = RolloutRow(row, row)
 
-    def visit(self, attention: RecordedAttention, _: Tensor) -> None:
+    def multiply_rollout_by_attention(self, attention: RecordedAttention, _: Tensor) -> None:
         mean = attention.maps[0].mean(dim=0)
         self.rolled = RolloutRow(
             multiply_rollout_by_block(self.rolled.attention, mean),

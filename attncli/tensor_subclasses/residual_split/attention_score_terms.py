@@ -30,25 +30,29 @@ class ScoreTerms(NamedTuple):
     """[..., query or 1, columns]: the scores of learned sinks."""
 
     @property
-    def lead_shape(self) -> tuple[int, ...]:
+    def leading_shape(self) -> tuple[int, ...]:
         return np.broadcast_shapes(tuple(self.query.shape[:-2]), tuple(self.key.shape[:-2]))
 
     @property
-    def columns(self) -> int:
+    def sink_column_count(self) -> int:
         return 0 if self.sink_scores is None else self.sink_scores.shape[-1]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (*self.lead_shape, self.query.shape[-2], self.key.shape[-2] + self.columns)
+        return (
+            *self.leading_shape,
+            self.query.shape[-2],
+            self.key.shape[-2] + self.sink_column_count,
+        )
 
-    def scale_terms(self, factor: float) -> "ScoreTerms":
+    def scale_score_terms(self, factor: float) -> "ScoreTerms":
         bias, shift, sinks = (
             None if part is None else part * factor
             for part in (self.bias, self.shift, self.sink_scores)
         )
         return self._replace(scale=self.scale * factor, bias=bias, shift=shift, sink_scores=sinks)
 
-    def plain_scores(self) -> Tensor:
+    def compute_plain_scores(self) -> Tensor:
         """The scores as plain numbers, where query-specific parts may vanish."""
         scores = (
             torch.matmul(
@@ -60,7 +64,7 @@ class ScoreTerms(NamedTuple):
         if self.bias is not None:
             scores = scores + self.bias
         if self.sink_scores is not None:
-            sinks = self.sink_scores.expand(*scores.shape[:-1], self.columns)
+            sinks = self.sink_scores.expand(*scores.shape[:-1], self.sink_column_count)
             scores = torch.cat([scores, sinks], dim=-1)
         return scores if self.shift is None else scores + self.shift
 
@@ -68,17 +72,17 @@ class ScoreTerms(NamedTuple):
 def broadcast_score_terms(terms: ScoreTerms, lead: Sequence[int]) -> ScoreTerms:
     """Broadcast the terms to other leading axes."""
 
-    def broadcast_part(part: Tensor | None) -> Output:
+    def broadcast_score_term(part: Tensor | None) -> Output:
         if part is None:
             return None
-        return part.expand(*terms.lead_shape, *part.shape[-2:]).reshape(*lead, *part.shape[-2:])
+        return part.expand(*terms.leading_shape, *part.shape[-2:]).reshape(*lead, *part.shape[-2:])
 
     return terms._replace(
-        query=broadcast_part(terms.query),
-        key=broadcast_part(terms.key),
-        bias=broadcast_part(terms.bias),
-        shift=broadcast_part(terms.shift),
-        sink_scores=broadcast_part(terms.sink_scores),
+        query=broadcast_score_term(terms.query),
+        key=broadcast_score_term(terms.key),
+        bias=broadcast_score_term(terms.bias),
+        shift=broadcast_score_term(terms.shift),
+        sink_scores=broadcast_score_term(terms.sink_scores),
     )
 
 

@@ -28,7 +28,9 @@ def replace_handwritten_norm_layers(model: nn.Module) -> Iterator[None]:
     """Within, the model's handwritten norms accept split tensors."""
     known: dict[nn.Module, RecognisedNorm | None] = {}
 
-    def split_norm(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
+    def normalise_split_tensors(
+        forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         x = args[0] if args else None
         if not isinstance(x, SplitTensor):
             return forward(*args, **kwargs)
@@ -41,7 +43,7 @@ def replace_handwritten_norm_layers(model: nn.Module) -> Iterator[None]:
             return forward(x)
         return apply_layer_or_rms_norm(x, found.epsilon, found.centre, found.gain, found.bias)
 
-    with wrap_forwards(filter(is_handwritten_norm_layer, model.modules()), split_norm):
+    with wrap_forwards(filter(is_handwritten_norm_layer, model.modules()), normalise_split_tensors):
         yield
 
 

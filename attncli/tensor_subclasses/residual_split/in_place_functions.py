@@ -47,7 +47,7 @@ CHANGES: dict[Function, Function] = {
 def write_result_in_place(written: Function, x: Tensor, *args: Any, **kwargs: Any) -> Output:
     """Write the function's result to x itself; plain numbers stay plain."""
     if isinstance(x, (SplitTensor, LazyScores)):
-        return x.become(CHANGES[written](x, *args, **kwargs), written.__name__)
+        return x.adopt_result_in_place(CHANGES[written](x, *args, **kwargs), written.__name__)
     numbers: Any = written(
         convert_split_to_plain(compute_deferred_numbers(x)),
         *map(convert_split_to_plain, map(compute_deferred_numbers, args)),
@@ -64,7 +64,9 @@ for written in CHANGES:
 def copy_in_place(x: Any, source: Any, *_: object) -> Output:
     """tensor.copy_(source): replaces values, keeps identity and views."""
     if not isinstance(x, SplitTensor):
-        return x.copy_(source.plain())
+        return x.copy_(source.to_plain_tensor())
     if isinstance(source, SplitTensor):
-        return x.become(SplitTensor(source.common, source.varying, source.axis), "copy_")
-    return x.become(torch.add(torch.mul(x, 0.0), source), "copy_")
+        return x.adopt_result_in_place(
+            SplitTensor(source.common, source.varying, source.axis), "copy_"
+        )
+    return x.adopt_result_in_place(torch.add(torch.mul(x, 0.0), source), "copy_")

@@ -55,17 +55,17 @@ class DeferredTensor(StreamTensor):
     terms: ScoreTerms
 
     @classmethod
-    def of(cls, terms: ScoreTerms, shape: Sequence[int]) -> Any:
+    def from_score_terms(cls, terms: ScoreTerms, shape: Sequence[int]) -> Any:
         made = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=torch.float64)
         made.terms = terms
         return made
 
-    def compute(self) -> Tensor:
+    def compute_numbers(self) -> Tensor:
         """Compute its numbers."""
         raise NotImplementedError
 
     @classmethod
-    def refusal(cls, what: str) -> NoExactRule:
+    def make_refusal_error(cls, what: str) -> NoExactRule:
         return make_missing_rule_error(f"{what} of attention scores")
 
     @classmethod
@@ -76,7 +76,7 @@ class DeferredTensor(StreamTensor):
         if func in cls.rules or (name in KNOWN_WITHOUT_NUMBERS and name != "requires_grad_"):
             return super().__torch_function__(func, types, args, kwargs)
         if is_in_place_function(name):
-            raise cls.refusal(name)
+            raise cls.make_refusal_error(name)
         args, kwargs = tree_map(compute_deferred_numbers, (tuple(args), dict(kwargs or {})))
         return func(*args, **kwargs)
 
@@ -92,7 +92,7 @@ def is_in_place_function(name: str) -> bool:
 
 
 def compute_deferred_numbers(value: Any) -> Any:
-    return value.compute() if isinstance(value, DeferredTensor) else value
+    return value.compute_numbers() if isinstance(value, DeferredTensor) else value
 
 
 class LazyScores(DeferredTensor):
@@ -100,18 +100,18 @@ class LazyScores(DeferredTensor):
 
     rules = SCORE_RULES
 
-    def compute(self) -> Tensor:
+    def compute_numbers(self) -> Tensor:
         """Compute the scores: split where the keys do not depend on the stream, as in attention to other states."""
         return (
             compute_scores_as_split_tensor(self.terms)
             if is_linear_in_queries(self.terms)
-            else self.terms.plain_scores()
+            else self.terms.compute_plain_scores()
         )
 
-    def become(self, other: Tensor, name: str) -> "LazyScores":
+    def adopt_result_in_place(self, other: Tensor, name: str) -> "LazyScores":
         """Take over the result of a function that changes these scores in place."""
         if not isinstance(other, LazyScores) or other.shape != self.shape:
-            raise self.refusal(name)
+            raise self.make_refusal_error(name)
         self.terms = other.terms
         torch.autograd.graph.increment_version(self)
         return self
@@ -127,11 +127,11 @@ def compute_scores_as_split_tensor(terms: ScoreTerms) -> SplitTensor:
     """c K^T and V K^T."""
     query: Any = terms.query
     key = np.swapaxes(terms.key.to(torch.float64).numpy(), -1, -2) * terms.scale
-    return map_split_parts_linearly(query, lambda part: part @ key, len(terms.lead_shape))
+    return map_split_parts_linearly(query, lambda part: part @ key, len(terms.leading_shape))
 
 
 def make_lazy_scores(terms: ScoreTerms) -> LazyScores:
-    made: LazyScores = LazyScores.of(terms, terms.shape)
+    made: LazyScores = LazyScores.from_score_terms(terms, terms.shape)
     return made
 
 
@@ -140,13 +140,13 @@ def scale_lazy_scores(x: Any, y: Any) -> Tensor:
     """Scale by a number, or by one for each head."""
     scores, factor = (x, y) if isinstance(x, LazyScores) else (y, x)
     if isinstance(factor, DeferredTensor):
-        return torch.mul(scores.compute(), factor.compute())
+        return torch.mul(scores.compute_numbers(), factor.compute_numbers())
     if not isinstance(factor, Tensor) or factor.numel() == 1:
-        return make_lazy_scores(scores.terms.scale_terms(float(factor)))
+        return make_lazy_scores(scores.terms.scale_score_terms(float(factor)))
     terms = scores.terms
     bare = terms.bias is None and terms.shift is None and terms.sink_scores is None
     if isinstance(factor, StreamTensor) or not bare or not is_per_map_factor(factor, scores):
-        return torch.mul(scores.compute(), factor)
+        return torch.mul(scores.compute_numbers(), factor)
     return make_lazy_scores(terms._replace(query=terms.query * factor))
 
 
@@ -158,7 +158,7 @@ def is_per_map_factor(factor: Tensor, scores: Tensor) -> bool:
 @score_rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide, torch.true_divide)
 def divide(x: Any, y: Any) -> Tensor:
     if not isinstance(x, LazyScores):
-        return torch.div(x, y.compute())
+        return torch.div(x, y.compute_numbers())
     return scale_lazy_scores(
         x, 1.0 / y if not isinstance(y, StreamTensor) else 1.0 / compute_deferred_numbers(y)
     )
@@ -168,7 +168,7 @@ def divide(x: Any, y: Any) -> Tensor:
 def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
     """Add positions, masks, or what is constant along a row."""
     if not isinstance(x, LazyScores):
-        x, y = (y, x) if alpha == 1.0 else (x, y.compute())
+        x, y = (y, x) if alpha == 1.0 else (x, y.compute_numbers())
     if not isinstance(x, LazyScores):
         return torch.add(x, y, alpha=alpha)
     y = materialise_mask(convert_split_to_plain(compute_deferred_numbers(y)))
@@ -181,7 +181,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
             terms._replace(shift=moved if terms.shift is None else terms.shift + moved), x
         )
     if terms.sink_scores is not None:
-        return torch.add(x.compute(), y)
+        return torch.add(x.compute_numbers(), y)
     y = y[None] if y.dim() == 1 else y
     return replace_score_terms(terms._replace(bias=y if terms.bias is None else terms.bias + y), x)
 
@@ -193,14 +193,14 @@ def replace_score_terms(terms: ScoreTerms, scores: LazyScores) -> Tensor:
     return (
         make_lazy_scores(terms)
         if np.broadcast_shapes(rows, *added) == rows
-        else terms.plain_scores()
+        else terms.compute_plain_scores()
     )
 
 
 @score_rule(torch.sub, Tensor.sub, Tensor.__sub__)
 def subtract(x: Any, y: Any) -> Tensor:
     if not isinstance(x, LazyScores):
-        return torch.sub(x, y.compute())
+        return torch.sub(x, y.compute_numbers())
     return add(x, -compute_deferred_numbers(y))
 
 
@@ -232,9 +232,9 @@ def move_score_axes(function: Any, x: DeferredTensor, *args: Any, **kwargs: Any)
     """Move axes; queries and keys keep theirs, or the numbers are computed."""
     shape = function(torch.empty(x.shape, device="meta"), *args, **kwargs).shape
     if len(shape) < 2 or shape[-2:] != x.shape[-2:]:
-        numbers: Tensor = function(x.compute(), *args, **kwargs)
+        numbers: Tensor = function(x.compute_numbers(), *args, **kwargs)
         return numbers
-    made: Tensor = type(x).of(broadcast_score_terms(x.terms, shape[:-2]), shape)
+    made: Tensor = type(x).from_score_terms(broadcast_score_terms(x.terms, shape[:-2]), shape)
     return made
 
 
@@ -260,9 +260,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 @score_rule(torch.softmax, Tensor.softmax, F.softmax)
 def softmax(x: LazyScores, dim: int | None = None, *_: object, **__: object) -> Tensor:
     if dim not in (-1, x.dim() - 1):
-        return F.softmax(x.compute(), dim)
+        return F.softmax(x.compute_numbers(), dim)
     terms = x.terms
-    made: Tensor = LazyWeights.of(terms, terms.shape)
+    made: Tensor = LazyWeights.from_score_terms(terms, terms.shape)
     return made
 
 
@@ -275,13 +275,15 @@ class LazyWeights(DeferredTensor):
     def are_sinks_dropped(self) -> bool:
         return self.shape[-1] < self.terms.shape[-1]
 
-    def compute(self) -> Tensor:
+    def compute_numbers(self) -> Tensor:
         """Compute the weights: split where P tends to a common row, so that a router's weights keep their digits."""
         terms = self.terms
         if do_query_contents_alone_matter(terms):
             columns = torch.eye(terms.key.shape[-2], dtype=torch.float64)
-            return attend_by_content_only(terms, columns.expand(*terms.lead_shape, *columns.shape))
-        return torch.softmax(terms.plain_scores(), dim=-1)[..., : self.shape[-1]]
+            return attend_by_content_only(
+                terms, columns.expand(*terms.leading_shape, *columns.shape)
+            )
+        return torch.softmax(terms.compute_plain_scores(), dim=-1)[..., : self.shape[-1]]
 
 
 @weight_rule(Tensor.__getitem__)
@@ -291,9 +293,9 @@ def drop_sink_columns(x: LazyWeights, index: Any) -> Tensor:
     if lasting and isinstance(index[1], slice):
         keys = x.terms.key.shape[-2]
         if index[1].indices(x.shape[-1]) == (0, keys, 1):
-            made: Tensor = LazyWeights.of(x.terms, (*x.shape[:-1], keys))
+            made: Tensor = LazyWeights.from_score_terms(x.terms, (*x.shape[:-1], keys))
             return made
-    return x.compute()[index]
+    return x.compute_numbers()[index]
 
 
 def return_same_scores(x: Tensor, *_: object, **__: object) -> Tensor:
@@ -318,7 +320,7 @@ def mix_value_vectors_by_lazy_weights(weights: Tensor, values: Tensor) -> Tensor
     terms = weights.terms
     if terms.sink_scores is None and do_query_contents_alone_matter(terms):
         return attend_by_content_only(terms, values)
-    shares = torch.softmax(terms.plain_scores(), dim=-1)
+    shares = torch.softmax(terms.compute_plain_scores(), dim=-1)
     if terms.sink_scores is None:
         return mix_value_vectors(shares, values, torch.zeros((), dtype=torch.float64))
     if not weights.are_sinks_dropped:

@@ -119,7 +119,7 @@ def inverse_square_root(x: SplitTensor) -> Tensor:
 def square_root_scaled(part: ScaledArray) -> ScaledArray:
     """The root of every entry; an odd exponent leaves one factor of 2."""
     if float(part.mantissa.min()) < 0.0:
-        raise SplitTensor.refusal("the root of a negative number")
+        raise SplitTensor.make_refusal_error("the root of a negative number")
     odd = part.exponent % 2
     return make_scaled_array(np.sqrt(part.mantissa * 2.0**odd), (part.exponent - odd) // 2)
 
@@ -129,7 +129,7 @@ def softplus(x: SplitTensor, beta: float = 1.0, threshold: float = 20.0) -> Spli
     """log(1 + e^x), of which log(1 + e^(a + r)) - log(1 + e^a) = log(1 + σ(a) (e^r - 1))."""
     a, r = (part.value() * beta for part in (x.common, x.varying))
     if float((a + r).max()) > threshold:
-        raise SplitTensor.refusal("softplus beyond its threshold")
+        raise SplitTensor.make_refusal_error("softplus beyond its threshold")
     growth = make_scaled_array(np.exp(-np.logaddexp(0.0, -a))) * expm1_scaled(x.varying * beta)
     change = log1p_scaled(growth)
     return centre_varying_part(
@@ -151,7 +151,7 @@ def allclose(x: Tensor, other: Tensor, rtol: float, atol: float) -> bool:
 @rule(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip)
 def clamp(x: SplitTensor, min: float | None = None, max: float | None = None) -> SplitTensor:
     """Clamp as a shifted relu, from below or above; where it limits nothing, nothing is lost."""
-    whole = x.plain()
+    whole = x.to_plain_tensor()
     if torch.equal(torch.clamp(whole, min, max), whole):
         return SplitTensor(x.common, x.varying, x.axis)
     if min is not None:
@@ -215,7 +215,7 @@ def reduce_over_features(
     dims = (dim,) if isinstance(dim, int) else tuple(range(x.dim()) if dim is None else dim)
     axes = tuple(axis % x.dim() for axis in dims)
     if x.axis in axes:
-        result: Tensor = on_numbers(x.plain(), axes, keepdim)
+        result: Tensor = on_numbers(x.to_plain_tensor(), axes, keepdim)
         return result
     gone = 0 if keepdim else sum(axis < x.axis for axis in axes)
     return map_split_parts_linearly(
@@ -234,7 +234,7 @@ def variance(
 ) -> Tensor:
     """Variance over features: the mean square of the deviations from the mean."""
     if not isinstance(dim, int) or dim % x.dim() == x.axis:
-        return torch.var(x.plain(), dim, unbiased=unbiased, keepdim=keepdim)
+        return torch.var(x.to_plain_tensor(), dim, unbiased=unbiased, keepdim=keepdim)
     less = int(unbiased) if correction is None else int(correction)
     width = x.shape[dim]
     rest = subtract(x, mean(x, dim, True))
@@ -252,9 +252,9 @@ def standard_deviation(
 def softmax(x: SplitTensor, dim: int | None = None, *_: object, **__: object) -> Tensor:
     """Softmax over features: of a router's logits, or of attention scores that became a split tensor."""
     if dim is None or dim % x.dim() != x.dim() - 1 or x.axis != x.dim() - 2:
-        return torch.softmax(x.plain(), dim if dim is not None else -1)
+        return torch.softmax(x.to_plain_tensor(), dim if dim is not None else -1)
     terms = make_terms_of_computed_scores(x)
-    made: Tensor = LazyWeights.of(terms, terms.shape)
+    made: Tensor = LazyWeights.from_score_terms(terms, terms.shape)
     return made
 
 
@@ -264,7 +264,7 @@ def apply_layer_or_rms_norm(
     """A layer or RMS norm over the features, each head separately."""
     axis = x.axis
     if axis == x.dim() - 1:
-        raise SplitTensor.refusal("a norm over tokens")
+        raise SplitTensor.make_refusal_error("a norm over tokens")
     return defer_split_parts(
         lambda parts: normalise_features_per_head(parts, axis, epsilon, centre, gain, bias),
         x.shape,
@@ -328,6 +328,6 @@ def stack_scaled_arrays(parts: Sequence[ScaledArray]) -> ScaledArray:
 def reshape_stacked_heads(part: ScaledArray, shape: Sequence[int], axis: int) -> ScaledArray:
     """A part by heads [head, token or none, feature] in the shape that it had before."""
     others = [size for index, size in enumerate(shape[:-1]) if index != axis]
-    return part.change_layout(
+    return part.apply_layout_change(
         lambda heads: np.moveaxis(heads.reshape(*others, -1, shape[-1]), -2, axis)
     )

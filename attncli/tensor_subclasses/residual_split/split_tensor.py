@@ -46,7 +46,7 @@ class DeferredParts:
     compute: Callable[[], SplitParts] | None
     computed: SplitParts | None = None
 
-    def compute_parts_once(self) -> SplitParts:
+    def compute_split_parts_once(self) -> SplitParts:
         if self.computed is None:
             assert self.compute is not None
             self.computed = self.compute()
@@ -71,7 +71,7 @@ class SharedMemory:
 
     holders: list[weakref.ref[SplitNumbers]] = field(default_factory=list)
 
-    def is_shared(self, numbers: SplitNumbers) -> bool:
+    def is_memory_shared(self, numbers: SplitNumbers) -> bool:
         """Whether any other tensor still refers to it, and would have to see a change."""
         return any(
             found is not None and found is not numbers for found in (h() for h in self.holders)
@@ -96,41 +96,41 @@ class SplitTensor(StreamTensor):
     ) -> "SplitTensor":
         memory = None if view_of is None else view_of.numbers.memory
         known = DeferredParts(None, SplitParts(common, varying))
-        return cls.of(SplitNumbers(known, memory), axis, varying.mantissa.shape)
+        return cls.from_numbers(SplitNumbers(known, memory), axis, varying.mantissa.shape)
 
     @classmethod
-    def of(cls, numbers: SplitNumbers, axis: int, shape: Sequence[int]) -> "SplitTensor":
+    def from_numbers(cls, numbers: SplitNumbers, axis: int, shape: Sequence[int]) -> "SplitTensor":
         made = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=torch.float64)
         made.numbers, made.axis = numbers, axis
         return made
 
     @property
     def common(self) -> ScaledArray:
-        return self.numbers.parts.compute_parts_once().common
+        return self.numbers.parts.compute_split_parts_once().common
 
     @property
     def varying(self) -> ScaledArray:
-        return self.numbers.parts.compute_parts_once().varying
+        return self.numbers.parts.compute_split_parts_once().varying
 
     @classmethod
-    def refusal(cls, what: str) -> NoExactRule:
+    def make_refusal_error(cls, what: str) -> NoExactRule:
         return make_missing_rule_error(f"{what} of the stream")
 
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         return f"SplitTensor({tuple(self.shape)}, token axis {self.axis})"
 
-    def plain(self) -> torch.Tensor:
+    def to_plain_tensor(self) -> torch.Tensor:
         """The plain numbers, where V may vanish against c."""
         return torch.from_numpy(np.ascontiguousarray((self.common + self.varying).value()))
 
-    def state(self) -> SplitState:
+    def to_split_state(self) -> SplitState:
         """The state that metrics measure; the token axis is the last but one."""
         width = self.shape[-1]
-        common = self.common.change_layout(np.ravel)
-        varying = self.varying.change_layout(lambda each: each.reshape(-1, width))
+        common = self.common.apply_layout_change(np.ravel)
+        varying = self.varying.apply_layout_change(lambda each: each.reshape(-1, width))
         return SplitState(common, varying, plain=False)
 
-    def become(self, result: Output, name: str) -> "SplitTensor":
+    def adopt_result_in_place(self, result: Output, name: str) -> "SplitTensor":
         """Take over a result's numbers, as a function that changes its argument in place does."""
         if (
             not isinstance(result, SplitTensor)
@@ -140,7 +140,7 @@ class SplitTensor(StreamTensor):
             raise make_missing_rule_error(
                 f"{name}, which changes the stream in place to another layout,"
             )
-        if self.numbers.memory.is_shared(self.numbers):
+        if self.numbers.memory.is_memory_shared(self.numbers):
             raise make_missing_rule_error(
                 f"{name}, which changes in place what other views of the stream look at,"
             )
@@ -161,9 +161,11 @@ def defer_split_parts(
     `view`: it shares the first one's memory.
     """
     sources = [operand.numbers.parts for operand in operands]  # and no tensor: it would look shared
-    deferred = DeferredParts(lambda: function(*(source.compute_parts_once() for source in sources)))
+    deferred = DeferredParts(
+        lambda: function(*(source.compute_split_parts_once() for source in sources))
+    )
     memory = operands[0].numbers.memory if view else None
-    return SplitTensor.of(SplitNumbers(deferred, memory), axis, shape)
+    return SplitTensor.from_numbers(SplitNumbers(deferred, memory), axis, shape)
 
 
 def centre_varying_part(common: ScaledArray, varying: ScaledArray, axis: int) -> SplitTensor:
@@ -201,4 +203,4 @@ def split_plain_states(states: torch.Tensor, axis: int) -> SplitTensor:
 
 def convert_split_to_plain(value: Output) -> Output:
     """Plain numbers of a split tensor; anything else unchanged."""
-    return value.plain() if isinstance(value, SplitTensor) else value
+    return value.to_plain_tensor() if isinstance(value, SplitTensor) else value

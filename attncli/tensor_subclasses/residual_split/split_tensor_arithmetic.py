@@ -66,8 +66,8 @@ def matmul(x: Tensor, y: Any) -> Tensor:
         turned: Any = torch.transpose(y, -1, -2)
         return torch.transpose(apply_affine_map(turned, to_float64_array(x).T, None), -1, -2)
     elif y.axis == y.dim() - 1:
-        return torch.matmul(x, y.plain())
-    raise SplitTensor.refusal("a product over tokens")
+        return torch.matmul(x, y.to_plain_tensor())
+    raise SplitTensor.make_refusal_error("a product over tokens")
 
 
 @rule(torch.baddbmm, Tensor.baddbmm)
@@ -90,13 +90,13 @@ def apply_affine_map(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tens
     if x.axis == x.dim() - 1:
         return mix_tokens_by_matrix(x, weight, bias)
 
-    def project(parts: SplitParts) -> SplitParts:
+    def apply_affine_map_to_parts(parts: SplitParts) -> SplitParts:
         common, varying = (part.map_linearly(lambda each: each @ weight) for part in parts)
         return SplitParts(
             common if bias is None else common + make_scaled_array(to_float64_array(bias)), varying
         )
 
-    return defer_split_parts(project, (*x.shape[:-1], weight.shape[1]), x.axis, x)
+    return defer_split_parts(apply_affine_map_to_parts, (*x.shape[:-1], weight.shape[1]), x.axis, x)
 
 
 def mix_tokens_by_matrix(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
@@ -123,14 +123,14 @@ def conv1d(
     At its ends it sees fewer tokens, so the common row itself comes out different from token to token: nothing is lost.
     """
     if weight.shape[-1] > 1 or x.axis != x.dim() - 1:
-        return F.conv1d(x.plain(), weight, bias, stride, padding, dilation, groups)
+        return F.conv1d(x.to_plain_tensor(), weight, bias, stride, padding, dilation, groups)
     doubled = weight.double()
 
-    def convolve(part: Array) -> Array:
+    def convolve_split_part(part: Array) -> Array:
         found: Array = F.conv1d(torch.from_numpy(part.copy()), doubled, groups=groups).numpy()
         return found
 
-    mixed = map_split_parts_linearly(x, convolve, x.axis)
+    mixed = map_split_parts_linearly(x, convolve_split_part, x.axis)
     return mixed if bias is None else add(mixed, bias[:, None])
 
 
@@ -148,10 +148,10 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Output:
     if constant.shape[split.axis] == 1:
         shift = make_scaled_array(constant.copy())  # the code may go on to change it in place
 
-        def add_to_common(parts: SplitParts) -> SplitParts:
+        def add_to_common_part(parts: SplitParts) -> SplitParts:
             return SplitParts(parts.common + shift, parts.varying)
 
-        return defer_split_parts(add_to_common, split.shape, split.axis, split)
+        return defer_split_parts(add_to_common_part, split.shape, split.axis, split)
     varying = split.varying + make_scaled_array(constant)
     return centre_varying_part(split.common, varying, split.axis)
 
@@ -161,7 +161,9 @@ def combine_split_tensors_elementwise(
 ) -> SplitTensor:
     """A function of two split tensors entry by entry, given their token axis."""
     if x.axis != y.axis or x.dim() != y.dim():
-        raise SplitTensor.refusal(f"a combination of shapes {tuple(x.shape)} and {tuple(y.shape)}")
+        raise SplitTensor.make_refusal_error(
+            f"a combination of shapes {tuple(x.shape)} and {tuple(y.shape)}"
+        )
     axis, shape = x.axis, np.broadcast_shapes(x.shape, y.shape)
     return defer_split_parts(partial(function, axis), shape, axis, x, y)
 
@@ -210,11 +212,14 @@ def multiply(x: Any, y: Any) -> SplitTensor:
         return multiply_by_token_factors(split, factor)
     factor = factor.copy()  # the code may go on to change it in place
 
-    def multiply_both(parts: SplitParts) -> SplitParts:
+    def multiply_split_parts_by_factor(parts: SplitParts) -> SplitParts:
         return SplitParts(*(part * factor for part in parts))
 
     return defer_split_parts(
-        multiply_both, np.broadcast_shapes(split.shape, factor.shape), split.axis, split
+        multiply_split_parts_by_factor,
+        np.broadcast_shapes(split.shape, factor.shape),
+        split.axis,
+        split,
     )
 
 
@@ -248,7 +253,7 @@ def reciprocal(x: SplitTensor) -> SplitTensor:
 def reciprocal_scaled(part: ScaledArray) -> ScaledArray:
     """1 over every entry, none of which may be zero."""
     if not np.all(part.mantissa):
-        raise SplitTensor.refusal("a division by zero")
+        raise SplitTensor.make_refusal_error("a division by zero")
     return make_scaled_array(1.0 / part.mantissa, -part.exponent)
 
 
@@ -256,7 +261,7 @@ def reciprocal_scaled(part: ScaledArray) -> ScaledArray:
 def power(x: SplitTensor, exponent: Operand) -> Tensor:
     """Whole powers, by repeated products."""
     if exponent not in (2, 3, 4):
-        raise SplitTensor.refusal(f"the power {exponent}")
+        raise SplitTensor.make_refusal_error(f"the power {exponent}")
     square = multiply(x, x)
     return {2: lambda: square, 3: lambda: multiply(square, x), 4: lambda: multiply(square, square)}[
         int(exponent)

@@ -54,7 +54,7 @@ def do_query_contents_alone_matter(terms: ScoreTerms) -> bool:
 
 def attend_by_content_only(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     """π^T V and (P - 1π^T) V, the reference row π that of the last token's query."""
-    lead = np.broadcast_shapes(terms.lead_shape, tuple(values.shape[:-2]))
+    lead = np.broadcast_shapes(terms.leading_shape, tuple(values.shape[:-2]))
     seen, bias = find_visible_keys(terms, lead)
     (q_common, q), (_, k), (v_common, v) = (
         split_vectors_of_each_map(side, lead) for side in (terms.query, terms.key, values)
@@ -81,7 +81,7 @@ def attend_by_content_only(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     )
     rows = (len(v.mantissa), q.mantissa.shape[1], v.mantissa.shape[2])
     # with a single key it has one row
-    varying = varying.change_layout(partial(np.broadcast_to, shape=rows))
+    varying = varying.apply_layout_change(partial(np.broadcast_to, shape=rows))
     return unflatten_map_axes(v_common + shared, varying, lead)
 
 
@@ -110,14 +110,16 @@ def split_vectors_of_each_map(
 
 def flatten_leading_axes(part: ScaledArray, lead: tuple[int, ...]) -> ScaledArray:
     tail = part.mantissa.shape[-2:]
-    return part.change_layout(lambda each: np.broadcast_to(each, (*lead, *tail)).reshape(-1, *tail))
+    return part.apply_layout_change(
+        lambda each: np.broadcast_to(each, (*lead, *tail)).reshape(-1, *tail)
+    )
 
 
 def unflatten_map_axes(
     common: ScaledArray, varying: ScaledArray, lead: tuple[int, ...]
 ) -> SplitTensor:
     inner, outer = (
-        part.change_layout(lambda each: each.reshape(*lead, *each.shape[-2:]))
+        part.apply_layout_change(lambda each: each.reshape(*lead, *each.shape[-2:]))
         for part in (common, varying)
     )
     return centre_varying_part(inner, outer, axis=len(lead))
@@ -138,7 +140,7 @@ def mix_value_vectors(weights: Tensor, values: Tensor, missing: Tensor) -> Split
         largest = max(largest, lacks, key=lambda part: part.exponent)
         varying = varying + lacks
     shape = (*varying.mantissa.shape[:-2], 1, varying.mantissa.shape[-1])
-    common = common.change_layout(partial(np.broadcast_to, shape=shape))
+    common = common.apply_layout_change(partial(np.broadcast_to, shape=shape))
     result = centre_varying_part(common, varying, varying.mantissa.ndim - 2)
     resolved = result.varying.exponent >= largest.exponent - RESOLVED_BITS
     if not largest.is_zero() and (result.varying.is_zero() or not resolved):

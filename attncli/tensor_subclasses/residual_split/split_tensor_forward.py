@@ -155,8 +155,8 @@ class SplitTensorRun:
         if stack not in self.requested_stacks:
             return mark_block_output_unknown(forward(*args, **kwargs))
         if call.layer == 0:
-            args, kwargs = self.begin_stack(stack, args, kwargs)
-        if self.depends_on_other_stack(args, kwargs):
+            args, kwargs = self.split_input_of_stack(stack, args, kwargs)
+        if self.depends_on_skipped_stack(args, kwargs):
             raise OtherStackDependency
         if self.move is not None:
             stream = find_stream_input(args, kwargs)
@@ -166,32 +166,36 @@ class SplitTensorRun:
         state = find_stream_output(output)
         if not isinstance(state, SplitTensor):
             raise make_missing_rule_error(f"what {type(module).__name__} does to lose the tokens")
-        self.observe(stack, call.layer + 1, state.state())
-        return self.end_stack(stack, output, state) if call is stack.calls[-1] else output
+        self.observe(stack, call.layer + 1, state.to_split_state())
+        return (
+            self.take_output_of_stack(stack, output, state) if call is stack.calls[-1] else output
+        )
 
-    def begin_stack(self, stack: BlockStack, args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
+    def split_input_of_stack(
+        self, stack: BlockStack, args: Args, kwargs: Kwargs
+    ) -> tuple[Any, Any]:
         """The input of a stack's first block, its stream as a split tensor; known even where other arguments are not."""
         stream = find_stream_input(args, kwargs)
         assert stream is not None  # the probe recorded which
-        if self.depends_on_other_stack((stream,), {}):
+        if self.depends_on_skipped_stack((stream,), {}):
             raise OtherStackDependency
         self.begun_stacks.add(stack)
         first = stream if isinstance(stream, SplitTensor) else split_first_block_input(stream)
-        self.observe(stack, 0, first.state())
+        self.observe(stack, 0, first.to_split_state())
         return replace_argument(args, kwargs, stream, first)
 
-    def depends_on_other_stack(self, args: Args, kwargs: Kwargs) -> bool:
+    def depends_on_skipped_stack(self, args: Args, kwargs: Kwargs) -> bool:
         """Whether an argument depends on a stack that does not run in this pass."""
         partial = len(self.requested_stacks) < len(self.stacks)
         return partial and any(map(is_tensor_marked_unknown, iter_tensors((args, kwargs))))
 
-    def end_stack(self, stack: BlockStack, output: Output, state: SplitTensor) -> Output:
+    def take_output_of_stack(self, stack: BlockStack, output: Output, state: SplitTensor) -> Output:
         """Take the output of a stack's last block; the last stack ends the forward pass."""
         self.ended.add(stack)
         if len(self.ended) == len(self.requested_stacks):
             raise StopAfterLastBlock
         resolved = state.varying.exponent >= state.common.exponent - RESOLVED_BITS
-        return replace_output(output, state, state.plain()) if resolved else output
+        return replace_output(output, state, state.to_plain_tensor()) if resolved else output
 
 
 def mark_block_output_unknown(output: Output) -> Output:
@@ -237,10 +241,10 @@ class LastBitPerturbation:
         self.generator = np.random.default_rng(0)
 
     def __call__(self, stream: SplitTensor) -> SplitTensor:
-        common, varying = map(self.perturb_part, (stream.common, stream.varying))
+        common, varying = map(self.perturb_last_bits, (stream.common, stream.varying))
         return centre_varying_part(common, varying, stream.axis)
 
-    def perturb_part(self, numbers: ScaledArray) -> ScaledArray:
+    def perturb_last_bits(self, numbers: ScaledArray) -> ScaledArray:
         """Leave each number, or move it one step nearer to 0."""
         half = np.finfo(np.float64).eps / 2
         return numbers * (1 - half * self.generator.integers(0, 2, numbers.mantissa.shape))

@@ -37,12 +37,12 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
 @rule(Tensor.view_as, Tensor.detach, torch.detach)
 def alias_split_tensor(x: SplitTensor, *_: object, **__: object) -> SplitTensor:
     """A separate tensor of the same numbers: a property of one need not hold for the other."""
-    return SplitTensor.of(x.numbers, x.axis, x.shape)
+    return SplitTensor.from_numbers(x.numbers, x.axis, x.shape)
 
 
 @rule(Tensor.clone, torch.clone)
 def copy_split_tensor(x: SplitTensor, *_: object, **__: object) -> SplitTensor:
-    return SplitTensor.of(SplitNumbers(x.numbers.parts, None), x.axis, x.shape)
+    return SplitTensor.from_numbers(SplitNumbers(x.numbers.parts, None), x.axis, x.shape)
 
 
 @rule(torch.result_type)
@@ -56,15 +56,15 @@ def expand(x: SplitTensor, *sizes: int) -> SplitTensor:
     sizes_tuple = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
     before = len(sizes_tuple) - x.dim()
     if before < 0 or sizes_tuple[before + x.axis] not in (-1, x.shape[x.axis]):
-        raise SplitTensor.refusal("a repetition of tokens")
+        raise SplitTensor.make_refusal_error("a repetition of tokens")
     shape = [
         x.shape[index - before] if size == -1 and index >= before else size
         for index, size in enumerate(sizes_tuple)
     ]
     single = [1 if index == before + x.axis else size for index, size in enumerate(shape)]
     return SplitTensor(
-        x.common.change_layout(partial(np.broadcast_to, shape=single)),
-        x.varying.change_layout(partial(np.broadcast_to, shape=shape)),
+        x.common.apply_layout_change(partial(np.broadcast_to, shape=single)),
+        x.varying.apply_layout_change(partial(np.broadcast_to, shape=shape)),
         before + x.axis,
         view_of=x,
     )
@@ -79,7 +79,7 @@ def expand_as(x: Tensor, other: Tensor) -> Tensor:
 def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> SplitTensor:
     """Repeat heads, copying them."""
     if not isinstance(repeats, int) or dim is None or dim % x.dim() == x.axis:
-        raise SplitTensor.refusal("a repetition of tokens")
+        raise SplitTensor.make_refusal_error("a repetition of tokens")
     return map_split_parts_linearly(x, partial(np.repeat, repeats=repeats, axis=dim), x.axis)
 
 
@@ -106,7 +106,7 @@ def reshape(x: SplitTensor, *shape: Any) -> Tensor:
     sizes_tuple = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     sizes = list(np.empty(x.shape, dtype=np.bool_).reshape(sizes_tuple).shape)
     if is_relative_position_shift(x, sizes):
-        return x.plain().reshape(sizes)
+        return x.to_plain_tensor().reshape(sizes)
     return reshape_split_tensor(x, sizes)
 
 
@@ -130,18 +130,20 @@ def reshape_split_tensor(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
         if size == tokens and math.prod(sizes[:axis]) == before
     ]
     if not places:
-        raise SplitTensor.refusal(f"a change of shape from {tuple(x.shape)} to {tuple(sizes)}")
+        raise SplitTensor.make_refusal_error(
+            f"a change of shape from {tuple(x.shape)} to {tuple(sizes)}"
+        )
     axis = places[-1]
     single = [1 if index == axis else size for index, size in enumerate(sizes)]
 
-    def reshape_parts(parts: SplitParts) -> SplitParts:
+    def reshape_split_parts(parts: SplitParts) -> SplitParts:
         common, varying = parts
         return SplitParts(
-            common.change_layout(lambda each: each.reshape(single)),
-            varying.change_layout(lambda each: each.reshape(sizes)),
+            common.apply_layout_change(lambda each: each.reshape(single)),
+            varying.apply_layout_change(lambda each: each.reshape(sizes)),
         )
 
-    return defer_split_parts(reshape_parts, sizes, axis, x, view=True)
+    return defer_split_parts(reshape_split_parts, sizes, axis, x, view=True)
 
 
 @rule(Tensor.flatten, torch.flatten)
@@ -169,7 +171,8 @@ def permute(x: SplitTensor, *dims: Any) -> SplitTensor:
     axes = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
     order = [dim % x.dim() for dim in axes]
     common, varying = (
-        part.change_layout(lambda each: each.transpose(order)) for part in (x.common, x.varying)
+        part.apply_layout_change(lambda each: each.transpose(order))
+        for part in (x.common, x.varying)
     )
     return SplitTensor(common, varying, order.index(x.axis), view_of=x)
 
@@ -195,7 +198,7 @@ def getitem(x: SplitTensor, index: Any) -> Tensor:
         map(convert_token_index_to_slice(x), index if isinstance(index, tuple) else (index,))
     )
     if not all(isinstance(part, (int, slice)) or part in (None, Ellipsis) for part in indices):
-        return x.plain()[index]
+        return x.to_plain_tensor()[index]
     probe = np.empty(x.shape, dtype=np.bool_)[indices]
     strides = np.arange(x.shape[x.axis]).reshape(
         [-1 if axis == x.axis else 1 for axis in range(x.dim())]
@@ -203,7 +206,7 @@ def getitem(x: SplitTensor, index: Any) -> Tensor:
     tokens = np.broadcast_to(strides, x.shape)[indices]
     axis = find_token_axis(tokens, x.shape[x.axis])
     if axis is None or probe.size == 0:
-        return x.plain()[index]
+        return x.to_plain_tensor()[index]
     single = [slice(None)] * x.dim()
     single[x.axis] = slice(0, 1)
     whole = np.broadcast_to(x.common.mantissa, x.shape)[indices]
@@ -219,7 +222,7 @@ def getitem(x: SplitTensor, index: Any) -> Tensor:
 def convert_token_index_to_slice(x: SplitTensor) -> Callable[[Any], Any]:
     """Turn an index of numbers into a slice, if it lists all tokens in order, or one position repeatedly."""
 
-    def simplify_index(part: Any) -> Any:
+    def simplify_token_index(part: Any) -> Any:
         if (
             not isinstance(part, Tensor)
             or part.dtype == torch.bool
@@ -230,7 +233,7 @@ def convert_token_index_to_slice(x: SplitTensor) -> Callable[[Any], Any]:
             return slice(None)
         return int(part[0]) if bool((part == part[0]).all()) else part
 
-    return simplify_index
+    return simplify_token_index
 
 
 def find_token_axis(tokens: Any, count: int) -> int | None:
@@ -273,7 +276,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     split = [x for x in tensors if isinstance(x, SplitTensor)]
     dim %= split[0].dim()
     if any(x.axis != split[0].axis for x in split):
-        raise SplitTensor.refusal("cat along features and tokens at once")
+        raise SplitTensor.make_refusal_error("cat along features and tokens at once")
     if split[0].axis == dim:
         return concatenate_tokens(tensors, dim)
     if len(split) < len(tensors):

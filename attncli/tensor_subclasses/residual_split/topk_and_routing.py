@@ -34,7 +34,7 @@ class ChosenExperts(NamedTuple):
 def topk(
     x: SplitTensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> ChosenExperts:
-    indices = torch.topk(x.plain(), k, dim, largest, sorted).indices
+    indices = torch.topk(x.to_plain_tensor(), k, dim, largest, sorted).indices
     return ChosenExperts(gather(x, dim, indices), indices)
 
 
@@ -42,11 +42,11 @@ def topk(
 def select_largest(x: SplitTensor, dim: Any = None, keepdim: bool = False) -> Any:
     if not isinstance(dim, int):
         return (
-            torch.max(x.plain())
+            torch.max(x.to_plain_tensor())
             if dim is None
-            else torch.max(x.plain(), convert_split_to_plain(dim))
+            else torch.max(x.to_plain_tensor(), convert_split_to_plain(dim))
         )
-    indices = torch.max(x.plain(), dim, keepdim=True).indices
+    indices = torch.max(x.to_plain_tensor(), dim, keepdim=True).indices
     values = gather(x, dim, indices)
     return (
         ChosenExperts(values, indices)
@@ -61,9 +61,9 @@ def gather(x: SplitTensor, dim: int, index: Tensor) -> Tensor:
     dim %= x.dim()
     first = index.narrow(x.axis, 0, 1) if dim != x.axis else index
     if dim == x.axis or index.shape[x.axis] != x.shape[x.axis] or not bool((index == first).all()):
-        return torch.gather(x.plain(), dim, index)
+        return torch.gather(x.to_plain_tensor(), dim, index)
     if any(size != x.shape[axis] for axis, size in enumerate(index.shape) if axis != dim):
-        return torch.gather(x.plain(), dim, index)
+        return torch.gather(x.to_plain_tensor(), dim, index)
     return SplitTensor(
         x.common.map_linearly(lambda each: np.take_along_axis(each, first.numpy(), dim)),
         x.varying.map_linearly(lambda each: np.take_along_axis(each, index.numpy(), dim)),
@@ -126,11 +126,11 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
         return x.index_add_(dim, index, convert_split_to_plain(source), alpha=alpha)
     every = torch.equal(index, torch.arange(x.shape[x.axis])) and dim % x.dim() == x.axis
     if isinstance(source, SplitTensor) and every:
-        return x.become(torch.add(x, source, alpha=alpha), "index_add_")
+        return x.adopt_result_in_place(torch.add(x, source, alpha=alpha), "index_add_")
     part = torch.zeros(x.shape, dtype=torch.float64).index_add_(
         dim, index, convert_split_to_plain(source), alpha=alpha
     )
-    return x.become(torch.add(x, part), "index_add_")
+    return x.adopt_result_in_place(torch.add(x, part), "index_add_")
 
 
 @rule(Tensor.scatter_)
@@ -146,7 +146,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, source: Operand, **how: Any) -> 
     if not isinstance(source, Tensor) and x.common.is_zero() and x.varying.is_zero():
         row = made.narrow(x.axis, 0, 1)
         made = row if bool((made == row).all()) else made
-    return x.become(torch.add(zeros_like(x), made), "scatter_")
+    return x.adopt_result_in_place(torch.add(zeros_like(x), made), "scatter_")
 
 
 @rule(Tensor.__setitem__)
@@ -155,6 +155,6 @@ def setitem(x: Tensor, index: Any, source: Operand) -> None:
     if not isinstance(x, SplitTensor):
         x[index] = convert_split_to_plain(source)
         return
-    made = x.plain().clone()
+    made = x.to_plain_tensor().clone()
     made[index] = convert_split_to_plain(source)
-    x.become(torch.add(zeros_like(x), made), "an assignment to parts")
+    x.adopt_result_in_place(torch.add(zeros_like(x), made), "an assignment to parts")

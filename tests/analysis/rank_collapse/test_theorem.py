@@ -121,10 +121,10 @@ def test_synthetic_networks_hold_their_one_layer_bound_far_below_floats() -> Non
 def test_logits_of_a_synthetic_network_are_those_of_its_residuals() -> None:
     spec = NetworkSpec(layers=1, tokens=6, width=8, heads=2)
     network = GeneratedNetwork(spec, 3)
-    layer, states = network.layer(0), network.embeddings()
+    layer, states = network.layer_weights(0), network.embeddings()
     centred = states - states.mean(axis=0)
     apart = [
-        np.ptp(centred @ w_q @ (centred @ w_k).T / math.sqrt(spec.d), axis=1).max()
+        np.ptp(centred @ w_q @ (centred @ w_k).T / math.sqrt(spec.head_width), axis=1).max()
         for w_q, w_k in zip(layer.w_q, layer.w_k, strict=True)
     ]
     assert 10.0 ** log10_logit_range_of_residual(

@@ -20,11 +20,11 @@ def by_autograd(network: GeneratedNetwork, outlier: float, visible: np.ndarray) 
     """log10 of the norms of all Jacobians by W_V, through a pass whose maps are constants."""
     spec = network.spec
     x = torch.from_numpy(network.embeddings())
-    layers = [network.layer(index) for index in range(spec.layers)]
+    layers = [network.layer_weights(index) for index in range(spec.layers)]
     values = [torch.from_numpy(layer.w_v[0]).requires_grad_() for layer in layers]
     for layer, value in zip(layers, values, strict=True):
         seen = x.detach().numpy()
-        logits = (seen @ layer.w_q[0]) @ (seen @ layer.w_k[0]).T / np.sqrt(spec.d)
+        logits = (seen @ layer.w_q[0]) @ (seen @ layer.w_k[0]).T / np.sqrt(spec.head_width)
         held = torch.softmax(torch.from_numpy(np.where(visible, logits, -np.inf)), -1) - outlier
         x = held @ x @ value @ torch.from_numpy(layer.w_o[0])
     squares = [0.0] * spec.layers

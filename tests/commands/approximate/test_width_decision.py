@@ -135,7 +135,7 @@ def test_modules_of_width_one_meet_the_request_after_rounding(
     found = fit_width_one(target, request)
     assert found.module is not None
     again = measure_fit(found.module, target)
-    assert again.meets_request(request)
+    assert again.meets_fit_request(request)
     assert again.logit_scale >= found.answer.least
 
 

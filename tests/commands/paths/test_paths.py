@@ -74,8 +74,10 @@ def dense(network: GeneratedNetwork) -> tuple[list[Any], list[Any], Any]:
     x = network.embeddings()
     attention, maps = [], []
     for index in range(network.spec.layers):
-        layer = network.layer(index)
-        logits = (x @ layer.w_q) @ (x @ layer.w_k).swapaxes(1, 2) / math.sqrt(network.spec.d)
+        layer = network.layer_weights(index)
+        logits = (
+            (x @ layer.w_q) @ (x @ layer.w_k).swapaxes(1, 2) / math.sqrt(network.spec.head_width)
+        )
         weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
         attention.append(weights / weights.sum(axis=-1, keepdims=True))
         maps.append(layer.w_v @ layer.w_o)
@@ -114,11 +116,11 @@ def exact_terms(network: GeneratedNetwork, digits: int) -> list[Any]:
     x = mp.matrix(network.embeddings().tolist())
     terms = [x]
     for index in range(network.spec.layers):
-        layer = network.layer(index)
+        layer = network.layer_weights(index)
         update = [mp.zeros(x.rows, x.cols) for _ in range(len(terms) + 1)]
         for head in range(network.spec.heads):
             w_q, w_k, w_v, w_o = (mp.matrix(w[head].tolist()) for w in layer[:4])
-            logits = (x * w_q) * (x * w_k).T / mp.sqrt(network.spec.d)
+            logits = (x * w_q) * (x * w_k).T / mp.sqrt(network.spec.head_width)
             p = logits.apply(mp.exp)
             for i in range(p.rows):
                 whole = mp.fsum(p[i, :])

@@ -159,7 +159,7 @@ def test_synthetic_gates_are_those_that_the_network_applies(kind: dict[str, Any]
     """Times the heads' outputs, through W_O, they make what attention writes; the sink's column is a softmax."""
     spec = NetworkSpec(layers=1, tokens=7, width=12, heads=3, attention="gated", **kind)
     network = GeneratedNetwork(spec, 4)
-    layer, state = network.layer(0), SplitState.from_states(network.embeddings())
+    layer, state = network.layer_weights(0), SplitState.from_states(network.embeddings())
     found = compute_gated_heads(state, layer, spec)
     x = network.embeddings()
     if spec.norm != "none" and spec.norm_position == "pre":
@@ -170,11 +170,13 @@ def test_synthetic_gates_are_those_that_the_network_applies(kind: dict[str, Any]
     assert ours + (0.0 if layer.b_o is None else layer.b_o) == pytest.approx(expected, rel=1e-9)
     assert found.gate == pytest.approx(1.0 / (1.0 + np.exp(-np.einsum("nf,hfv->hnv", x, layer.w_g))))  # fmt: skip
     if not kind:
-        logits = np.einsum("nf,hfd,mg,hgd->hnm", x, layer.w_q, x, layer.w_k) / math.sqrt(spec.d)
+        logits = np.einsum("nf,hfd,mg,hgd->hnm", x, layer.w_q, x, layer.w_k) / math.sqrt(
+            spec.head_width
+        )
         maps = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
         assert found.sink == pytest.approx(maps[..., 0])
     else:
-        assert np.isnan(found.sink).any() == (spec.window is not None)
+        assert np.isnan(found.sink).any() == (spec.visible_window is not None)
 
 
 def test_networks_are_measured_as_models_are() -> None:
@@ -186,7 +188,7 @@ def test_networks_are_measured_as_models_are() -> None:
     assert len(rows) == 2 * 2 * len(list_output_gate_metrics())
     spec = NetworkSpec(layers=2, tokens=8, width=8, heads=2, attention="gated", mask="causal")
     network = GeneratedNetwork(spec, 0)
-    layer = network.layer(0)
+    layer = network.layer_weights(0)
     seen = compute_gated_heads(SplitState.from_states(network.embeddings()), layer, spec)
     expected = by_hand(seen.gate, seen.context, layer.w_o, seen.sink)
     for row in rows:

@@ -27,10 +27,10 @@ def forward(seed: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
     network = GeneratedNetwork(spec, seed)
     start = x = network.embeddings()
     for index in range(spec.layers):
-        layer = network.layer(index)
+        layer = network.layer_weights(index)
         update = np.zeros_like(x)
         for head in range(spec.heads):
-            logits = (x @ layer.w_q[head]) @ (x @ layer.w_k[head]).T / np.sqrt(spec.d)
+            logits = (x @ layer.w_q[head]) @ (x @ layer.w_k[head]).T / np.sqrt(spec.head_width)
             shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
             maps = shifted / shifted.sum(axis=1, keepdims=True)
             update += maps @ x @ layer.w_v[head] @ layer.w_o[head]

@@ -158,7 +158,7 @@ def test_points_that_rounding_cannot_tell_apart_go_on_as_one(
     honest = module.apply_attention
 
     def blind(state: SplitState, *others: Any) -> SplitParts:
-        if not state.residual.is_zero():
+        if not state.residual_to_token_mean.is_zero():
             raise BelowResolution("tokens coincide.")
         return honest(state, *others)
 

@@ -130,7 +130,7 @@ def refit_pattern_at_common_width(
         for method in methods
     ]
     best = choose_best_fit_attempt(found)
-    if not best.met or best.largest_logit >= own.largest_logit:
+    if not best.met or best.largest_absolute_logit >= own.largest_absolute_logit:
         return one
     before = {attempt.method: attempt for attempt in one.attempts}
     same = before.get(best.method, own)
@@ -155,7 +155,7 @@ def pad_fits_to_same_width(
     d = max((fit.d for _, _, fit in fitted), default=request.d)
     saved = []
     for number, one, fit in fitted:
-        wide = fit.pad_to_width(d)
+        wide = fit.pad_module_to_width(d)
         stored = ModuleArrays(wide.w_q, wide.w_k, wide.x, wide.dtype, wide.causal)
         saved.append(SavedFit(one.pattern, one.best_attempt.method, stored, one.target, number))
     return Solution(solved, replace(request, d=d), searched, seeds, tuple(saved))

@@ -125,7 +125,7 @@ def report_smallest_head_widths(
         metrics=DECISION_METRICS,
         source={
             "kind": "patterns",
-            "request": request.describe() | {"d": width},
+            "request": request.describe_fit_request() | {"d": width},
             "proofs": {one.pattern: collect_width_proofs(one) for one in found},
         },
         input={"patterns": list(targets)},
@@ -201,7 +201,7 @@ def convert_width_one_fit_to_attempt(line: WidthOneResult) -> FitAttempt | None:
 
 def build_width_bound_rows(one: WidthDecision) -> Iterator[Row]:
     logits = (
-        one.attempt.largest_logit
+        one.attempt.largest_absolute_logit
         if one.attempt is not None and one.smallest_width_found is not None
         else None
     )
@@ -239,7 +239,7 @@ def describe_smallest_width(one: WidthDecision) -> str:
     if one.smallest_width_found is None:
         reason = one.attempt.reason if one.attempt is not None else ""
         return f"not decided: d ≥ {one.proved_width_lower_bound}{f' ({proof})' if proof else ''}; {reason}"
-    logits = f"logits to {format_number(one.attempt.largest_logit)}" if one.attempt else ""
+    logits = f"logits to {format_number(one.attempt.largest_absolute_logit)}" if one.attempt else ""
     proved = f", proved to be at least {format_number(one.logits)}" if one.logits else ""
     made = f"{one.attempt.method}, {logits}{proved}" if one.attempt else ""
     if one.smallest_width_found == one.proved_width_lower_bound:
@@ -281,11 +281,11 @@ def describe_why_smaller_width_is_impossible(one: WidthDecision) -> str:
 
 def describe_width_one_contradiction(proof: WidthOneProof) -> str:
     """A contradiction of width 1 as a sentence."""
-    rows = format_row_indices(proof.rows)
+    rows = format_row_indices(proof.rows_in_proof)
     if proof.cases:
         return f"every choice of signs contradicts itself ({format_count(len(proof.cases), 'case')}, rows {rows})"
     if not proof.steps:
-        if len(proof.rows) == 2:
+        if len(proof.rows_in_proof) == 2:
             return f"rows {rows} cross: some keys force their signs to be equal, others opposite"
         return f"rows {rows} force one another's signs, and go round in an odd circle"
     limit = "" if proof.budget is None else f" for logits up to {format_number(proof.budget)}"
@@ -303,8 +303,10 @@ def collect_width_proofs(one: WidthDecision) -> JsonObject:
     """The numbers that a reader needs to check the proof."""
     answer = one.line.answer
     return {
-        "width_1": answer.proof.describe() if answer.proof is not None else None,
-        "least_logits_at_width_1": answer.least_proof.describe() if answer.least_proof else None,
+        "width_1": answer.proof.convert_proof_to_json() if answer.proof is not None else None,
+        "least_logits_at_width_1": answer.least_proof.convert_proof_to_json()
+        if answer.least_proof
+        else None,
         "shattered": {"keys": list(one.cut.keys), "rows": list(one.cut.rows)},
         "faces": [list(face) for face in one.faces.chain] if one.faces else [],
         "not_planar": list(one.edges.keys) if one.edges else [],

@@ -71,7 +71,11 @@ def measure_logit_scale_growth(
         + ".",
         rows=tuple(rows),
         metrics=SCALE_METRICS,
-        source={"kind": "patterns", "request": request.describe(), "methods": list(methods)},
+        source={
+            "kind": "patterns",
+            "request": request.describe_fit_request(),
+            "methods": list(methods),
+        },
         input={"patterns": [pattern], "widths": list(widths), "points": list(lengths)},
         seeds=tuple(seeds),
         views=(

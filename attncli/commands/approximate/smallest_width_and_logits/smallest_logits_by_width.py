@@ -74,7 +74,7 @@ def measure_logit_scale_by_width(
         ),
         rows=tuple(rows),
         metrics=FRONTIER_METRICS,
-        source={"kind": "patterns", "request": request.describe()},
+        source={"kind": "patterns", "request": request.describe_fit_request()},
         input={"patterns": [pattern], "widths": list(widths), "length": target.shape[0]},
         seeds=tuple(seeds),
         views=(

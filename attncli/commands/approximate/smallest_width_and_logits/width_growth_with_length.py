@@ -84,7 +84,7 @@ def measure_width_growth_with_length(
         headline="; ".join(sentences) + ".",
         rows=tuple(rows),
         metrics=GROWTH_METRICS,
-        source={"kind": "patterns", "request": request.describe(), "widest": widest},
+        source={"kind": "patterns", "request": request.describe_fit_request(), "widest": widest},
         input={"patterns": list(patterns), "sweep": "length", "points": list(lengths)},
         seeds=tuple(seeds),
         views=build_width_growth_tables(),

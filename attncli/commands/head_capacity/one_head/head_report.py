@@ -70,7 +70,7 @@ def build_pattern_inputs_report(
             )
             for one in inputs
             for shown in one.by_dtype
-            if shown.dtype == request.dtype and not shown.evidence.meets_request(request)
+            if shown.dtype == request.dtype and not shown.evidence.meets_fit_request(request)
         ),
     )
 
@@ -78,7 +78,9 @@ def build_pattern_inputs_report(
 def describe_trained_head(head: Head, request: FitRequest) -> JsonObject:
     rotary = head.rotary and {"base": head.rotary.base, "width": head.rotary.width}
     module = {**head.description, "d": head.d, "hidden": len(head.w_q), "scale": head.scale}
-    limits = {name: value for name, value in request.describe().items() if name != "dtype"}
+    limits = {
+        name: value for name, value in request.describe_fit_request().items() if name != "dtype"
+    }
     return {"kind": "trained head", "request": limits, "module": {**module, "rotary": rotary}}
 
 
@@ -111,7 +113,7 @@ def build_pattern_distance_rows(
     for one in inputs:
         for shown in one.by_dtype:
             keys = report_row_keys_of_pattern(one, shown)
-            yield Row("meets", int(shown.evidence.meets_request(request)), "0 or 1", keys=keys)
+            yield Row("meets", int(shown.evidence.meets_fit_request(request)), "0 or 1", keys=keys)
             for metric in MEASURED:
                 yield build_metric_row_or_null(
                     metric, getattr(shown.evidence, metric), OUT_OF_RANGE, keys
@@ -140,7 +142,7 @@ def build_metric_row_or_null(
 
 def describe_limits_missed_by_pattern(shown: PatternInDtype, request: FitRequest) -> str:
     rounded_request = replace(request, dtype=shown.dtype)
-    met = shown.evidence.meets_request(rounded_request)
+    met = shown.evidence.meets_fit_request(rounded_request)
     return (
         "meets the request"
         if met

@@ -62,7 +62,7 @@ class PatternFromTokens:
         return {"fit": fit, "pattern": self.pattern, "method": METHOD, "dtype": "float64"}
 
     def build_pattern_rows(self, request: FitRequest) -> Iterator[Row]:
-        met = self.evidence.meets_request(replace(request, dtype="float64"))
+        met = self.evidence.meets_fit_request(replace(request, dtype="float64"))
         yield Row("meets", int(met), "0 or 1", keys=self.report_row_keys)
         for metric in MEASURED:
             yield build_metric_row_or_null(

@@ -70,8 +70,8 @@ def measure_terms_by_path_length(
             length: measure_term_of_path_length(name, term)
             for length, term in decomposition.terms.items()
         }
-    of_residual = log10_frobenius_norm(rest.residual) - log10_frobenius_norm(
-        decomposition.output.residual
+    of_residual = log10_frobenius_norm(rest.residual_to_token_mean) - log10_frobenius_norm(
+        decomposition.output.residual_to_token_mean
     )
     cancellation = math.fsum(
         frobenius_norm_ratio(term, decomposition.output) for term in decomposition.terms.values()
@@ -102,7 +102,8 @@ def rank_one_residual_norms_of_paths(decomposition: PathLengthDecomposition) -> 
     )
     parts = (decomposition.terms[0], rest, decomposition.output)
     skip, others, output = (
-        power_of_ten_or_nan(log10_frobenius_norm(part.residual) - whole) for part in parts
+        power_of_ten_or_nan(log10_frobenius_norm(part.residual_to_token_mean) - whole)
+        for part in parts
     )
     return dict(zip(OF_THE_SKIP, (skip, others, skip - others, output), strict=True))
 

@@ -33,7 +33,9 @@ def require_memory_for_network_streams(
 ) -> None:
     """Refuse sizes that do not fit in memory: old and new streams of states, and the frozen layers."""
     states = 2 * 8 * streams * spec.tokens * spec.width
-    output_bytes = layers_in_memory * (spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.d)
+    output_bytes = layers_in_memory * (
+        spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.head_width
+    )
     needed = estimate_network_run_memory(spec, variants=1) + states + output_bytes
     require_memory(needed, "This decomposition", "lower `tokens`, `width` or `layers`")
 
@@ -46,7 +48,7 @@ def freeze_attention_of_layers(
     for index in range(network.spec.layers):
         try:
             state, frozen = run_and_freeze_layer(
-                state, network.layer(index), network.spec, switches
+                state, network.layer_weights(index), network.spec, switches
             )
         except InputError as error:
             raise type(error)(f"{where}, layer {index}: {error}") from None
@@ -78,7 +80,7 @@ def propagate_path_terms(terms: Terms, frozen: LayerWithFrozenMaps) -> Terms:
     for length, term in terms.items():
         if frozen.skip:
             add_term_of_length(length, frozen.apply_skip_connection(term))
-        add_term_of_length(length + 1, frozen.apply_attention(term))
+        add_term_of_length(length + 1, frozen.apply_attention_branch(term))
     add_term_of_length(0, frozen.compute_output_bias_contribution())
     add_term_of_length(1, frozen.compute_value_bias_contribution())
     return result

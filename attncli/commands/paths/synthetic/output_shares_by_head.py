@@ -175,7 +175,7 @@ def split_layer_output_by_head(
 ) -> Iterator[tuple[HeadOrSkip, SplitState]]:
     """Split the output of a layer by passage point; the values' biases go through their heads."""
     for head in range(len(frozen.attention_branch_per_head)):
-        through = frozen.apply_attention(state.to_split_form(), head)
+        through = frozen.apply_attention_branch(state.to_split_form(), head)
         bias = frozen.compute_value_bias_contribution(head)
         yield (
             HeadOrSkip(layer, f"head {head}", head),
@@ -192,7 +192,7 @@ def propagate_parts_through_layer(
     parts: Mapping[HeadOrSkip, SplitState], frozen: LayerWithFrozenMaps
 ) -> dict[HeadOrSkip, SplitState]:
     """Propagate the parts of earlier layers through this one; its biases join theirs."""
-    moved = {door: frozen.apply_layer(part) for door, part in parts.items()}
+    moved = {door: frozen.apply_frozen_layer(part) for door, part in parts.items()}
     bias = frozen.compute_bias_contribution()
     if bias is not None:
         for door in moved:

@@ -82,8 +82,10 @@ def propagate_and_measure_path(path: Path, network: NetworkWithFrozenAttention) 
         if choice == 0:
             term = layer.apply_skip_connection(term)
         else:
-            term = layer.apply_attention(term, head=choice - 1)
-            product = layer.attention_branch_per_head[choice - 1].apply_head_map(product)
+            term = layer.apply_attention_branch(term, head=choice - 1)
+            product = layer.attention_branch_per_head[choice - 1].apply_attention_map_of_head(
+                product
+            )
     size = log10_frobenius_norm(term.states) - log10_frobenius_norm(network.output.states)
     return PathMeasurements(log10_residual(product), size)
 
@@ -158,7 +160,11 @@ def describe_networks_and_variant(
     """The description of synthetic networks in every report."""
     spec = networks[0].spec
     return {
-        "source": {**source, "network": asdict(spec) | {"key_width": spec.d}, "variant": variant},
+        "source": {
+            **source,
+            "network": asdict(spec) | {"key_width": spec.head_width},
+            "variant": variant,
+        },
         "input": {"tokens": spec.tokens},
         "seeds": tuple(network.seed for network in networks),
     }

@@ -49,11 +49,11 @@ class WidthOneProof:
     """Where links leave signs open: one contradiction for every way to choose them."""
 
     @property
-    def rows(self) -> list[int]:
+    def rows_in_proof(self) -> list[int]:
         own = {row for link in self.links for row in link.rows} | {step.row for step in self.steps}
-        return sorted(own.union(*(case.rows for case in self.cases)))
+        return sorted(own.union(*(case.rows_in_proof for case in self.cases)))
 
-    def describe(self) -> JsonObject:
+    def convert_proof_to_json(self) -> JsonObject:
         """The proof for reports; whole numbers as text, since JSON readers may have only 53 bits."""
         links = [
             {
@@ -72,7 +72,7 @@ class WidthOneProof:
             "budget": self.budget,
         }
         return description | (
-            {"cases": [case.describe() for case in self.cases]} if self.cases else {}
+            {"cases": [case.convert_proof_to_json() for case in self.cases]} if self.cases else {}
         )
 
 

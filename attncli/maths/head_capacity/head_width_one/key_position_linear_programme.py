@@ -86,39 +86,43 @@ class WidthOneProgramme:
         self.conditions: dict[KeyOrderCondition, None] = {}
         self.rank = order_keys_on_line(constraints, self.sign)
 
-    def solve(self, budget: float | None, rounds: int = ROUNDS) -> WidthOneSolution:
+    def solve_within_logit_budget(
+        self, budget: float | None, rounds: int = ROUNDS
+    ) -> WidthOneSolution:
         """Solve to within rounding, or as far as the rounds allow."""
         self.conditions = {each: None for each in self.conditions if None not in (each.x, each.y)}
-        self.conditions |= dict.fromkeys(self.iter_first_guess_conditions(budget))
-        placed = self.solve_with_present_conditions()
+        self.conditions |= dict.fromkeys(self.iter_initial_key_order_conditions(budget))
+        placed = self.solve_with_conditions_so_far()
         for _ in range(rounds):
             if placed.room < SMALLEST:
                 return placed
             fresh = [
                 each
                 for number in range(len(self.constraints.rows))
-                for each in self.iter_violated_conditions(number, placed, budget)
+                for each in self.iter_violated_key_order_conditions(number, placed, budget)
                 if each not in self.conditions
             ]
             if not fresh:
                 return placed._replace(finished=True)
             self.conditions |= dict.fromkeys(fresh)
-            placed = self.solve_with_present_conditions()
+            placed = self.solve_with_conditions_so_far()
         return placed
 
-    def iter_first_guess_conditions(self, budget: float | None) -> Iterator[KeyOrderCondition]:
+    def iter_initial_key_order_conditions(
+        self, budget: float | None
+    ) -> Iterator[KeyOrderCondition]:
         """Iterate over the conditions that would be active if keys were placed in the required order."""
         if self.rank is not None:
             for number in range(len(self.constraints.rows)):
-                for condition, _ in self.find_extreme_keys_of_rows(number, self.rank, 1e-9, budget):
+                for condition, _ in self.find_extreme_keys_of_row(number, self.rank, 1e-9, budget):
                     yield condition
 
-    def iter_violated_conditions(
+    def iter_violated_key_order_conditions(
         self, number: int, placed: WidthOneSolution, budget: float | None
     ) -> Iterator[KeyOrderCondition]:
         """Iterate over conditions of one row that the present keys violate."""
         reach = float(placed.reach[number])
-        for condition, bound in self.find_extreme_keys_of_rows(number, placed.keys, reach, budget):
+        for condition, bound in self.find_extreme_keys_of_row(number, placed.keys, reach, budget):
             high, low = (
                 -placed.shift if key is None else placed.keys[key]
                 for key in (condition.x, condition.y)
@@ -126,14 +130,17 @@ class WidthOneProgramme:
             if self.sign[number] * (high - low) > (bound + BROKEN * (1.0 + abs(bound))) * reach:
                 yield condition
 
-    def find_extreme_keys_of_rows(
+    def find_extreme_keys_of_row(
         self, number: int, places: Array, reach: float, budget: float | None
     ) -> Iterator[tuple[KeyOrderCondition, float]]:
         """The highest key off the support, the two farthest apart on it, and the largest logits; each with the bound that
         it was found by."""
         condition = partial(KeyOrderCondition, number)
         constraints, row = self.constraints, int(self.constraints.rows[number])
-        part, keys = constraints.entries_of_row(row), constraints.list_support_keys(row)
+        part, keys = (
+            constraints.slice_entries_of_row(row),
+            constraints.list_support_keys_of_row(row),
+        )
         logit = self.sign[number] * places[: constraints.visible_counts[row]]
         on = logit[keys]
         several = constraints.ceilings if len(keys) > 1 else ()
@@ -153,7 +160,7 @@ class WidthOneProgramme:
             yield condition(int(logit.argmax()), None, budget), budget
             yield condition(None, int(logit.argmin()), budget), budget
 
-    def solve_with_present_conditions(self) -> WidthOneSolution:
+    def solve_with_conditions_so_far(self) -> WidthOneSolution:
         """Solve with the present conditions."""
         units = self.units
         places, count = len(units.unknown), len(self.constraints.rows)
@@ -174,19 +181,19 @@ class WidthOneProgramme:
                 np.zeros(self.constraints.target.shape[0]), np.ones(count), 0.0, (), False
             )
         found, reach = result.x[:places] * units.unknown, result.x[places:-1] * units.reach
-        keys, shift = self.compute_key_positions_from_unknowns(found)
+        keys, shift = self.convert_unknowns_to_key_positions(found)
         room = float(result.x[-1])
         duals = -result.ineqlin.marginals[: len(self.conditions)]
-        steps = self.build_contradiction(duals, sizes) if room < SMALLEST else ()
+        steps = self.build_proof_steps_from_duals(duals, sizes) if room < SMALLEST else ()
         return WidthOneSolution(keys, np.maximum(reach, 1e-300), room, steps, False, shift)
 
-    def compute_key_positions_from_unknowns(self, unknown: Array) -> tuple[Array, float]:
+    def convert_unknowns_to_key_positions(self, unknown: Array) -> tuple[Array, float]:
         """Of the keys, and how far above the ground they lie as a whole."""
         if self.units.sums is None:
             return unknown, 0.0
         return self.units.sums[:, :-1] @ unknown[:-1], float(unknown[-1])
 
-    def list_key_differences(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
+    def list_key_difference_coefficients(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
         """k_x - k_y of every condition: which condition, which unknown, and how many units of it."""
         unknown, sums = self.units.unknown, self.units.sums
         pairs = [
@@ -212,7 +219,7 @@ class WidthOneProgramme:
         )
         number = np.array([each.number for each in self.conditions], dtype=np.intp)
         bound = np.array([each.bound for each in self.conditions])
-        place, at, steps = self.list_key_differences()
+        place, at, steps = self.list_key_difference_coefficients()
         largest = np.zeros(total)
         np.maximum.at(largest, place, np.abs(steps))
         sizes = np.maximum(np.abs(bound), largest / self.units.reach[number])
@@ -227,10 +234,10 @@ class WidthOneProgramme:
         shape = (total + count, places + count + 1)
         return csr_array(coo_array((value, (row, column)), shape=shape)), sizes
 
-    def build_contradiction(self, duals: Array, sizes: Array) -> tuple[ProofStep, ...]:
+    def build_proof_steps_from_duals(self, duals: Array, sizes: Array) -> tuple[ProofStep, ...]:
         least = NOTHING * max(float(duals.max(initial=0.0)), 0.0)
         weights = dict.fromkeys(
-            self.iter_loose_conditions() if self.units.sums is not None else (), 0.0
+            self.iter_redundant_key_order_conditions() if self.units.sums is not None else (), 0.0
         )
         for each, weight, size in zip(self.conditions, duals, sizes, strict=True):
             own = float(weight) / float(size) / float(self.units.reach[each.number])
@@ -248,13 +255,13 @@ class WidthOneProgramme:
         ]
         return round_proof_weights_to_integers(weighed)
 
-    def iter_loose_conditions(self) -> Iterator[KeyOrderCondition]:
+    def iter_redundant_key_order_conditions(self) -> Iterator[KeyOrderCondition]:
         """Repeat the strict-order conditions for every key of the row's support: where units differ widely, some
         multipliers are too small for the solver."""
         for each in list(self.conditions):
             if each.x is not None and each.y is not None and each.bound < 0.0:
                 row = int(self.constraints.rows[each.number])
-                for y in self.constraints.list_support_keys(row).tolist():
+                for y in self.constraints.list_support_keys_of_row(row).tolist():
                     bound = self.constraints.bound_logit_difference(row, each.x, y)
                     yield KeyOrderCondition(each.number, each.x, y, bound)
 
@@ -284,10 +291,10 @@ def find_required_key_orders(
     for number, row in enumerate(constraints.rows):
         count, part, keys = (
             int(constraints.visible_counts[row]),
-            constraints.entries_of_row(row),
-            constraints.list_support_keys(row),
+            constraints.slice_entries_of_row(row),
+            constraints.list_support_keys_of_row(row),
         )
-        order = constraints.find_strict_key_orders(row) if length <= PAIRWISE_LIMIT else None
+        order = constraints.find_strict_key_orders_of_row(row) if length <= PAIRWISE_LIMIT else None
         if order is None:
             off = np.ones(count, dtype=bool)
             off[keys] = False

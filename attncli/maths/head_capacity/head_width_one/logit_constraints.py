@@ -39,16 +39,16 @@ class WidthOneConstraints:
     rows: Index
     """Rows that ask for anything: an even row (q = 0) does not serve them."""
 
-    def entries_of_row(self, row: int) -> slice:
+    def slice_entries_of_row(self, row: int) -> slice:
         return slice(int(self.target.indptr[row]), int(self.target.indptr[row + 1]))
 
-    def list_support_keys(self, row: int) -> Index:
-        found: Index = self.target.indices[self.entries_of_row(row)]
+    def list_support_keys_of_row(self, row: int) -> Index:
+        found: Index = self.target.indices[self.slice_entries_of_row(row)]
         return found
 
     def bound_logit_difference(self, row: int, x: int, y: int) -> float:
         """The largest l_x - l_y; infinite without a constraint."""
-        part, keys = self.entries_of_row(row), self.list_support_keys(row)
+        part, keys = self.slice_entries_of_row(row), self.list_support_keys_of_row(row)
         at_x, at_y = np.flatnonzero(keys == x), np.flatnonzero(keys == y)
         if not len(at_y) or max(x, y) >= self.visible_counts[row]:
             return math.inf
@@ -57,12 +57,12 @@ class WidthOneConstraints:
         pairs = ((high[part][at_x[0]], low[part][at_y[0]]) for high, low in self.ceilings)
         return float(min(high - low for high, low in pairs))
 
-    def find_strict_key_orders(self, row: int) -> NDArray[np.bool_]:
+    def find_strict_key_orders_of_row(self, row: int) -> NDArray[np.bool_]:
         """[x, y]: whether the row requires l_x > l_y."""
         count, part, keys = (
             int(self.visible_counts[row]),
-            self.entries_of_row(row),
-            self.list_support_keys(row),
+            self.slice_entries_of_row(row),
+            self.list_support_keys_of_row(row),
         )
         order = np.zeros((count, count), dtype=bool)
         hidden = np.ones(count, dtype=bool)
@@ -72,7 +72,7 @@ class WidthOneConstraints:
             order[np.ix_(keys, keys)] |= (high[part][:, None] - low[part][None, :] < 0.0).T
         return order
 
-    def select_rows(self, rows: Index) -> "WidthOneConstraints":
+    def select_constraints_of_rows(self, rows: Index) -> "WidthOneConstraints":
         """The constraints of these rows alone, which are weaker."""
         return replace(self, rows=rows)
 
@@ -80,13 +80,13 @@ class WidthOneConstraints:
     def has_uniform_weights(self) -> bool:
         """Whether every constrained row has equal weights, and every bound off the support forces a strict order."""
         return all(
-            np.ptp(self.target.data[self.entries_of_row(row)]) < 1e-12
-            and self.off[self.entries_of_row(row)].max() < 0.0
+            np.ptp(self.target.data[self.slice_entries_of_row(row)]) < 1e-12
+            and self.off[self.slice_entries_of_row(row)].max() < 0.0
             for row in self.rows
         )
 
     @property
-    def has_hidden_keys(self) -> bool:
+    def has_masked_keys(self) -> bool:
         return bool((self.visible_counts < self.target.shape[0]).any())
 
 

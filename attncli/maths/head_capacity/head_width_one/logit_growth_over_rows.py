@@ -54,7 +54,7 @@ def solve_rows_of_growing_logits(
     order = np.argsort(rank)
     found: list[GrowingLogits] = []
     for count in range(min(FIRST, len(constraints.rows)), len(constraints.rows) + 1):
-        few = constraints.select_rows(constraints.rows[:count])
+        few = constraints.select_constraints_of_rows(constraints.rows[:count])
         higher = add_row_to_growing_logits(few, sign, order, found[-2:], min(budget, HIGHEST))
         if higher is None or not is_linear_programme_solved(higher.solution):
             return higher
@@ -80,7 +80,7 @@ def add_row_to_growing_logits(
     blind = 0.0
     for _ in range(TRIES):
         now = min(now, ceiling)
-        placed = programme.solve(now)
+        placed = programme.solve_within_logit_budget(now)
         if is_linear_programme_solved(placed):
             best = GrowingLogits(programme, placed, now)
             programme.units = choose_key_gap_units_from_solution(few, order, placed)

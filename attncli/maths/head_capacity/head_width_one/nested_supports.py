@@ -54,7 +54,7 @@ class NestedOrder:
         return self.drop / self.spread
 
     @property
-    def gap_count(self) -> int:
+    def key_gap_count(self) -> int:
         return int(self.cell.max())
 
 
@@ -93,7 +93,7 @@ def find_nested_order(constraints: WidthOneConstraints, signs: QuerySigns) -> Ne
 
 def find_smallest_key_gaps(chain: NestedOrder) -> SmallestKeyGaps:
     """The smallest x with x_t ≥ b and x_t ≥ (b / r) · (gaps within the support), by sweeps from both ends."""
-    need, rising, falling = (np.zeros(chain.gap_count) for _ in range(3))
+    need, rising, falling = (np.zeros(chain.key_gap_count) for _ in range(3))
     np.maximum.at(need, chain.cut, chain.drop)
     up = chain.sign > 0
     np.maximum.at(rising, chain.cut[up], chain.row_slopes[up])
@@ -173,7 +173,7 @@ def choose_steepest_row_per_key_gap(chain: NestedOrder, least: SmallestKeyGaps) 
     side = np.where(chain.sign > 0, above[chain.cut], below[chain.cut])
     needed_logits = np.maximum(chain.drop, np.where(side > 0.0, chain.row_slopes * side, 0.0))
     order = np.lexsort((needed_logits, chain.cut))
-    last = np.searchsorted(chain.cut[order], np.arange(chain.gap_count), side="right") - 1
+    last = np.searchsorted(chain.cut[order], np.arange(chain.key_gap_count), side="right") - 1
     row = order[last]
     by_side = np.where(side[row] > 0.0, chain.row_slopes[row] * side[row], 0.0) > chain.drop[row]
     return GapRowChoice(
@@ -183,7 +183,7 @@ def choose_steepest_row_per_key_gap(chain: NestedOrder, least: SmallestKeyGaps) 
 
 def find_key_gaps_inside_supports(chain: NestedOrder, policy: GapRowChoice) -> NDArray[np.bool_]:
     """[gap, gap]: whether the second lies within the support of the first's row."""
-    gap = np.arange(chain.gap_count)
+    gap = np.arange(chain.key_gap_count)
     up = chain.sign[policy.row] > 0
     found: NDArray[np.bool_] = np.where(
         up[:, None], gap[None, :] > gap[:, None], gap[None, :] < gap[:, None]
@@ -238,7 +238,7 @@ def solve_proof_weights_of_cyclic_gaps(chain: NestedOrder, policy: GapRowChoice)
     """Left eigenvector of gaps that raise one another without end; of 1 + F, which has the same vector and no
     oscillation."""
     flow = find_key_gaps_inside_supports(chain, policy) * policy.steep[:, None]
-    weights = np.ones(chain.gap_count)
+    weights = np.ones(chain.key_gap_count)
     for _ in range(300):
         weights = weights + flow.T @ weights
         weights /= max(float(weights.max()), 1e-300)
@@ -256,9 +256,11 @@ def convert_gap_weights_to_proof(
     chosen = np.flatnonzero(weights > 0.0)
     span = (int(chosen.min(initial=0)), int(chosen.max(initial=0)) + 1)
     made: list[ProofStep] = []
-    crossing = [0] * (chain.gap_count + 1)
+    crossing = [0] * (chain.key_gap_count + 1)
 
-    def add_step(gap: int, x: int | None, y: int | None, bound: float, weight: int) -> None:
+    def append_proof_step(
+        gap: int, x: int | None, y: int | None, bound: float, weight: int
+    ) -> None:
         number = policy.row[gap]
         keys = [None if place is None else int(first[place]) for place in (x, y)]
         made.append(
@@ -267,25 +269,25 @@ def convert_gap_weights_to_proof(
             )
         )
 
-    for gap in range(chain.gap_count):
-        number, top, amount = policy.row[gap], chain.gap_count, whole[gap]
+    for gap in range(chain.key_gap_count):
+        number, top, amount = policy.row[gap], chain.key_gap_count, whole[gap]
         if not amount:
             continue
         up, steep = chain.sign[number] > 0, policy.steep[gap]
         low, high = span if steep == 0.0 else (gap + 1, top) if up else (0, gap)
         x, y = (high, low) if up else (low, high)
         if steep > 0.0:
-            add_step(gap, x, y, float(chain.spread[number]), amount)
+            append_proof_step(gap, x, y, float(chain.spread[number]), amount)
         elif budget is not None:
-            add_step(gap, x, None, budget, amount)
-            add_step(gap, None, y, budget, amount)
+            append_proof_step(gap, x, None, budget, amount)
+            append_proof_step(gap, None, y, budget, amount)
         crossing[low] += amount
         crossing[high] -= amount
     for gap, amount in enumerate(accumulate(crossing[:-1])):
         if amount:
             number = policy.row[gap]
             x, y = (gap, gap + 1) if chain.sign[number] > 0 else (gap + 1, gap)
-            add_step(gap, x, y, -float(chain.drop[number]), amount)
+            append_proof_step(gap, x, y, -float(chain.drop[number]), amount)
     return tuple(made)
 
 

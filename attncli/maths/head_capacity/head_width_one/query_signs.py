@@ -72,7 +72,7 @@ def find_query_sign_constraints(constraints: WidthOneConstraints) -> tuple[Flags
         order = np.zeros((length, length, length), dtype=np.float32)
         for row in constraints.rows:
             count = constraints.visible_counts[row]
-            order[row, :count, :count] = constraints.find_strict_key_orders(row)
+            order[row, :count, :count] = constraints.find_strict_key_orders_of_row(row)
         flat, turned = order.reshape(length, -1), order.swapaxes(1, 2).reshape(length, -1)
         same, opposite = flat @ flat.T > 0.0, flat @ turned.T > 0.0
     np.fill_diagonal(same, False)
@@ -112,7 +112,7 @@ def find_supports_ranked_above_others(constraints: WidthOneConstraints) -> csr_a
         [
             row
             for row in constraints.rows
-            if constraints.off[constraints.entries_of_row(row)].max() < 0.0
+            if constraints.off[constraints.slice_entries_of_row(row)].max() < 0.0
         ]
     ] = True
     weights = np.repeat(keen, np.diff(target.indptr)) & (target.data > 0.0)
@@ -144,15 +144,15 @@ def find_keys_relating_query_signs(
         link = QuerySignConstraint((i, j), (int(first), int(second)), same)
         if is_query_sign_constraint_valid(link, constraints):
             return link
-    order = constraints.find_strict_key_orders(i)[:count, :count]
-    other = constraints.find_strict_key_orders(j)[:count, :count]
+    order = constraints.find_strict_key_orders_of_row(i)[:count, :count]
+    other = constraints.find_strict_key_orders_of_row(j)[:count, :count]
     first, second = np.argwhere(order & (other if same else other.T))[0]
     return QuerySignConstraint((i, j), (int(first), int(second)), same)
 
 
 def mark_keys_in_row_support(constraints: WidthOneConstraints, row: int, count: int) -> Flags:
     found = np.zeros(count, dtype=bool)
-    keys = constraints.list_support_keys(row)
+    keys = constraints.list_support_keys_of_row(row)
     found[keys[keys < count]] = True
     return found
 

@@ -79,7 +79,7 @@ def decide_width_one(constraints: WidthOneConstraints, budget: float) -> WidthOn
         return refute_width_one_with_proof(
             constraints, WidthOneProof(found.odd), "rows pull against each other"
         )
-    if constraints.has_uniform_weights and not constraints.has_hidden_keys:
+    if constraints.has_uniform_weights and not constraints.has_masked_keys:
         answer = decide_by_nested_order(constraints, found, budget)
         if answer is not None:
             return answer
@@ -103,7 +103,7 @@ def decide_by_nested_order(
         return None
     least = find_smallest_key_gaps(chain)
 
-    def build_proof(limit: float | None) -> WidthOneProof:
+    def build_width_one_proof(limit: float | None) -> WidthOneProof:
         steps = prove_key_gaps_exceed_budget(chain, least, limit)
         return WidthOneProof(
             list_sign_constraints_of_rows(constraints, signs, {step.row for step in steps}),
@@ -113,16 +113,16 @@ def decide_by_nested_order(
 
     if least.circular:
         return refute_width_one_with_proof(
-            constraints, build_proof(None), "two supports each need the wider gap"
+            constraints, build_width_one_proof(None), "two supports each need the wider gap"
         )
     if least.logits * SHORT > budget:
         return refute_width_one_with_proof(
             constraints,
-            build_proof(budget),
+            build_width_one_proof(budget),
             f"logits above {format_short_number(budget, 4)} are needed",
         )
     keys, reach = compute_key_positions_from_gaps(chain, least)
-    lower = build_proof(least.logits * SHORT)
+    lower = build_width_one_proof(least.logits * SHORT)
     proved = verify_width_one_proof(lower, constraints)
     return WidthOneDecision(
         True,
@@ -165,7 +165,7 @@ def decide_by_linear_programme(
         return WidthOneDecision(None, "the linear programme comes too near to zero for a proof")
     if len(trees) == 1:
         return WidthOneDecision(False, describe_infeasibility_proof(cases[0]), cases[0])
-    rows = {row for case in cases for row in case.rows}
+    rows = {row for case in cases for row in case.rows_in_proof}
     return refute_width_one_with_proof(
         constraints,
         WidthOneProof(list_sign_constraints_of_rows(constraints, signs, rows), cases=tuple(cases)),
@@ -195,7 +195,7 @@ def solve_programme_for_query_signs(
 ) -> WidthOneDecision:
     """Solve the linear programme without a budget, then with smaller and smaller budgets."""
     programme = WidthOneProgramme(constraints, signs.sign)
-    placed = programme.solve(None)
+    placed = programme.solve_within_logit_budget(None)
     if placed.room < SMALLEST or not placed.finished:
         proof = make_proof_from_dual_solution(
             constraints, signs, placed, None, alone
@@ -259,8 +259,8 @@ def prove_infeasible_by_few_rows(
     for count in PREFIXES:
         if count >= len(constraints.rows):
             return None
-        few = constraints.select_rows(constraints.rows[:count])
-        placed = WidthOneProgramme(few, signs.sign).solve(budget)
+        few = constraints.select_constraints_of_rows(constraints.rows[:count])
+        placed = WidthOneProgramme(few, signs.sign).solve_within_logit_budget(budget)
         proof = make_proof_from_dual_solution(few, signs, placed, budget, alone)
         if proof is not None:
             return proof
@@ -281,7 +281,7 @@ def find_smallest_logit_budget(
     high, low, proof, blind = min(reached, budget), 0.0, None, 0.0
     now = high if best is None else 0.5 * high
     for _ in range(count_budget_bisection_steps(constraints)):
-        tried = programme.solve(now)
+        tried = programme.solve_within_logit_budget(now)
         if tried.room >= SMALLEST and tried.finished:
             best, high = tried, now
         else:
@@ -306,7 +306,7 @@ def centre_key_positions(
 ) -> WidthOneSolution:
     """Centre the keys at 0, which gives the smallest logits: without a mask, only differences of keys matter."""
     middle = 0.5 * (placed.keys.max() + placed.keys.min())
-    return placed if constraints.has_hidden_keys else placed._replace(keys=placed.keys - middle)
+    return placed if constraints.has_masked_keys else placed._replace(keys=placed.keys - middle)
 
 
 def find_largest_visible_logit(constraints: WidthOneConstraints, placed: WidthOneSolution) -> float:
@@ -322,7 +322,7 @@ def place_keys_on_line(
 ) -> tuple[Array, Array] | tuple[None, None]:
     """Keys and reaches with small logits for these bounds and signs, without proofs; None where none were found."""
     found = QuerySigns(sign, np.zeros_like(sign), np.full(len(sign), -1), ())
-    if constraints.has_uniform_weights and not constraints.has_hidden_keys:
+    if constraints.has_uniform_weights and not constraints.has_masked_keys:
         chain = find_nested_order(constraints, found)
         if chain is not None:
             least = find_smallest_key_gaps(chain)
@@ -332,7 +332,7 @@ def place_keys_on_line(
                 else (None, None)
             )
     programme = WidthOneProgramme(constraints, sign)
-    best = programme.solve(None)
+    best = programme.solve_within_logit_budget(None)
     if not is_linear_programme_solved(best):
         high = solve_rows_of_growing_logits(constraints, sign, budget)
         if high is None or not is_linear_programme_solved(high.solution):
@@ -341,7 +341,7 @@ def place_keys_on_line(
     now = find_largest_visible_logit(constraints, centre_key_positions(constraints, best))
     for _ in range(count_budget_bisection_steps(constraints)):
         now *= 0.5
-        tried = programme.solve(now)
+        tried = programme.solve_within_logit_budget(now)
         if tried.room < SMALLEST or not tried.finished:
             break
         best = tried

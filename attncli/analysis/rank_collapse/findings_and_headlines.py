@@ -66,7 +66,9 @@ def explain_variants(
         name: RegimeExplanation(
             describe_what_prevents_collapse(switches),
             describe_what_slows_collapse(spec, switches),
-            describe_theorem_bound(ensemble[name]) if is_collapse_bound_applicable(spec, switches) else "",
+            describe_theorem_bound(ensemble[name])
+            if is_collapse_bound_applicable(spec, switches)
+            else "",
         )
         for name, switches in variants.items()
     }

@@ -247,7 +247,7 @@ def find_other_mixers(
     lengths = sorted({shape.queries for shape in proof.shapes.values()})
     linear = NONE_LINEAR
     if Requirement.LINEAR in needs and mixers:
-        from attncli.capture.linear_attention.layers_with_linear_maps import (
+        from attncli.capture.linear_attention.linear_attention_capture import (
             find_linear_attention_layers,
         )
 
@@ -261,7 +261,7 @@ def prepare_linear_layers(
     body: "PreTrainedModel", short: ShortInput, seen: ProbeResult, reason: NoAttention
 ) -> PreparedModel:
     """Prepare a model of linear layers only; one that has none of these either is refused."""
-    from attncli.capture.linear_attention.layers_with_linear_maps import (
+    from attncli.capture.linear_attention.linear_attention_capture import (
         find_linear_attention_layers,
     )
 

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.model_structure.custom_modules import ForeignModule
-from attncli.capture.model_structure.truncate_stream import StreamTruncation
+from attncli.capture.model_structure.truncate_residual_stream_tokens import StreamTruncation
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.models.inputs.padding import BESIDE, PADDING
 from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.dummy_inputs import accepts_inputs, make_example_inputs
-from attncli.models.random.minimal_inputs import find_stream_truncation, make_short_inputs
+from attncli.models.random.short_inputs import find_stream_truncation, make_short_inputs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

@@ -8,7 +8,7 @@ from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_files import open_tensors, require_matching_config
 from attncli.model_and_file_sources import Source, parse_source
 from attncli.models.files.config_checks import refuse_quantised
-from attncli.models.files.local_folder import FetchSettings, find_local_folder
+from attncli.models.files.model_folder import FetchSettings, find_local_folder
 from attncli.models.files.tensor_reader import TensorReader
 from attncli.models.files.weight_files import describe_unread_shards
 from attncli.records import Facts

@@ -3,7 +3,7 @@
 Blocks and residual streams:
 
 forward_wrappers                wrap the forward of modules temporarily, or hook it
-eager_interface                 swap functions of transformers' attention interface temporarily
+attention_function_registry     swap functions of transformers' attention interface temporarily
 attention_calls                 which torch functions are attention
 model_structure                 the blocks of a model, found where its attention runs
 reruns                          run a model again: with fixed random numbers, in float64, with perturbed last bits

@@ -10,7 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.attention_calls import unseen
-from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_attention_functions
+from attncli.capture.attention_function_registry import (
+    EAGER,
+    force_eager_attention,
+    swap_attention_functions,
+)
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.other_mixers.uncapturable_attention import refuse_partial_capture
 from attncli.capture.strips.attention_interface import (

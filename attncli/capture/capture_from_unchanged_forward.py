@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.eager_interface import (
+from attncli.capture.attention_function_registry import (
     EAGER,
     find_registered_attention,
     iter_module_configs,

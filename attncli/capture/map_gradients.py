@@ -6,7 +6,11 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from attncli.capture.eager_interface import EAGER, force_eager_attention, swap_attention_functions
+from attncli.capture.attention_function_registry import (
+    EAGER,
+    force_eager_attention,
+    swap_attention_functions,
+)
 from attncli.capture.strips.attention_interface import find_unpatched_eager
 from attncli.capture.strips.attention_sites import AttentionSite, SiteNamer
 from attncli.errors import InputError

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attncli.capture.attention_calls import unseen
 from attncli.capture.attention_capture import Capture, capture_attention
-from attncli.capture.eager_interface import force_eager_attention
+from attncli.capture.attention_function_registry import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import run_model_or_refuse
 from attncli.capture.other_mixers.uncapturable_attention import (

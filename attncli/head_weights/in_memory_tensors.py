@@ -30,13 +30,13 @@ class InMemoryTensors(TensorReader):
 
     def dtype(self, name: str) -> str:
         """The dtype by the name that files use."""
-        from attncli.models.files.state_hashing import name_stored_dtype
+        from attncli.models.files.state_dict_hashing import name_stored_dtype
 
         return name_stored_dtype(self.state[name])
 
     def sha256(self) -> str:
         """The hash that the same tensors would have in a file."""
-        from attncli.models.files.state_hashing import hash_state_dict
+        from attncli.models.files.state_dict_hashing import hash_state_dict
 
         return hash_state_dict(
             str(self.folder), {name: self.state[name] for name in self.read_from}

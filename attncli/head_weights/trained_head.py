@@ -18,7 +18,7 @@ from attncli.head_weights.head_projections import (
     weight_name,
 )
 from attncli.maths.rotary_embedding import Rotary
-from attncli.models.files.local_folder import (
+from attncli.models.files.model_folder import (
     NOTHING_TRUSTED,
     FetchSettings,
     LocalModel,

@@ -9,7 +9,7 @@ from torch import nn
 
 from attncli.capture.reruns.seed_and_precision import run_in_native_precision
 from attncli.errors import UsageError, quote_parameter_name
-from attncli.models.files.state_hashing import STORED_AS
+from attncli.models.files.state_dict_hashing import STORED_AS
 from attncli.models.files.weight_hashing import FLOATS
 from attncli.models.quiet_libraries import silence_libraries
 

@@ -21,7 +21,7 @@ from attncli.options.run_and_output import validate_seed
 from attncli.options.value_completion import complete_source
 
 if TYPE_CHECKING:
-    from attncli.models.files.local_folder import FetchSettings
+    from attncli.models.files.model_folder import FetchSettings
     from attncli.models.inputs.input_options import RequestedInput
     from attncli.models.loading.load_options import LoadOptions
 
@@ -78,7 +78,7 @@ class FetchOptions:
         return [name for name, value in asdict(self).items() if value]
 
     def build_fetch_settings(self) -> "FetchSettings":
-        from attncli.models.files.local_folder import FetchSettings
+        from attncli.models.files.model_folder import FetchSettings
 
         known = {field.name for field in fields(self)} & set(OF_FILES)
         return FetchSettings(**{name: getattr(self, name) for name in known})
@@ -295,14 +295,14 @@ def check_options_before_loading(
     inputs.build_requested_input(tokens, seed)
     if source.kind == "folder":
         from attncli.models.files.config_checks import read_config
-        from attncli.models.files.local_folder import find_local_folder
+        from attncli.models.files.model_folder import find_local_folder
         from attncli.models.files.weight_files import refuse_unreadable_weights
 
         folder = find_local_folder(source).folder
         read_config(folder)
         refuse_unreadable_weights(folder, model.allow_pickle)
     if source.kind == "hub" and not STAGE.rehearsing:
-        from attncli.models.files.local_folder import FetchSettings, find_local_folder
+        from attncli.models.files.model_folder import FetchSettings, find_local_folder
 
         find_local_folder(source, FetchSettings(model.revision, model.offline), config_alone=True)
 

@@ -14,12 +14,12 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 )
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.capture import STRIP_MEMORY, AttentionSite, Strip
+from attncli.capture.attention_function_registry import EAGER
 from attncli.capture.capture_from_unchanged_forward import (
     SDPA,
     attention_implementations,
     observe_attention,
 )
-from attncli.capture.eager_interface import EAGER
 from attncli.capture.forward_wrappers import install_hooks
 from attncli.capture.one_pass.one_pass_or_eager import OnePass
 from attncli.capture.strips.attention_interface import (

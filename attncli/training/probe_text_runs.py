@@ -24,18 +24,18 @@ from attncli.analysis.model_preparation import HEADS, PreparedModel, Requirement
 from attncli.declare.option_declarations import is_whole_number
 from attncli.errors import UsageError, format_count
 from attncli.forward_types import Inputs, Kwargs
-from attncli.models.inputs.extra_inputs import find_extra_inputs
 from attncli.models.inputs.input_options import RequestedInput
+from attncli.models.inputs.inputs_besides_token_ids import find_extra_inputs
 from attncli.models.inputs.model_input import WORDS, ModelInput, label_tokens_by_ids
-from attncli.models.inputs.model_inputs import make_inputs
 from attncli.models.inputs.padding import remove_padding
-from attncli.models.inputs.text_inputs import TextEncoder, make_text_input
-from attncli.models.inputs.tokenizing import EncodedText
-from attncli.models.inputs.user_inputs import (
+from attncli.models.inputs.python_api_inputs import (
     bind_arguments,
     convert_to_tensors,
     is_list_of_token_ids,
 )
+from attncli.models.inputs.requested_inputs import make_inputs
+from attncli.models.inputs.text_inputs import TextEncoder, make_text_input
+from attncli.models.inputs.tokenizing import EncodedText
 from attncli.models.inputs.vocabulary_and_positions import max_positions
 from attncli.models.loading.in_memory.eval_mode import eval_mode
 from attncli.models.loading.in_memory.unwrap_models import UnwrappedModel

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture import AttentionSite, Strip
-from attncli.capture.linear_attention.kernel_calls import KernelCall, record_kernel_calls
-from attncli.capture.linear_attention.layers_with_linear_maps import (
+from attncli.capture.linear_attention.calls_inside_mixers import KernelCall, record_kernel_calls
+from attncli.capture.linear_attention.faster_linear_attention_maps import find_faster_map_methods
+from attncli.capture.linear_attention.linear_attention_capture import (
     capture_linear_attention,
     find_linear_attention_layers,
 )
-from attncli.capture.linear_attention.linear_map_speedups import find_faster_map_methods
-from attncli.capture.linear_attention.linear_maps import LinearAttentionMap
+from attncli.capture.linear_attention.linear_attention_maps import LinearAttentionMap
 from attncli.capture.linear_attention.linearity_tests import find_value_argument
 from attncli.capture.linear_attention.measured_linear_heads import (
     LinearAttentionLayers,

@@ -11,7 +11,7 @@ from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
 import attncli
-from attncli.capture.eager_interface import swap_attention_functions
+from attncli.capture.attention_function_registry import swap_attention_functions
 from attncli.capture.forward_wrappers import hook_forwards
 
 PACKAGE = Path(attncli.__file__).parent
@@ -47,13 +47,13 @@ def test_one_file_swaps_attention_functions() -> None:
     def swaps(node: ast.AST) -> bool:
         return getattr(node, "attr", getattr(node, "id", "")) in INTERFACE
 
-    assert files_that(swaps) == {"capture/eager_interface.py"}
+    assert files_that(swaps) == {"capture/attention_function_registry.py"}
 
 
 def test_one_file_chooses_eager_attention_of_a_running_model() -> None:
     """Another forgets the implementation that a checkpoint was saved with, before its model is made."""
     chosen = files_that(lambda node: "_attn_implementation_internal" in assigned(node))
-    assert chosen == {"capture/eager_interface.py", "models/loading/architectures.py"}
+    assert chosen == {"capture/attention_function_registry.py", "models/loading/architectures.py"}
 
 
 def test_swapped_functions_are_restored_even_within_one_another() -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture import AttentionSite, Strip
-from attncli.capture.linear_attention.layers_with_linear_maps import (
+from attncli.capture.linear_attention.linear_attention_capture import (
     capture_linear_attention,
     find_linear_attention_layers,
 )

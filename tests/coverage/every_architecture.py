@@ -32,7 +32,7 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
 )
 from attncli.analysis.rank_collapse.trajectories import Trajectory
 from attncli.capture import verify_capture
-from attncli.capture.linear_attention.layers_with_linear_maps import find_linear_attention_layers
+from attncli.capture.linear_attention.linear_attention_capture import find_linear_attention_layers
 from attncli.capture.model_structure.blocks import find_block_stacks, find_stacks_without_attention
 from attncli.capture.other_mixers.token_mixers import find_token_mixers
 from attncli.capture.reruns.seed_and_precision import force_float64

@@ -19,7 +19,7 @@ from attncli.head_weights.inputs_for_scores import (
 )
 from attncli.head_weights.model_families import FAMILIES
 from attncli.head_weights.trained_head import read_head
-from attncli.models.files.local_folder import FetchSettings
+from attncli.models.files.model_folder import FetchSettings
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

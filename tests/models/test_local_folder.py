@@ -8,7 +8,7 @@ from family_models import saved
 
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.head_weights.trained_head import read_head
-from attncli.models.files.local_folder import FetchSettings, find_local_folder
+from attncli.models.files.model_folder import FetchSettings, find_local_folder
 
 CACHED = FetchSettings(offline=True)
 COMMIT = "c0ffee" * 6 + "abcd"

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.input_options import RequestedInput
-from attncli.models.inputs.model_inputs import make_inputs
+from attncli.models.inputs.requested_inputs import make_inputs
 from attncli.models.inputs.text_files import MARKED_UP, READERS, read_text_file
 from attncli.models.inputs.text_inputs import read_default_text
 from attncli.models.loading.load import load_model

@@ -11,7 +11,7 @@ from attncli.capture.input_token_counts import count_positions
 from attncli.capture.model_structure.blocks import find_block_stacks, observe_block_states
 from attncli.errors import InputError
 from attncli.models.inputs.input_options import RequestedInput
-from attncli.models.inputs.model_inputs import make_inputs
+from attncli.models.inputs.requested_inputs import make_inputs
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.precision import run_in_model_precision

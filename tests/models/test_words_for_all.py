@@ -13,7 +13,7 @@ import attncli
 from attncli.capture.model_errors import translate_model_errors
 from attncli.errors import InputError, UsageError
 from attncli.metrics.attention import ATTENTION
-from attncli.models.inputs.extra_inputs import find_extra_inputs
+from attncli.models.inputs.inputs_besides_token_ids import find_extra_inputs
 from attncli.models.inputs.synthetic_texts import token_argument_names
 from attncli.models.inputs.vocabulary_and_positions import vocabulary_size
 from attncli.models.random.random_models import build_model

@@ -13,7 +13,7 @@ import torch
 from oracles import network
 
 from attncli.ablation import BlockAnatomy, ablate
-from attncli.capture.eager_interface import force_eager_attention
+from attncli.capture.attention_function_registry import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockFollower, BlockStack, unique_blocks
 from attncli.capture.model_structure.residual_stream import (

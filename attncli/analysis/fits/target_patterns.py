@@ -103,7 +103,7 @@ def capture_head_maps(
 ) -> "tuple[Mapping[str, csr_array], dict[str, Any], tuple[str, ...]]":
     """Capture maps of one model's heads; return them, the model's identity, and warnings."""
     from attncli.analysis.fits.model_patterns import capture_model_patterns
-    from attncli.models.inputs.model_inputs import check_config_and_tokenizer, make_inputs
+    from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_inputs
     from attncli.models.loading.load import load_model
 
     requested = inputs.build_requested_input(options.length, seed)

@@ -14,7 +14,7 @@ from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import InputError, make_unknown_name_error
 from attncli.model_and_file_sources import Source
 from attncli.models.inputs.model_input import WORDS, ModelInput
-from attncli.models.inputs.model_inputs import check_config_and_tokenizer, make_inputs
+from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_inputs
 from attncli.models.loading.device_placement import require_one_device
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel

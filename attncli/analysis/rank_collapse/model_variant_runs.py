@@ -27,7 +27,7 @@ from attncli.analysis.rank_collapse.significant_digits import (
     has_significant_digits,
 )
 from attncli.analysis.rank_collapse.trajectories import EXACT, StateMetrics, Trajectory
-from attncli.capture.eager_interface import force_eager_attention
+from attncli.capture.attention_function_registry import force_eager_attention
 from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
 from attncli.capture.model_structure.residual_stream import to_token_layout
 from attncli.capture.reruns.perturbed_rounding import perturb_rounding

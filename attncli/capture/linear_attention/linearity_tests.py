@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attncli.capture.linear_attention.kernel_calls import KernelCall, Key, call_in_float64
+from attncli.capture.linear_attention.calls_inside_mixers import KernelCall, Key, call_in_float64
 from attncli.tolerances import LINEAR_ARGUMENT
 
 LOUD = 30.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attncli.capture.strips.attention_sites import AttentionSite
 
 if TYPE_CHECKING:
-    from attncli.capture.linear_attention.linear_map_speedups import FasterMapMethods
+    from attncli.capture.linear_attention.faster_linear_attention_maps import FasterMapMethods
     from attncli.capture.linear_attention.linearity_tests import ValueArgument
     from attncli.capture.linear_attention.scans_in_forward_code import MixerCodeStep
 

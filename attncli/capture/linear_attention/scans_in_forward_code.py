@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.linear_attention.kernel_calls import KernelCall
-from attncli.capture.linear_attention.linear_maps import is_weighing_values
+from attncli.capture.linear_attention.calls_inside_mixers import KernelCall
+from attncli.capture.linear_attention.linear_attention_maps import is_weighing_values
 from attncli.capture.linear_attention.linearity_tests import ValueArgument, find_value_argument
 from attncli.capture.strips.attention_interface import to_float32
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output

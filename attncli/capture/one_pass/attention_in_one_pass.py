@@ -12,6 +12,12 @@ import torch
 from torch import Tensor
 
 from attncli.capture.attention_calls import unseen
+from attncli.capture.one_pass.attention_output_and_statistics import (
+    MapVectors,
+    Results,
+    WrittenRows,
+    allocate_floats,
+)
 from attncli.capture.one_pass.attention_score_formula import (
     Formula,
     NotCovered,
@@ -23,12 +29,6 @@ from attncli.capture.one_pass.fused_attention_calls import (
     FUSED_BY_DEVICE,
     attend_in_fused_calls,
     require_fused_call_suffices,
-)
-from attncli.capture.one_pass.output_and_statistics import (
-    MapVectors,
-    Results,
-    WrittenRows,
-    allocate_floats,
 )
 from attncli.capture.one_pass.tiled_attention import TiledAttention
 from attncli.capture.strips.attention_interface import EagerCall, MapOperands, Strip

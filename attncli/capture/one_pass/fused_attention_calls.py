@@ -14,8 +14,8 @@ from math import nan
 import torch
 from torch import Tensor
 
+from attncli.capture.one_pass.attention_output_and_statistics import Results
 from attncli.capture.one_pass.attention_score_formula import Formula, NotCovered
-from attncli.capture.one_pass.output_and_statistics import Results
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
 from attncli.capture.strips.visible_key_spans import KeySpans

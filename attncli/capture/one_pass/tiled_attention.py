@@ -12,8 +12,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attncli.capture.one_pass.attention_output_and_statistics import (
+    MapVectors,
+    Results,
+    WrittenRows,
+)
 from attncli.capture.one_pass.attention_score_formula import Formula
-from attncli.capture.one_pass.output_and_statistics import MapVectors, Results, WrittenRows
 from attncli.capture.strips.attention_interface import EagerCall
 from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
 from attncli.capture.strips.visible_key_spans import KeySpans

@@ -53,7 +53,7 @@ def read_layer_and_head_counts(
         own = build_in_memory_config(source.live.model, str(source.live))
         return own.layers, own.heads, source.live.describe_in_memory_model()
     from attncli.head_weights.head_configs import HeadConfig
-    from attncli.models.files.local_folder import find_local_folder
+    from attncli.models.files.model_folder import find_local_folder
 
     local = find_local_folder(source, files.build_fetch_settings(), config_alone=True)
     config = HeadConfig.read_config(local.folder)

@@ -24,7 +24,7 @@ from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.model_and_file_sources import Source
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.model_inputs import make_inputs
+from attncli.models.inputs.requested_inputs import make_inputs
 from attncli.models.inputs.vocabulary_and_positions import max_positions
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel

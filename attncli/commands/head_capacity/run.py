@@ -48,7 +48,7 @@ from attncli.head_weights.trained_head import (
 )
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.model_inputs import check_config_and_tokenizer, make_inputs
+from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_inputs
 from attncli.models.loading.loaded_model import LoadedModel, remove_model_head
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.loading.random_init import make_random_init_model

@@ -35,7 +35,7 @@ from attncli.maths.number_format import format_short_number
 from attncli.model_and_file_sources import Source
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.model_inputs import check_config_and_tokenizer, make_inputs
+from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_inputs
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel, remove_model_head
 from attncli.models.loading.memory_estimate import require_memory_to_run

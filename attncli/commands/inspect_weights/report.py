@@ -21,7 +21,7 @@ from attncli.head_weights.qk_ov_products import NORMALISED, HeadProducts, iter_h
 from attncli.maths.matrices.low_rank_product import LowRankProduct
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS
 from attncli.model_and_file_sources import Source
-from attncli.models.files.local_folder import NOTHING_TRUSTED, FetchSettings
+from attncli.models.files.model_folder import NOTHING_TRUSTED, FetchSettings
 from attncli.progress import Progress, ignore_progress
 from attncli.records import NOT_APPLICABLE, Definition, JsonObject, Report, Row, View
 

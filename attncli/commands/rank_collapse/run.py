@@ -51,7 +51,7 @@ def prepare_model_collapse_study(
     from attncli.analysis import model_preparation
     from attncli.analysis.rank_collapse.findings_and_headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.trained_model_rank_collapse import measure_model_collapse
-    from attncli.models.inputs.model_inputs import check_config_and_tokenizer, make_inputs
+    from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_inputs
     from attncli.models.loading.loaded_model import remove_model_head
 
     options = model.build_load_options(seed)

@@ -19,7 +19,7 @@ from torch import Tensor
 from attncli.errors import InputError
 from attncli.io.safetensors_arrays import read_byte_ranges
 from attncli.io.safetensors_headers import TensorOffset
-from attncli.models.files.state_hashing import STORED_AS
+from attncli.models.files.state_dict_hashing import STORED_AS
 from attncli.resource_limits import is_within_memory
 
 TYPES = {name: dtype for dtype, name in STORED_AS.items()} | {

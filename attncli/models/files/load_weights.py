@@ -25,7 +25,7 @@ from attncli.models.files.lazy_tensors import (
     memory_map_tensors,
     read_tensors_lazily,
 )
-from attncli.models.files.state_hashing import hash_state_dict, name_stored_dtype
+from attncli.models.files.state_dict_hashing import hash_state_dict, name_stored_dtype
 from attncli.models.files.weight_files import (
     choose_pickled_weights,
     find_weight_files,

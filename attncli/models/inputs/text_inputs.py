@@ -10,8 +10,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.errors import InputError
-from attncli.models.inputs.extra_inputs import ExtraInputs, find_extra_inputs, shift_ids_right
 from attncli.models.inputs.input_options import RequestedInput
+from attncli.models.inputs.inputs_besides_token_ids import (
+    ExtraInputs,
+    find_extra_inputs,
+    shift_ids_right,
+)
 from attncli.models.inputs.model_input import WORDS, ModelInput, decoder_labels, label_tokens_by_ids
 from attncli.models.inputs.token_id_lists import read_id_lists
 from attncli.models.inputs.tokenizing import EncodedText, encode_text, load_tokenizer

@@ -11,6 +11,13 @@ from attncli.models.files.load_weights import LoadedWeights, read_weights
 from attncli.models.files.weight_files import describe_unread_shards
 from attncli.models.loading.architectures import Architecture, find_architecture
 from attncli.models.loading.device_placement import build_placement_arguments, refuse_meta_model
+from attncli.models.loading.fill_model_from_tensors import (
+    assign_tensors,
+    find_loadable_names,
+    refuse_integer_weights,
+    refuse_model_larger_than_files,
+    refuse_prefix_duplicates,
+)
 from attncli.models.loading.in_memory.eval_mode import set_eval_mode
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import Ahead, LoadedModel
@@ -23,13 +30,6 @@ from attncli.models.loading.loading_issues import (
     report_issues,
 )
 from attncli.models.loading.memory_estimate import require_memory_for_weights
-from attncli.models.loading.state_dict import (
-    assign_tensors,
-    find_loadable_names,
-    refuse_integer_weights,
-    refuse_model_larger_than_files,
-    refuse_prefix_duplicates,
-)
 from attncli.models.precision import (
     choose_dtype,
     choose_stored_dtype,

@@ -7,8 +7,8 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.model_and_file_sources import Source, parse_source
-from attncli.models.files.local_folder import choose_revision, find_local_folder
-from attncli.models.files.state_hashing import hash_state_dict
+from attncli.models.files.model_folder import choose_revision, find_local_folder
+from attncli.models.files.state_dict_hashing import hash_state_dict
 from attncli.models.loading.in_memory.eval_mode import set_eval_mode
 from attncli.models.loading.isolate_global_state import isolate_in_process
 from attncli.models.loading.load_options import LoadOptions

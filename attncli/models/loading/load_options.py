@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attncli.errors import make_unknown_name_error
-from attncli.models.files.local_folder import FetchSettings
+from attncli.models.files.model_folder import FetchSettings
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 """The dtypes that a model can run in."""

@@ -7,5 +7,5 @@ tiny_configs    a small config of any type
 random_models   random:ARCH → model
 random_inputs   makers of inputs, by what the model reads
 dummy_inputs    example inputs of any model
-minimal_inputs  the cheapest input on which a model shows its structure
+short_inputs    the cheapest input on which a model shows its structure
 """

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from attncli.capture.attention_capture import replace_eager_interface
-from attncli.capture.eager_interface import force_eager_attention
+from attncli.capture.attention_function_registry import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import FAILURES
 from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks

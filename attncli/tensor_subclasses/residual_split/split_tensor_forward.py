@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from attncli.capture.attention_calls import iter_tensors
-from attncli.capture.eager_interface import force_eager_attention
+from attncli.capture.attention_function_registry import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import FAILURES
 from attncli.capture.model_structure.blocks import BlockFollower, BlockStack, unique_blocks

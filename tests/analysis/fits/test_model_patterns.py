@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from attncli.analysis.fits.model_patterns import capture_model_patterns
 from attncli.errors import UsageError
 from attncli.models.inputs.input_options import RequestedInput
-from attncli.models.inputs.model_inputs import make_inputs
+from attncli.models.inputs.requested_inputs import make_inputs
 from attncli.models.loading.load import load_model
 from attncli.patterns._pattern_texts import ModelHead, parse_model_head
 

@@ -11,7 +11,7 @@ import attncli as attn
 from attncli import gates
 from attncli.analysis import model_preparation
 from attncli.analysis.verification_inputs import ShortInput
-from attncli.capture.linear_attention import layers_with_linear_maps
+from attncli.capture.linear_attention import linear_attention_capture
 from attncli.capture.linear_attention.measured_linear_heads import LinearAttentionLayers
 from attncli.capture.model_structure.probe_forward import probe_forward
 from attncli.commands.inspect_model.command import validate_metrics_heads_and_gates
@@ -38,7 +38,7 @@ def both() -> tuple[Report, Maps, Draws]:
     """A report of a hybrid, and the maps that its linear layers had on the text and on draws of random tokens that repeat."""
     maps: Draws = {}
     on_repeats: Draws = {}
-    own = layers_with_linear_maps.make_linear_strip
+    own = linear_attention_capture.make_linear_strip
 
     def kept(layer: Any, strip: Any, tokens: int) -> Any:
         found = own(layer, strip, tokens)
@@ -51,7 +51,7 @@ def both() -> tuple[Report, Maps, Draws]:
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layers_with_linear_maps, "make_linear_strip", kept)
+        patch.setattr(linear_attention_capture, "make_linear_strip", kept)
         report = reported()
     return report, {layer: found[-1] for layer, found in maps.items()}, on_repeats
 
@@ -180,7 +180,7 @@ def test_softmax_heads_are_what_they_were(
     run: tuple[Report, Maps], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        layers_with_linear_maps, "find_linear_attention_layers", lambda *_: LinearAttentionLayers()
+        linear_attention_capture, "find_linear_attention_layers", lambda *_: LinearAttentionLayers()
     )
     alone = [row for row in reported().rows if row.head is not None]
     beside = [row for row in run[0].rows if row.head is not None and "span" not in row.keys]

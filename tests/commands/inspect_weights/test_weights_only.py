@@ -20,7 +20,7 @@ from attncli.commands.inspect_weights.report import (
 )
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.metrics.weights import SCALE_FREE, WEIGHTS
-from attncli.models.files.local_folder import FetchSettings
+from attncli.models.files.model_folder import FetchSettings
 from attncli.records import Report
 from attncli.render.json import json as as_json
 

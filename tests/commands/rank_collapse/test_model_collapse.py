@@ -333,7 +333,7 @@ def states_within(source: str, module: str, given: bool) -> list[float]:
     from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
     from attncli.metrics import METRICS
     from attncli.models.inputs.input_options import RequestedInput
-    from attncli.models.inputs.model_inputs import make_inputs
+    from attncli.models.inputs.requested_inputs import make_inputs
     from attncli.models.loading.load import load_model
     from attncli.models.loading.load_options import LoadOptions
 

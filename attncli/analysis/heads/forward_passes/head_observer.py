@@ -376,7 +376,7 @@ def capture_linear_heads(
     """Within, the observer receives the maps of linear layers too."""
     if not linear.layers:
         return nullcontext({})
-    from attncli.capture.linear_attention.layers_with_linear_maps import capture_linear_attention
+    from attncli.capture.linear_attention.linear_attention_capture import capture_linear_attention
 
     return capture_linear_attention(
         body, linear.layers, linear.heads, observer.observe_map_rows, memory

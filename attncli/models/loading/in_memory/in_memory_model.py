@@ -17,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attncli.capture.model_structure.custom_modules import ForeignModule, wrap_foreign_module
 from attncli.errors import InputError, UsageError, add_article
-from attncli.models.files.state_hashing import hash_state_dict
+from attncli.models.files.state_dict_hashing import hash_state_dict
 from attncli.models.loading.in_memory.restore_state import iter_tensors, restore_model_state
 from attncli.models.loading.in_memory.unwrap_models import unwrap_model
 from attncli.models.precision import dtype_name

@@ -10,8 +10,11 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from attncli.capture.eager_interface import force_eager_attention
-from attncli.capture.model_structure.truncate_stream import StreamTruncation, find_truncation
+from attncli.capture.attention_function_registry import force_eager_attention
+from attncli.capture.model_structure.truncate_residual_stream_tokens import (
+    StreamTruncation,
+    find_truncation,
+)
 from attncli.forward_types import Inputs
 from attncli.models.forward_signatures import forward_signature
 from attncli.models.model_classes import iter_nested_configs

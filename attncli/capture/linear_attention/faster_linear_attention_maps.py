@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attncli.capture.attention_calls import iter_tensors
-from attncli.capture.linear_attention.kernel_calls import KernelCall, Key
+from attncli.capture.linear_attention.calls_inside_mixers import KernelCall, Key
 from attncli.capture.linear_attention.linearity_tests import (
     RandomArgument,
     ValueArgument,

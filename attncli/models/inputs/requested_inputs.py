@@ -27,7 +27,7 @@ def make_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelI
     """Make every input that the options name, in their order."""
     refuse_impossible_input(options)
     if checkpoint.user_inputs is not None:
-        from attncli.models.inputs.user_inputs import make_user_inputs
+        from attncli.models.inputs.python_api_inputs import make_user_inputs
 
         return make_user_inputs(checkpoint)
     reads_media = checkpoint.model_without_head.main_input_name != WORDS

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.capture.linear_attention.kernel_calls import KernelCall
-from attncli.capture.linear_attention.linear_map_speedups import (
+from attncli.capture.linear_attention.calls_inside_mixers import KernelCall
+from attncli.capture.linear_attention.faster_linear_attention_maps import (
     FasterMapMethods,
     RecurrentState,
     repeat_call_in_batch,

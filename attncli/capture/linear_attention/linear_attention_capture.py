@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.linear_attention.kernel_calls import KernelCall, record_kernel_calls
-from attncli.capture.linear_attention.linear_map_speedups import find_faster_map_methods
-from attncli.capture.linear_attention.linear_maps import (
+from attncli.capture.linear_attention.calls_inside_mixers import KernelCall, record_kernel_calls
+from attncli.capture.linear_attention.faster_linear_attention_maps import find_faster_map_methods
+from attncli.capture.linear_attention.linear_attention_maps import (
     NONE,
     LinearAttentionMap,
     LinearMapStrip,

@@ -15,7 +15,7 @@ from documents import README
 
 from attncli.capture.one_pass import compiled_library as library_module
 from attncli.capture.one_pass import one_pass_or_eager
-from attncli.capture.one_pass.compiled_library import SWITCH, Library, open_library
+from attncli.capture.one_pass.compiled_library import SWITCH, Library, open_compiled_library
 
 ROOT = README.parent
 SOURCE = "attncli/capture/one_pass/one_pass.c"
@@ -40,7 +40,7 @@ def compile_library(folder: str, *flags: str) -> Path:
 def compiled() -> Library:
     """The library as it is in the working copy, whatever is installed."""
     more = ("-Wall", "-Wextra", "-Werror", *os.environ.get(MORE_FLAGS, "").split())
-    found = open_library(compile_library(tempfile.mkdtemp(), *more))
+    found = open_compiled_library(compile_library(tempfile.mkdtemp(), *more))
     assert isinstance(found, Library)
     return found
 
@@ -50,6 +50,6 @@ def one_pass(setting: str = "", fewest_cells: int = 0) -> Iterator[None]:
     """Within, attention is computed in one pass wherever it is covered; `off`: in tiles; `own`: nowhere."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(SWITCH, setting)
-        patch.setattr(library_module, "load_library", compiled)
+        patch.setattr(library_module, "load_compiled_library", compiled)
         patch.setattr(one_pass_or_eager, "FEWEST_CELLS", fewest_cells)
         yield

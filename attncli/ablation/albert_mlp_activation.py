@@ -12,7 +12,7 @@ from torch import nn
 
 from attncli.ablation.block_structure import BlockAnatomy
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.blocks import unique_blocks
+from attncli.capture.model_structure.blocks import collect_distinct_blocks
 from attncli.forward_types import Args, Function, Kwargs, Output
 from attncli.networks.ablation_variants import AblationSwitches
 
@@ -37,7 +37,7 @@ def find_albert_layers_without_mlp(
     """ALBERT's layers, where a variant without MLP is the published one."""
     if switches.mlp or not switches.as_published:
         return set()
-    blocks = unique_blocks(anatomy.stacks)
+    blocks = collect_distinct_blocks(anatomy.stacks)
     return {block for block in blocks if type(block).__name__ == "AlbertLayer"}
 
 

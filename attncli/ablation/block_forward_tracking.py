@@ -13,19 +13,19 @@ from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.ablation.stream_tracking.tensor_tags import Tag, attach_tag
 from attncli.ablation.stream_tracking.torch_function_tracker import Tracker
 from attncli.ablation.structure_checks import describe_block
-from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import (
     BlockFollower,
     BlockStack,
-    name_block_modules,
-    unique_blocks,
+    collect_distinct_blocks,
+    map_block_modules_to_paths,
 )
 from attncli.capture.model_structure.residual_stream import (
-    find_stream_input,
-    find_stream_output,
-    replace_argument,
-    select_tensor_at,
+    find_residual_stream_input,
+    find_residual_stream_output,
+    replace_tensor_argument,
+    select_tensor_at_position,
 )
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Kwargs, Output
@@ -56,12 +56,12 @@ def track_blocks(
     With `values`, each block's run keeps its stream at all points until it is done; with `summands`, the addends. There is no
     autograd, and tensors keep version counters, which show changes in place.
     """
-    parts_of_blocks = name_block_modules(model, stacks)
+    parts_of_blocks = map_block_modules_to_paths(model, stacks)
     norms = {module: name for module, name in parts_of_blocks.items() if is_norm_layer(module)}
     tracked = BlockTracking(BlockFollower(stacks), parts, norms, done, feed, values, summands)
     with (
         wrap_forwards([model], tracked.run_wrapped_model),
-        wrap_forwards(unique_blocks(stacks), tracked.run_wrapped_block),
+        wrap_forwards(collect_distinct_blocks(stacks), tracked.run_wrapped_block),
         wrap_forwards(norms, tracked.run_wrapped_norm_layer),
     ):
         yield
@@ -105,8 +105,8 @@ class BlockTracking:
         finally:
             self.tracker = None
         results = [
-            find_stream_output(output),
-            call.second and select_tensor_at(call.second[1], output),
+            find_residual_stream_output(output),
+            call.second and select_tensor_at_position(call.second[1], output),
         ]
         streams = [result for result in results if result is not None]
         tags = [run.find_tag_of_tensor(stream) for stream in streams]
@@ -119,20 +119,20 @@ class BlockTracking:
 
     def tag_block_inputs(self, run: BlockRun, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
         """The block's arguments with aliases of its streams, tagged; other tensors are recorded."""
-        stream = find_stream_input(args, kwargs)
+        stream = find_residual_stream_input(args, kwargs)
         if stream is None:
             raise InputError(f"{describe_block(run.stack, run.call)} is given no stream of tokens.")
-        second = run.call.second and select_tensor_at(run.call.second[0], (args, kwargs))
+        second = run.call.second and select_tensor_at_position(run.call.second[0], (args, kwargs))
         run.outside = {
             id(tensor)
-            for tensor in iter_tensors((args, kwargs))
+            for tensor in iter_nested_tensors((args, kwargs))
             if tensor is not stream and tensor is not second and tensor.is_floating_point()
         }
-        args, kwargs = replace_argument(
+        args, kwargs = replace_tensor_argument(
             args, kwargs, stream, self.tag_stream_at_block_input(run, stream, "")
         )
         if second is not None:
-            args, kwargs = replace_argument(
+            args, kwargs = replace_tensor_argument(
                 args, kwargs, second, self.tag_stream_at_block_input(run, second, "second")
             )
         return args, kwargs

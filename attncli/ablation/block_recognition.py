@@ -43,9 +43,9 @@ from attncli.ablation.structure_checks import (
 from attncli.capture.model_structure.blocks import (
     BlockStack,
     ModelStructure,
-    read_stacks_without_attention,
-    read_structure,
-    unique_blocks,
+    build_model_structure,
+    build_stacks_without_attention,
+    collect_distinct_blocks,
 )
 from attncli.capture.model_structure.probe_forward import ProbeResult, probe_forward
 from attncli.errors import InputError
@@ -115,10 +115,10 @@ def recognise_blocks(
 
 def find_token_mixing_blocks(model: nn.Module, seen: ProbeResult) -> ModelStructure:
     """Blocks that attend, with all others of their lists; where nothing attends, all lists of alike blocks."""
-    structure = read_structure(model, seen, may_have_none=True)
+    structure = build_model_structure(model, seen, may_have_none=True)
     if structure.stacks:
         return structure
-    stacks = () if structure.outside else read_stacks_without_attention(model, seen)
+    stacks = () if structure.outside else build_stacks_without_attention(model, seen)
     if not stacks:
         raise InputError(
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
@@ -132,7 +132,7 @@ def refuse_hyper_connections(
     """Refuse hyper-connections: blocks that mix several streams of a token show no addition to the one stream."""
     from attncli.capture.other_mixers.hyper_connections import find_blocks_mixing_streams
 
-    mixing = find_blocks_mixing_streams(model, unique_blocks(stacks), inputs)
+    mixing = find_blocks_mixing_streams(model, collect_distinct_blocks(stacks), inputs)
     for stack in stacks:
         for call in stack.calls:
             if call.module in mixing:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.blocks import BlockStack, name_block_modules
+from attncli.capture.model_structure.blocks import BlockStack, map_block_modules_to_paths
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Kwargs, Output
 from attncli.tolerances import UNNAMED_NORM
@@ -29,7 +29,7 @@ def refuse_unrecognised_norm_layers(
     model: nn.Module, stacks: tuple[BlockStack, ...]
 ) -> Iterator[None]:
     """Within, refuse by name any module of a block that acts as a norm though its class name does not show it."""
-    parts = name_block_modules(model, stacks)
+    parts = map_block_modules_to_paths(model, stacks)
     names = {module: name for module, name in parts.items() if is_handwritten_leaf_module(module)}
 
     def refuse_forward_of_norm_layer(

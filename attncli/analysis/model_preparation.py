@@ -24,25 +24,25 @@ from attncli.analysis.verification_inputs import (
 )
 from attncli.capture import AttentionSite, MapShape, VerifiedCapture, verify_capture
 from attncli.capture.linear_attention.measured_linear_heads import LinearAttentionLayers
-from attncli.capture.model_errors import run_model_or_refuse, translate_model_errors
+from attncli.capture.model_errors import run_model_or_refuse_input, translate_model_errors
 from attncli.capture.model_structure.blocks import (
     BlockStack,
-    read_stacks_without_attention,
-    read_structure,
+    build_model_structure,
+    build_stacks_without_attention,
 )
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.model_structure.probe_forward import (
     ProbeResult,
-    iter_towers_that_did_not_run,
+    iter_paths_of_unused_blocks,
     probe_forward,
 )
 from attncli.capture.other_mixers.token_mixers import TokenMixer, find_token_mixers
 from attncli.capture.other_mixers.uncapturable_attention import (
     UncapturableAttention,
-    find_uncapturable_mixers,
+    find_mixers_with_uncapturable_attention,
     refuse_uncapturable_attention,
 )
-from attncli.capture.reruns.seed_and_precision import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.capture.verification import NOTHING_ATTENDS
 from attncli.errors import AttnError, LimitError, NoAttention
 from attncli.forward_types import Inputs
@@ -192,12 +192,12 @@ def prepare_model(
         if left_out == "refuse":
             refuse_uncapturable_attention(proof.left_out)
         stacks = (
-            read_structure(body, seen, without_blocks == "go on").stacks
+            build_model_structure(body, seen, without_blocks == "go on").stacks
             if Requirement.BLOCKS in needs
             else ()
         )
         mixers, linear = find_other_mixers(body, stacks, inputs, proof, needs)
-        idle = () if unseen else tuple(iter_towers_that_did_not_run(body, set(seen.ran)))
+        idle = () if unseen else tuple(iter_paths_of_unused_blocks(body, set(seen.ran)))
         return PreparedModel(
             body,
             stacks,
@@ -216,14 +216,14 @@ def record_first_forward(body: "PreTrainedModel", inputs: Inputs) -> tuple[Probe
     """The model's first forward, recorded, and whether it replaced modules; then it is the second that shows them."""
     before = list(map(id, body.modules()))
     try:
-        with fix_rng():
+        with fix_random_seed():
             seen = probe_forward(body, inputs)
     except AttnError:
         raise
     except Exception:
         with torch.no_grad():
             # this run raises the error if the model's own code fails
-            run_model_or_refuse(body, inputs)
+            run_model_or_refuse_input(body, inputs)
         raise
     replaces_modules = list(map(id, body.modules())) != before
     if replaces_modules:
@@ -253,7 +253,10 @@ def find_other_mixers(
 
         linear = find_linear_attention_layers(body, mixers, inputs, *lengths)
     if proof.left_out:
-        mixers = (*mixers, *find_uncapturable_mixers(stacks, proof.left_out, mixers, body))
+        mixers = (
+            *mixers,
+            *find_mixers_with_uncapturable_attention(stacks, proof.left_out, mixers, body),
+        )
     return mixers, linear
 
 
@@ -265,7 +268,7 @@ def prepare_linear_layers(
         find_linear_attention_layers,
     )
 
-    stacks = read_stacks_without_attention(body, seen)
+    stacks = build_stacks_without_attention(body, seen)
     mixers = find_token_mixers(body, stacks, short.kwargs, {}, short.tokens)
     linear = find_linear_attention_layers(body, mixers, short.kwargs, short.tokens)
     if linear.layers:
@@ -285,7 +288,7 @@ def prepare_model_for_ablation(
     )
 
     proof, examined = recognise_blocks_and_verify_capture(body, short.kwargs, seen)
-    idle = tuple(iter_towers_that_did_not_run(body, set(seen.ran)))
+    idle = tuple(iter_paths_of_unused_blocks(body, set(seen.ran)))
     return PreparedModel(
         body,
         examined.anatomy.stacks,

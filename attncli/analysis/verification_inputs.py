@@ -13,8 +13,8 @@ from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.models.inputs.padding import BESIDE, PADDING
 from attncli.models.model_classes import iter_nested_configs
-from attncli.models.random.dummy_inputs import accepts_inputs, make_example_inputs
-from attncli.models.random.short_inputs import find_stream_truncation, make_short_inputs
+from attncli.models.random.dummy_inputs import does_model_accept_inputs, make_example_inputs
+from attncli.models.random.short_inputs import find_truncation_for_verification, make_short_inputs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -60,7 +60,7 @@ def choose_short_input(
     if not cheapest:
         return own
     with translate_model_errors(body, {"a short input": own.kwargs}):
-        return own._replace(cut=find_stream_truncation(body, own.kwargs, PROBE_TOKENS))
+        return own._replace(cut=find_truncation_for_verification(body, own.kwargs, PROBE_TOKENS))
 
 
 def truncate_user_inputs(body: "PreTrainedModel", text: "ModelInput") -> ShortInput | None:
@@ -73,7 +73,7 @@ def truncate_user_inputs(body: "PreTrainedModel", text: "ModelInput") -> ShortIn
     except InputError:  # parts that cannot be made up
         pass
     short = truncate_text_inputs(body.config, text.kwargs)
-    found = short if accepts_inputs(body, short) else text.kwargs
+    found = short if does_model_accept_inputs(body, short) else text.kwargs
     return ShortInput(found, min(text.tokens, text_input_length(found) or text.tokens))
 
 

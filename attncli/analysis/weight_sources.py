@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_files import open_tensors, require_matching_config
 from attncli.model_and_file_sources import Source, parse_source
-from attncli.models.files.config_checks import refuse_quantised
-from attncli.models.files.model_folder import FetchSettings, find_local_folder
+from attncli.models.files.config_checks import refuse_quantised_weights
+from attncli.models.files.model_folder import FetchSettings, find_model_folder
 from attncli.models.files.tensor_reader import TensorReader
 from attncli.models.files.weight_files import describe_unread_shards
 from attncli.records import Facts
@@ -38,7 +38,7 @@ def open_weights(source: Source | str | Path, how: FetchSettings, seed: int) -> 
 
         made = load_model(named, LoadOptions(seed=seed))
         return open_in_memory_weights(made.model, str(named), made.identity, made.warnings)
-    local = find_local_folder(named, how)
+    local = find_model_folder(named, how)
     config = HeadConfig.read_config(local.folder)
     warnings = (*local.source.warnings, *filter(None, [describe_unread_shards(local.folder)]))
     return OpenedWeights(
@@ -51,12 +51,12 @@ def open_in_memory_weights(
 ) -> OpenedWeights:
     """Open a model in memory, by its config and the tensor names that its checkpoint would have."""
     from attncli.head_weights.in_memory_tensors import InMemoryTensors
-    from attncli.models.loading.in_memory.in_memory_model import rename_state_to_saved_names
+    from attncli.models.loading.in_memory.in_memory_model import rename_state_dict_to_saved_names
 
     config = build_in_memory_config(model, name)
-    refuse_quantised(Path(name), config.settings)
+    refuse_quantised_weights(Path(name), config.settings)
     tensors = require_matching_config(
-        InMemoryTensors(name, rename_state_to_saved_names(model)), config
+        InMemoryTensors(name, rename_state_dict_to_saved_names(model)), config
     )
     return OpenedWeights(config, tensors, identity, warnings)
 

@@ -42,7 +42,7 @@ saved_maps                      maps in files, saved here or by other programs
 """
 
 from attncli.capture.attention_capture import STRIP_MEMORY, capture_attention
-from attncli.capture.strips.attention_interface import Strip, observe_in_rounds
+from attncli.capture.strips.attention_interface import Strip, emit_map_rows_in_rounds
 from attncli.capture.strips.attention_sites import AttentionSite, MapShape
 from attncli.capture.verification import VerifiedCapture, verify_capture
 
@@ -53,6 +53,6 @@ __all__ = [
     "Strip",
     "VerifiedCapture",
     "capture_attention",
-    "observe_in_rounds",
+    "emit_map_rows_in_rounds",
     "verify_capture",
 ]

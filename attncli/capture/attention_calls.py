@@ -59,13 +59,13 @@ UNCHANGED = frozenset(
 """Functions that leave a tensor's numbers unchanged, up to position and dtype."""
 
 
-def function_name(function: Function) -> str:
+def read_torch_function_name(function: Function) -> str:
     """`add` for torch.add, Tensor.add and aten.add.Tensor alike."""
     name: str = getattr(function, "__name__", "")
     return name.partition(".")[0]
 
 
-def iter_tensors(values: Output) -> Iterator[torch.Tensor]:
+def iter_nested_tensors(values: Output) -> Iterator[torch.Tensor]:
     """Iterate over all tensors in arguments or results, in order, inside lists, tuples and mappings of any kind too."""
     waiting = [values]
     while waiting:
@@ -82,16 +82,16 @@ LEAVES = frozenset({bool, float, int, str, type(None), torch.dtype, torch.device
 """Types of most arguments that are no tensors; whether anything is a mapping takes long to find out."""
 
 
-def is_attention(name: str, scored: bool) -> bool:
+def is_attention_function(name: str, scored: bool) -> bool:
     """Whether a function is attention; `scored`: an argument descends from a product of two activations."""
     return name in FUSED or (scored and name in ("softmax", "_softmax"))
 
 
-def has_scores_in_result(name: str, activations: int, scored: bool) -> bool:
+def returns_attention_scores(name: str, activations: int, scored: bool) -> bool:
     """Whether a function's result descends from a product of two activations; attention and products with weights end that."""
     if name in PRODUCTS:
         return activations >= 2
-    return scored and not is_attention(name, scored) and name not in LINEAR
+    return scored and not is_attention_function(name, scored) and name not in LINEAR
 
 
 INPUT = -1
@@ -122,7 +122,7 @@ class TensorTrace(NamedTuple):
     """The tensor's version when this was recorded."""
 
 
-def merge_traces(traces: list[TensorTrace]) -> TensorTrace:
+def merge_tensor_traces(traces: list[TensorTrace]) -> TensorTrace:
     """Merge the traces of several tensors for what descends from them."""
     return TensorTrace(
         traces[0].watch,
@@ -148,7 +148,7 @@ class AttentionTracer(TorchFunctionMode):
         sources: frozenset[int] = frozenset({INPUT}),
     ) -> None:
         """Mark tensors as activations."""
-        for tensor in iter_tensors(values):
+        for tensor in iter_nested_tensors(values):
             self.attach_trace(
                 tensor, TensorTrace(self, returned_by=left, lists=lists, sources=sources)
             )
@@ -171,7 +171,7 @@ class AttentionTracer(TorchFunctionMode):
         if trace.version == read_tensor_version(tensor):
             return trace
         written = None if tensor._base is None else self.find_trace(tensor._base)
-        return merge_traces([trace] if written is None else [trace, written])
+        return merge_tensor_traces([trace] if written is None else [trace, written])
 
     def __torch_function__(
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
@@ -180,11 +180,12 @@ class AttentionTracer(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         with unseen():
             inputs = [
-                (tensor, read_tensor_version(tensor)) for tensor in iter_tensors((args, kwargs))
+                (tensor, read_tensor_version(tensor))
+                for tensor in iter_nested_tensors((args, kwargs))
             ]
             known = [trace for tensor, _ in inputs if (trace := self.find_trace(tensor))]
         result = func(*args, **(kwargs or {}))
-        name = function_name(func)
+        name = read_torch_function_name(func)
         if known or name in LINEAR:
             with unseen():
                 self.trace_function(name, known, inputs, result)
@@ -198,15 +199,15 @@ class AttentionTracer(TorchFunctionMode):
         result: Output,
     ) -> None:
         """Pass traces of the inputs on to the result, and to tensors that were written to."""
-        passed = merge_traces(known) if known else TensorTrace(self)
+        passed = merge_tensor_traces(known) if known else TensorTrace(self)
         scored = passed.scores
-        if is_attention(name, scored):
+        if is_attention_function(name, scored):
             self.on_attention()
         same = known[0] if name in UNCHANGED and known else passed
-        scores = has_scores_in_result(name, len(known), scored)
+        scores = returns_attention_scores(name, len(known), scored)
         passed = passed._replace(scores=scores, returned_by=same.returned_by, gave=same.gave)
         known_ids = {id(tensor) for tensor, _ in inputs}
-        for tensor in iter_tensors(result):
+        for tensor in iter_nested_tensors(result):
             if id(tensor) not in known_ids:
                 self.attach_trace(tensor, passed)
         for tensor, version in inputs:
@@ -220,4 +221,4 @@ class AttentionTracer(TorchFunctionMode):
         base = tensor._base
         if base is not None:
             before = self.find_trace(base)
-            self.attach_trace(base, merge_traces([before, passed]) if before else passed)
+            self.attach_trace(base, merge_tensor_traces([before, passed]) if before else passed)

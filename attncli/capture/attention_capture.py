@@ -20,20 +20,23 @@ from attncli.capture.other_mixers.uncapturable_attention import refuse_partial_c
 from attncli.capture.strips.attention_interface import (
     EagerCall,
     Strip,
-    attend_in_strips,
-    find_unpatched_eager,
-    rows_per_strip,
-    to_float32,
+    attend_in_row_strips,
+    count_rows_within_memory,
+    find_unpatched_eager_attention,
+    promote_half_to_float32,
 )
 from attncli.capture.strips.attention_sites import AttentionSite, MapShape, SiteNamer
 from attncli.capture.strips.differential_attention import (
     DifferentialPairs,
-    differential_lambda,
-    to_applied_map,
+    compute_differential_lambda,
+    compute_differential_map_rows,
 )
 from attncli.capture.strips.rowwise_masks import make_rowwise_mask
 from attncli.capture.strips.softmax_calls import SoftmaxCapture
-from attncli.capture.strips.tensor_parallel_heads import gather_heads, tensor_parallel_group
+from attncli.capture.strips.tensor_parallel_heads import (
+    find_tensor_parallel_group,
+    gather_heads_of_all_processes,
+)
 from attncli.errors import InputError, NonFiniteNumbers
 from attncli.forward_types import Function
 from attncli.tolerances import ROW_SUM
@@ -84,12 +87,12 @@ class Capture:
         self.masked: set[str] = set()
         """Those of them that received a mask."""
         self.sinks = {
-            find_sink_module(name) for name, _ in model.named_parameters() if SINK in name
+            find_module_of_sinks(name) for name, _ in model.named_parameters() if SINK in name
         }
         """Names of modules with learned sinks, which take a share of every row."""
         self.watcher = SoftmaxCapture(model, self.take_softmax_strip, memory)
         self.pairs = DifferentialPairs(model)
-        self.group = tensor_parallel_group(model)
+        self.group = find_tensor_parallel_group(model)
         """The processes that share the heads."""
         self.one_pass = one_pass
         """Attention with statistics; None where all maps come from the model's own functions."""
@@ -107,7 +110,7 @@ class Capture:
         """End a forward pass: check that exactly the verified attentions were captured, in full."""
         self.refuse_what_was_missed()
         if self.proved is not None:
-            refuse_other_attentions(self.shapes, self.proved)
+            refuse_unverified_attentions(self.shapes, self.proved)
 
     def attend(
         self,
@@ -119,13 +122,13 @@ class Capture:
         **keywords: Any,
     ) -> tuple[Tensor, None]:
         """Replace the model's eager attention, with the same arguments and output."""
-        exact = [to_float32(side) for side in (query, key, value)]
-        more = {name: to_float32(value) for name, value in keywords.items()}
+        exact = [promote_half_to_float32(side) for side in (query, key, value)]
+        more = {name: promote_half_to_float32(value) for name, value in keywords.items()}
         call = EagerCall(module, exact[0], exact[1], exact[2], attention_mask, more)
         pair = module in self.pairs.modules
         second = pair and self.pairs.is_second_call_of_pair(module, query, key)
         site = self.sites.make_difference_site() if second else self.sites.make_site(module)
-        share = differential_lambda(module) if second else 0.0
+        share = compute_differential_lambda(module) if second else 0.0
         self.captured.append(site)
         self.on_interface.add(site.name)
         self.watcher.attended.add(module)
@@ -134,18 +137,18 @@ class Capture:
         self.watcher.silent = True
         try:
             with torch.autocast(query.device.type, enabled=False):  # or it rounds the scores
-                eager = find_unpatched_eager(module)
-                rows = rows_per_strip(self.memory, call.bytes_per_row)
+                eager = find_unpatched_eager_attention(module)
+                rows = count_rows_within_memory(self.memory, call.bytes_per_row)
 
                 def emit(strip: Strip) -> bool:
-                    applied = to_applied_map(strip, share) if second else strip
+                    applied = compute_differential_map_rows(strip, share) if second else strip
                     return self.emit_strip(site, module, applied)
 
                 output = None
                 if self.one_pass is not None and not (pair or self.group):
                     output = self.one_pass.attend_if_covered(eager, call, rows, emit)
                 if output is None:
-                    output = attend_in_strips(eager, call, rows, emit)
+                    output = attend_in_row_strips(eager, call, rows, emit)
             if pair:
                 self.pairs.add_output(module, query, key, output)
         finally:
@@ -163,12 +166,12 @@ class Capture:
     def emit_strip(self, site: AttentionSite, module: nn.Module, strip: Strip) -> bool:
         """Check that a strip is attention (weights sum to one, or to less with a sink), and emit it to the observer."""
         if self.group is not None:
-            strip = gather_heads(strip, module, self.group)
+            strip = gather_heads_of_all_processes(strip, module, self.group)
         sums = strip.row_sums
         low, high = float(sums.min()), float(sums.max())
         if math.isnan(low) or math.isnan(high):
             raise NonFiniteNumbers(
-                f"layer {site.layer} ({site.name}): the attention has NaN in row {find_nan_row(strip, sums)}; "
+                f"layer {site.layer} ({site.name}): the attention has NaN in row {find_map_row_with_nan(strip, sums)}; "
                 "the weights or the states before it are not finite."
             )
         total = strip.total
@@ -201,14 +204,14 @@ class Capture:
                 )
 
 
-def find_sink_module(name: str) -> str:
+def find_module_of_sinks(name: str) -> str:
     """The module that a parameter's sinks belong to: they may come from a projection of its own."""
     parts = name.split(".")
     first = next(place for place, part in enumerate(parts) if SINK in part)
     return ".".join(parts[:first])
 
 
-def find_nan_row(strip: Strip, sums: Tensor) -> int:
+def find_map_row_with_nan(strip: Strip, sums: Tensor) -> int:
     return strip.first_query + int(sums.isnan().nonzero()[0, 2])
 
 
@@ -231,7 +234,7 @@ def capture_attention(
     with (
         hook_forwards([(model, stream.start_forward_pass)], [(model, stream.check_finished_pass)]),
         force_eager_attention(model),
-        replace_eager_interface(stream.attend),
+        replace_eager_attention(stream.attend),
         stream.watcher.hook_modules(),
         stream.pairs.check_inputs(),
         stream.sites.count_runs(),
@@ -239,7 +242,7 @@ def capture_attention(
         yield stream
 
 
-def refuse_other_attentions(
+def refuse_unverified_attentions(
     shapes: Mapping[AttentionSite, MapShape], proved: Mapping[AttentionSite, MapShape]
 ) -> None:
     """Refuse attentions other than the verified ones: a longer input may take another path through the model's code."""
@@ -263,6 +266,6 @@ def refuse_other_attentions(
             )
 
 
-def replace_eager_interface(attend: Function) -> AbstractContextManager[None]:
+def replace_eager_attention(attend: Function) -> AbstractContextManager[None]:
     """Within, models take the function for their eager attention, with masks that are evaluated a strip at a time."""
     return swap_attention_functions({EAGER: attend}, {EAGER: make_rowwise_mask})

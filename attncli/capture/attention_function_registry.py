@@ -37,7 +37,7 @@ def swap_attention_functions(
                 table[name] = function
 
 
-def find_registered_attention(name: str) -> Function | None:
+def find_registered_attention_function(name: str) -> Function | None:
     """The function of that name; None: each model has its own."""
     found: Function | None = AttentionInterface._global_mapping.get(name)
     return found

@@ -14,11 +14,15 @@ from torch import Tensor, nn
 
 from attncli.capture.attention_function_registry import (
     EAGER,
-    find_registered_attention,
+    find_registered_attention_function,
     iter_module_configs,
     swap_attention_functions,
 )
-from attncli.capture.strips.attention_interface import EagerCall, find_unpatched_eager, to_float32
+from attncli.capture.strips.attention_interface import (
+    EagerCall,
+    find_unpatched_eager_attention,
+    promote_half_to_float32,
+)
 from attncli.capture.strips.rowwise_masks import PerMask
 from attncli.forward_types import Function, Kwargs, Output
 
@@ -28,7 +32,7 @@ AttentionObserver = Callable[[EagerCall], None]
 """Called after each attention, without gradients."""
 
 
-def attention_implementations(model: nn.Module) -> set[str]:
+def list_attention_implementations(model: nn.Module) -> set[str]:
     """Names of the functions that compute the model's attention."""
     found = (getattr(config, "_attn_implementation", None) for config in iter_module_configs(model))
     return {str(name or EAGER) for name in found}
@@ -42,10 +46,12 @@ def observe_attention(
     Functions are wrapped, not replaced: output and gradients must come from the function that the model uses.
     """
     masks = PerMask()
-    names = attention_implementations(model) & {SDPA, EAGER}
+    names = list_attention_implementations(model) & {SDPA, EAGER}
     return swap_attention_functions(
         {
-            name: wrap_attention_function(name, find_registered_attention(name), observer, masks)
+            name: wrap_attention_function(
+                name, find_registered_attention_function(name), observer, masks
+            )
             for name in names
         }
     )
@@ -65,20 +71,26 @@ def wrap_attention_function(
         *args: Any,
         **how: Any,
     ) -> Output:
-        function = usual or find_unpatched_eager(module)
+        function = usual or find_unpatched_eager_attention(module)
         result = function(module, query, key, value, mask, *args, **how)
         device = query.device.type
         with torch.no_grad(), torch.autocast(device, enabled=False):
-            q, k, v = (to_float32(side.detach()) for side in (query, key, value))
-            shown = to_eager_mask(module, query, mask, how, masks) if name == SDPA else mask
-            quiet = {name: to_float32(each) for name, each in how.items()} | {"dropout": 0.0}
-            observer(EagerCall(module, q, k, v, to_float32(shown), quiet))
+            q, k, v = (promote_half_to_float32(side.detach()) for side in (query, key, value))
+            shown = (
+                convert_sdpa_mask_to_eager(module, query, mask, how, masks)
+                if name == SDPA
+                else mask
+            )
+            quiet = {name: promote_half_to_float32(each) for name, each in how.items()} | {
+                "dropout": 0.0
+            }
+            observer(EagerCall(module, q, k, v, promote_half_to_float32(shown), quiet))
         return result
 
     return attend_and_observe
 
 
-def to_eager_mask(
+def convert_sdpa_mask_to_eager(
     module: nn.Module, query: Tensor, mask: Tensor | None, how: Kwargs, masks: PerMask
 ) -> Tensor | None:
     """Convert sdpa's mask to eager's: additive, with causality included."""

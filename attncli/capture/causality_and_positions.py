@@ -9,7 +9,10 @@ from torch import nn
 from attncli.capture import AttentionSite, Strip, VerifiedCapture, capture_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.model_structure.residual_stream import find_stream_input, replace_argument
+from attncli.capture.model_structure.residual_stream import (
+    find_residual_stream_input,
+    replace_tensor_argument,
+)
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import UNIFORM_ROW
 
@@ -36,33 +39,33 @@ class AttentionProperties:
         return ", ".join(part for part, on in parts.items() if on)
 
 
-def find_attention_properties(
+def detect_causality_and_positions(
     model: nn.Module, stacks: tuple[BlockStack, ...], inputs: Inputs, proof: VerifiedCapture
 ) -> dict[str, AttentionProperties]:
     """Find the properties of every stack, from its maps on states in which all tokens are equal."""
     uneven: set[str] = set()
     with (
         torch.no_grad(),
-        collect_unequal_attention(model, proof, uneven),
-        replace_tokens_by_first(stacks),
+        record_attention_with_unequal_weights(model, proof, uneven),
+        replace_all_tokens_by_first(stacks),
     ):
         model(**inputs)
-    return describe_properties(stacks, proof, uneven)
+    return build_attention_properties(stacks, proof, uneven)
 
 
-def collect_unequal_attention(
+def record_attention_with_unequal_weights(
     model: nn.Module, proof: VerifiedCapture, uneven: set[str]
 ) -> AbstractContextManager[object]:
     """Within, add the names of attentions with unequal weights: where all tokens are equal, these know positions."""
 
     def find_uneven_maps(site: AttentionSite, strip: Strip) -> None:
-        if site.is_self and not is_every_row_uniform(strip):
+        if site.is_self and not has_uniform_attention_rows(strip):
             uneven.add(site.name)
 
     return capture_attention(model, find_uneven_maps, apart=proof.separate_paths)
 
 
-def describe_properties(
+def build_attention_properties(
     stacks: tuple[BlockStack, ...], proof: VerifiedCapture, uneven: set[str]
 ) -> dict[str, AttentionProperties]:
     """The properties of every stack; `uneven`: attentions with unequal weights on equal tokens."""
@@ -75,20 +78,20 @@ def describe_properties(
     }
 
 
-def replace_tokens_by_first(stacks: tuple[BlockStack, ...]) -> Output:
+def replace_all_tokens_by_first(stacks: tuple[BlockStack, ...]) -> Output:
     """Replace all tokens of every stack's first input by its first token."""
 
     def equalize_tokens(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:
-        stream = find_stream_input(args, kwargs)
+        stream = find_residual_stream_input(args, kwargs)
         if stream is not None and stream.dim() == 3:
             alike = stream[:, :1].expand_as(stream).contiguous()
-            args, kwargs = replace_argument(args, kwargs, stream, alike)
+            args, kwargs = replace_tensor_argument(args, kwargs, stream, alike)
         return forward(*args, **kwargs)
 
     return wrap_forwards([stack.calls[0].module for stack in stacks], equalize_tokens)
 
 
-def is_every_row_uniform(strip: Strip) -> bool:
+def has_uniform_attention_rows(strip: Strip) -> bool:
     """Whether every row is uniform over its visible keys."""
     weights = strip.weights
     seen = weights > 0

@@ -21,7 +21,7 @@ Hooks = Iterable[tuple[nn.Module, Function]]
 """Modules, and what torch calls as hook(module, args) before their forward or as hook(module, args, output) after it."""
 
 
-def install_hooks(
+def install_forward_hooks(
     before: Hooks = (),
     after: Hooks = (),
     *,
@@ -46,7 +46,7 @@ def install_hooks(
 @contextmanager
 def hook_forwards(before: Hooks = (), after: Hooks = (), **how: bool) -> Iterator[None]:
     """The same for a while."""
-    handles = install_hooks(before, after, **how)
+    handles = install_forward_hooks(before, after, **how)
     try:
         yield
     finally:

@@ -4,11 +4,14 @@ import torch
 from torch import nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_errors import run_model_or_refuse
+from attncli.capture.model_errors import run_model_or_refuse_input
 from attncli.capture.model_structure.blocks import find_block_lists
 from attncli.capture.model_structure.probe_forward import ForwardProber, ModuleCall
-from attncli.capture.model_structure.residual_stream import batch_size, to_token_layout
-from attncli.capture.reruns.seed_and_precision import run_in_native_precision
+from attncli.capture.model_structure.residual_stream import (
+    read_batch_size,
+    reshape_to_batch_token_feature,
+)
+from attncli.capture.reruns.seed_and_precision import preserve_float64_precision
 from attncli.forward_types import Inputs
 
 
@@ -35,7 +38,7 @@ class FirstBlockProber(ForwardProber):
         raise StopAtFirstAttention
 
 
-def count_positions(model: nn.Module, inputs: Inputs) -> int | None:
+def count_input_positions(model: nn.Module, inputs: Inputs) -> int | None:
     """Count positions by a forward that ends in the first block; None where no attention runs."""
     prober = FirstBlockProber(model)
     aliases = {
@@ -45,7 +48,7 @@ def count_positions(model: nn.Module, inputs: Inputs) -> int | None:
     prober.watch.mark_activations(aliases)
     try:
         with (
-            run_in_native_precision(model),
+            preserve_float64_precision(model),
             torch.no_grad(),
             wrap_forwards(prober.names, prober.wrap_forward),
             prober.watch,
@@ -53,12 +56,12 @@ def count_positions(model: nn.Module, inputs: Inputs) -> int | None:
             model(**aliases)
     except StopAtFirstAttention:
         return count_first_block_tokens(
-            prober, find_block_lists(model, prober.result), batch_size(inputs)
+            prober, find_block_lists(model, prober.result), read_batch_size(inputs)
         )
     except Exception:
         with torch.no_grad():
             # this run raises the error if the model's own code fails
-            run_model_or_refuse(model, inputs)
+            run_model_or_refuse_input(model, inputs)
         raise
     return None
 
@@ -69,5 +72,5 @@ def count_first_block_tokens(
     for call in prober.result.attention[0]:
         stream = prober.stream_inputs.get(call)
         if call.container in lists and stream is not None:
-            return int(to_token_layout(stream, batch, call.module).shape[1])
+            return int(reshape_to_batch_token_feature(stream, batch, call.module).shape[1])
     return None

@@ -11,7 +11,7 @@ from attncli.capture.attention_function_registry import (
     force_eager_attention,
     swap_attention_functions,
 )
-from attncli.capture.strips.attention_interface import find_unpatched_eager
+from attncli.capture.strips.attention_interface import find_unpatched_eager_attention
 from attncli.capture.strips.attention_sites import AttentionSite, SiteNamer
 from attncli.errors import InputError
 from attncli.forward_types import Output
@@ -45,7 +45,7 @@ def retain_maps_with_gradients(
         *args: Any,
         **how: Any,
     ) -> Output:
-        output, weights = find_unpatched_eager(module)(
+        output, weights = find_unpatched_eager_attention(module)(
             module, query, key, value, mask, *args, **how
         )
         retained.append(DifferentiableMap(sites.make_site(module), weights))
@@ -54,14 +54,16 @@ def retain_maps_with_gradients(
     with (
         force_eager_attention(model),
         sites.count_runs(),
-        require_input_gradients(model, blocks),
+        enable_gradients_before_blocks(model, blocks),
         swap_attention_functions({EAGER: attend_and_retain}),
     ):
         yield retained
 
 
 @contextmanager
-def require_input_gradients(model: nn.Module, blocks: Collection[nn.Module]) -> Iterator[None]:
+def enable_gradients_before_blocks(
+    model: nn.Module, blocks: Collection[nn.Module]
+) -> Iterator[None]:
     """Make parameters before the blocks, such as embeddings, require gradients temporarily."""
     inside = {id(weight) for block in blocks for weight in block.parameters()}
     before = [

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.capture.reruns.seed_and_precision import run_in_native_precision
+from attncli.capture.reruns.seed_and_precision import preserve_float64_precision
 from attncli.errors import AttnError, InputError, is_memory_error, shorten_error_text
 from attncli.forward_types import Inputs, Output
 
@@ -15,7 +15,7 @@ FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, Type
 """Exceptions that a model's code may raise on a tensor subclass."""
 
 
-def run_model_or_refuse(
+def run_model_or_refuse_input(
     model: nn.Module,
     inputs: Inputs,
     wrong: str = "with the sizes of its config",
@@ -50,12 +50,12 @@ def translate_model_errors(
         if is_memory_error(error):
             raise
         for name, inputs in inputs_by_stack.items():
-            require_model_runs(model, name, inputs)
+            require_model_runs_on_input(model, name, inputs)
         raise
 
 
-def require_model_runs(model: nn.Module, name: str, inputs: Inputs) -> None:
-    with torch.no_grad(), run_in_native_precision(model):
-        run_model_or_refuse(
+def require_model_runs_on_input(model: nn.Module, name: str, inputs: Inputs) -> None:
+    with torch.no_grad(), preserve_float64_precision(model):
+        run_model_or_refuse_input(
             model, inputs, f"on {name}", ": give it another text, other ids or another length"
         )

@@ -14,12 +14,12 @@ from attncli.capture.attention_calls import unseen
 from attncli.capture.attention_capture import Capture, capture_attention
 from attncli.capture.attention_function_registry import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_errors import run_model_or_refuse
+from attncli.capture.model_errors import run_model_or_refuse_input
 from attncli.capture.other_mixers.uncapturable_attention import (
     UncapturableAttention,
     find_uncapturable_attention,
 )
-from attncli.capture.reruns.seed_and_precision import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.capture.strips.attention_interface import ALIVE, Strip
 from attncli.capture.strips.attention_sites import CROSS, NUMBER, AttentionSite, MapShape
 from attncli.errors import AttnError, InputError, NoAttention, NonFiniteNumbers
@@ -44,13 +44,13 @@ class CaptureEvidence:
 
     def observe_strip(self, site: AttentionSite, strip: Strip) -> None:
         with unseen():
-            largest = max_future_weight(strip)
+            largest = find_largest_future_weight(strip)
             here = (largest, largest)
             if strip.keys != strip.queries:
                 more = max(0, strip.keys - strip.queries)
                 here = (
-                    max_future_weight(strip, 0, strip.queries),
-                    max_future_weight(strip, more, strip.keys),
+                    find_largest_future_weight(strip, 0, strip.queries),
+                    find_largest_future_weight(strip, more, strip.keys),
                 )
         self.above_diagonal[site] = max(self.above_diagonal.get(site, 0.0), largest)
         first, last = self.ahead.get(site, (0.0, 0.0))
@@ -96,16 +96,18 @@ def verify_capture(
     `as_set`: what a plain pass returned that was run already; `evidence`: of such a pass under capture. The model's eager
     attention runs plain only where the output under capture is not that of the model as it is set.
     """
-    as_set = run_unpatched(model, inputs) if as_set is None else as_set
-    evidence = evidence or run_captured(model, inputs, as_set)
+    as_set = run_unpatched_model(model, inputs) if as_set is None else as_set
+    evidence = evidence or run_model_under_capture(model, inputs, as_set)
     stream, captured = evidence.stream, evidence.output
     assert stream is not None
     refuse_missed_attention(model, stream)
-    allowed = CAPTURED_OUTPUT.tolerance_for_dtype(model_dtype(model))
-    difference = compute_largest_difference(as_set, captured)
+    allowed = CAPTURED_OUTPUT.tolerance_for_dtype(find_floating_dtype_of_model(model))
+    difference = compute_largest_output_difference(as_set, captured)
     eager_alone = not difference <= allowed
     if eager_alone:
-        difference = compute_largest_difference(run_eager(model, inputs, as_set), captured)
+        difference = compute_largest_output_difference(
+            run_model_with_eager_attention(model, inputs, as_set), captured
+        )
     if not difference <= allowed:
         raise InputError(
             f"{type(model).__name__}: the output under capture differs from the plain one by {difference:.1e} of its "
@@ -127,37 +129,43 @@ def verify_capture(
     )
 
 
-def run_unpatched(model: nn.Module, inputs: Inputs) -> list[Tensor]:
+def run_unpatched_model(model: nn.Module, inputs: Inputs) -> list[Tensor]:
     """The output of the unchanged model; refuse one whose own code fails."""
-    with torch.no_grad(), fix_rng():
-        return list_output_tensors(run_model_or_refuse(model, inputs))
+    with torch.no_grad(), fix_random_seed():
+        return list_output_tensors(run_model_or_refuse_input(model, inputs))
 
 
-def run_eager(model: nn.Module, inputs: Inputs, as_set: Sequence[Tensor]) -> list[Tensor]:
+def run_model_with_eager_attention(
+    model: nn.Module, inputs: Inputs, as_set: Sequence[Tensor]
+) -> list[Tensor]:
     """The output with the model's own eager attention; refuse it where it fails, or has NaN and the model as set has none."""
-    how = f"with its eager attention in {str(model_dtype(model)).removeprefix('torch.')}"
-    with torch.no_grad(), fix_rng(), force_eager_attention(model):
-        eager = list_output_tensors(run_model_or_refuse(model, inputs, how))
+    how = f"with its eager attention in {str(find_floating_dtype_of_model(model)).removeprefix('torch.')}"
+    with torch.no_grad(), fix_random_seed(), force_eager_attention(model):
+        eager = list_output_tensors(run_model_or_refuse_input(model, inputs, how))
     refuse_broken_eager_attention(model, as_set, eager)
     return eager
 
 
-def run_captured(model: nn.Module, inputs: Inputs, as_set: Sequence[Tensor]) -> CaptureEvidence:
+def run_model_under_capture(
+    model: nn.Module, inputs: Inputs, as_set: Sequence[Tensor]
+) -> CaptureEvidence:
     """The evidence of a pass under capture."""
     try:
-        with torch.no_grad(), fix_rng(), gather_evidence(model, inputs) as evidence:
+        with torch.no_grad(), fix_random_seed(), gather_capture_evidence(model, inputs) as evidence:
             model(**inputs)
     except Exception as error:
         if isinstance(error, NonFiniteNumbers) or not isinstance(error, AttnError):
-            run_eager(model, inputs, as_set)  # what is wrong with the model's own code comes first
+            run_model_with_eager_attention(
+                model, inputs, as_set
+            )  # what is wrong with the model's own code comes first
         raise
     return evidence
 
 
 @contextmanager
-def gather_evidence(model: nn.Module, inputs: Inputs) -> Iterator[CaptureEvidence]:
+def gather_capture_evidence(model: nn.Module, inputs: Inputs) -> Iterator[CaptureEvidence]:
     """Within, one forward on these inputs runs under capture and shows what verification needs."""
-    evidence, small = CaptureEvidence(), choose_small_strip_memory(model, inputs)
+    evidence, small = CaptureEvidence(), choose_memory_for_part_of_rows(model, inputs)
 
     def keep(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         output = forward(*args, **kwargs)
@@ -186,7 +194,7 @@ def has_nan(value: Tensor) -> bool:
     return bool(value.isnan().any())
 
 
-def choose_small_strip_memory(model: nn.Module, inputs: Inputs) -> int:
+def choose_memory_for_part_of_rows(model: nn.Module, inputs: Inputs) -> int:
     """Bytes for a part of a map's rows."""
     heads = vars(getattr(model, "config", model)).get("num_attention_heads")
     tensors = [value for value in inputs.values() if isinstance(value, Tensor)]
@@ -205,10 +213,10 @@ def refuse_missed_attention(model: nn.Module, stream: Capture) -> None:
     for name, module in model.named_modules():
         if (type(module), NUMBER.sub("*", name)) in kinds and name not in seen:
             raise InputError(f"the attention of {name} ({type(module).__name__}) was not seen.")
-    refuse_duplicate_sites(stream.captured)
+    refuse_indistinguishable_attentions(stream.captured)
 
 
-def refuse_duplicate_sites(sites: Sequence[AttentionSite]) -> None:
+def refuse_indistinguishable_attentions(sites: Sequence[AttentionSite]) -> None:
     """Refuse two attentions with the same stack, kind and layer: their numbers would be indistinguishable."""
     known: dict[tuple[str, str, int], AttentionSite] = {}
     for site in sites:
@@ -251,7 +259,7 @@ def is_configured_bidirectional(module: nn.Module) -> bool:
     )
 
 
-def max_future_weight(strip: Strip, start: int = 0, stop: int | None = None) -> float:
+def find_largest_future_weight(strip: Strip, start: int = 0, stop: int | None = None) -> float:
     """The largest weight above the diagonal, of only these keys if given."""
     rows, columns = strip.weights.shape[-2:]
     query = strip.first_query + torch.arange(rows, device=strip.weights.device)[:, None]
@@ -279,7 +287,7 @@ def iter_output_tensors(output: Output) -> Iterator[Tensor]:
             yield from iter_output_tensors(value)
 
 
-def compute_largest_difference(first: Sequence[Tensor], second: Sequence[Tensor]) -> float:
+def compute_largest_output_difference(first: Sequence[Tensor], second: Sequence[Tensor]) -> float:
     """The largest difference, relative to each tensor's size; infinite where shapes differ, nan where numbers are missing."""
     if [value.shape for value in first] != [value.shape for value in second]:
         return float("inf")
@@ -292,5 +300,5 @@ def compute_largest_difference(first: Sequence[Tensor], second: Sequence[Tensor]
     return max((change / size for change, size in zip(changes, sizes, strict=True)), default=0.0)
 
 
-def model_dtype(model: nn.Module) -> torch.dtype:
+def find_floating_dtype_of_model(model: nn.Module) -> torch.dtype:
     return next((p.dtype for p in model.parameters() if p.dtype.is_floating_point), torch.float32)

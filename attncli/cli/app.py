@@ -191,9 +191,9 @@ def show_version(context: typer.Context, is_set: bool) -> None:
 
         write_stdout(f"attn {__version__}\n")
         if context.params.get("verbose"):
-            from attncli.capture.one_pass.compiled_library import find_library
+            from attncli.capture.one_pass.compiled_library import find_compiled_library
 
-            write_stdout(f"attention: {find_library().describe()}\n")
+            write_stdout(f"attention: {find_compiled_library().describe()}\n")
         raise typer.Exit
 
 

@@ -10,7 +10,7 @@ from attncli.errors import InputError, UsageError
 from attncli.head_weights.attention_kind_counts import PER_LAYER, find_differing_layers
 from attncli.head_weights.model_families import HeadFamily, find_family
 from attncli.maths.rotary_embedding import Rotary
-from attncli.models.files.config_checks import read_config_json, refuse_oversized_values
+from attncli.models.files.config_checks import read_config_json, refuse_oversized_config_values
 from attncli.records import Facts
 
 LARGEST_SIZE = 2**31
@@ -38,7 +38,7 @@ class HeadConfig:
     def from_settings(cls, path: Path, settings: Facts) -> "HeadConfig":
         """Wrap a parsed config.json, or the config of an in-memory model."""
         config = cls(path, settings, find_family(str(path), settings))
-        refuse_oversized_values(str(path), settings)
+        refuse_oversized_config_values(str(path), settings)
         config.refuse_unsupported_layouts()
         return config
 

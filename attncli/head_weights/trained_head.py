@@ -22,7 +22,7 @@ from attncli.models.files.model_folder import (
     NOTHING_TRUSTED,
     FetchSettings,
     LocalModel,
-    find_local_folder,
+    find_model_folder,
 )
 from attncli.models.files.tensor_reader import TensorReader
 from attncli.models.files.weight_files import describe_unread_shards
@@ -74,7 +74,7 @@ def read_head(model: str, place: str, how: FetchSettings = NOTHING_TRUSTED) -> H
 
 def require_scaled_product_logits(model: str, how: FetchSettings) -> tuple[LocalModel, HeadConfig]:
     """Require a model whose logits are simply scaled products of queries and keys."""
-    local = find_local_folder(model, how)
+    local = find_model_folder(model, how)
     config = HeadConfig.read_config(local.folder)
     config.refuse_unsupported_logits()
     return local, config

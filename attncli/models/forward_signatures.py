@@ -8,7 +8,7 @@ from torch import nn
 ANYTHING = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
-def forward_signature(module: nn.Module) -> inspect.Signature:
+def find_forward_signature(module: nn.Module) -> inspect.Signature:
     """The signature of a model's forward; of the next one that names arguments, if it passes on `*args, **kwargs`."""
     own = inspect.signature(module.forward)
     if select_named_parameters(own):
@@ -16,7 +16,7 @@ def forward_signature(module: nn.Module) -> inspect.Signature:
     return next(
         filter(
             select_named_parameters,
-            map(signature_without_self, list_inherited_forwards(type(module))),
+            map(drop_self_from_signature, list_inherited_forwards(type(module))),
         ),
         own,
     )
@@ -36,7 +36,7 @@ def list_inherited_forwards(kind: type) -> list[Callable[..., object]]:
     ]
 
 
-def signature_without_self(function: Callable[..., object]) -> inspect.Signature:
+def drop_self_from_signature(function: Callable[..., object]) -> inspect.Signature:
     """A signature without `self`."""
     signature = inspect.signature(function)
     return signature.replace(parameters=list(signature.parameters.values())[1:])

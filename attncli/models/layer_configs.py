@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PretrainedConfig
 
 
-def config_value(config: "PreTrainedConfig", name: str) -> Any:
+def read_config_value(config: "PreTrainedConfig", name: str) -> Any:
     """The value under transformers' usual name, whatever the config's own; read past the guard where layers differ."""
     return vars(config).get(config.attribute_map.get(name, name))
 
@@ -21,7 +21,7 @@ def list_head_counts(config: "PreTrainedConfig") -> set[int]:
     """All numbers of heads of its layers; some types list one for every stage."""
     found = set()
     for each in list_layer_configs(config):
-        heads = config_value(each, "num_attention_heads")
+        heads = read_config_value(each, "num_attention_heads")
         listed = heads if isinstance(heads, (list, tuple)) else [heads]
         found |= {number for number in listed if isinstance(number, int)}
     return found
@@ -41,11 +41,13 @@ LAYERS = ("num_hidden_layers", "encoder_layers", "decoder_layers", "num_decoder_
 
 def find_deepest_layer_count(config: "PreTrainedConfig") -> int | None:
     """The layers of the model's deepest stack; None where no config gives a single number."""
-    counts = [config_value(part, name) for part in list_nested_configs(config) for name in LAYERS]
+    counts = [
+        read_config_value(part, name) for part in list_nested_configs(config) for name in LAYERS
+    ]
     return max((count for count in counts if isinstance(count, int)), default=None)
 
 
-def text_config(config: "PretrainedConfig") -> "PretrainedConfig":
+def select_text_config(config: "PretrainedConfig") -> "PretrainedConfig":
     """The text config by transformers' own method; where several parts have one (MusicGen), the encoder's, which reads."""
     try:
         return config.get_text_config()

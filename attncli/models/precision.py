@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from attncli.capture.reruns.seed_and_precision import run_in_native_precision
+from attncli.capture.reruns.seed_and_precision import preserve_float64_precision
 from attncli.errors import UsageError, quote_parameter_name
 from attncli.models.files.state_dict_hashing import STORED_AS
 from attncli.models.files.weight_hashing import FLOATS
@@ -16,7 +16,7 @@ from attncli.models.quiet_libraries import silence_libraries
 STORED = {name: dtype for dtype, name in STORED_AS.items()}
 
 
-def dtype_name(dtype: torch.dtype) -> str:
+def format_dtype(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
@@ -40,7 +40,7 @@ def describe_dtype_change(
     if requested is not None or dtype.itemsize <= stored.itemsize:
         return []
     return [
-        f"the weights are stored in {dtype_name(stored)} and run in {dtype_name(dtype)}, which takes "
+        f"the weights are stored in {format_dtype(stored)} and run in {format_dtype(dtype)}, which takes "
         f"{dtype.itemsize // stored.itemsize} times the memory."
     ]
 
@@ -91,7 +91,7 @@ def require_accelerate(option: str) -> None:
 @contextmanager
 def run_in_model_precision(body: nn.Module) -> Iterator[None]:
     """Keep a float64 model in float64, whatever its code casts to; suppress its warnings while it runs."""
-    with silence_libraries(), run_in_native_precision(body):
+    with silence_libraries(), preserve_float64_precision(body):
         yield
 
 

@@ -248,7 +248,10 @@ class TextOptions:
 
     def build_requested_input(self, tokens: int | None, seed: int) -> "RequestedInput":
         """Combine with options of other groups: the longest text, and the seed of random tokens."""
-        from attncli.models.inputs.input_options import RequestedInput, refuse_impossible_input
+        from attncli.models.inputs.input_options import (
+            RequestedInput,
+            refuse_impossible_input_options,
+        )
 
         own = asdict(self)
         samples = 1 if own["samples"] is None else own["samples"]
@@ -261,7 +264,7 @@ class TextOptions:
             tokens,
             validate_seed(seed),
         )
-        refuse_impossible_input(request)
+        refuse_impossible_input_options(request)
         return request
 
 
@@ -294,17 +297,17 @@ def check_options_before_loading(
     model.build_load_options(seed)
     inputs.build_requested_input(tokens, seed)
     if source.kind == "folder":
-        from attncli.models.files.config_checks import read_config
-        from attncli.models.files.model_folder import find_local_folder
+        from attncli.models.files.config_checks import read_model_config
+        from attncli.models.files.model_folder import find_model_folder
         from attncli.models.files.weight_files import refuse_unreadable_weights
 
-        folder = find_local_folder(source).folder
-        read_config(folder)
+        folder = find_model_folder(source).folder
+        read_model_config(folder)
         refuse_unreadable_weights(folder, model.allow_pickle)
     if source.kind == "hub" and not STAGE.rehearsing:
-        from attncli.models.files.model_folder import FetchSettings, find_local_folder
+        from attncli.models.files.model_folder import FetchSettings, find_model_folder
 
-        find_local_folder(source, FetchSettings(model.revision, model.offline), config_alone=True)
+        find_model_folder(source, FetchSettings(model.revision, model.offline), config_alone=True)
 
 
 STACK_OPTION = declare_option(

@@ -204,15 +204,18 @@ def resolve_source_or_module(
     if value is None or isinstance(value, str | os.PathLike):
         yield None if value is None else os.fspath(value)
         return
-    from attncli.models.inputs.tokenizing import refuse_no_tokenizer
-    from attncli.models.loading.in_memory.in_memory_model import restore_model, wrap_in_memory_model
-    from attncli.models.loading.isolate_global_state import isolate_in_process
+    from attncli.models.inputs.tokenizing import refuse_invalid_tokenizer
+    from attncli.models.loading.in_memory.in_memory_model import (
+        restore_in_memory_model,
+        wrap_in_memory_model,
+    )
+    from attncli.models.loading.isolate_global_state import isolate_run_in_process
 
-    isolate_in_process()
+    isolate_run_in_process()
     if tokenizer is not None:
-        refuse_no_tokenizer(tokenizer)
+        refuse_invalid_tokenizer(tokenizer)
     live = wrap_in_memory_model(value, tokenizer, inputs, any_module)
-    with restore_model(live.model):
+    with restore_in_memory_model(live.model):
         yield Source("live", str(live), live=live)
 
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.model_structure.residual_stream import (
-    find_stream_input,
-    find_stream_output,
-    replace_argument,
+    find_residual_stream_input,
+    find_residual_stream_output,
+    replace_tensor_argument,
 )
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.errors import InputError, shorten_error_text
@@ -96,7 +96,7 @@ class GradientInput:
         self.done += 1
         if self.done < len(self.stack.calls):
             return output
-        self.end = find_stream_output(output)
+        self.end = find_residual_stream_output(output)
         if self.end is None or self.end.dim() != 3 or len(self.end) != 1:
             raise InputError(f"{type(module).__name__} gives no states [1, token, feature].")
         raise StopAfterLastBlock
@@ -104,10 +104,10 @@ class GradientInput:
     def make_input_leaf_tensor(
         self, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> tuple[Any, Any]:
-        stream = find_stream_input(args, kwargs)
+        stream = find_residual_stream_input(args, kwargs)
         if stream is None or stream.dim() != 3 or len(stream) != 1:
             raise InputError(
                 f"one text's states [1, token, feature] must go through all blocks, which {type(module).__name__} does not take."
             )
         self.start = stream.detach().clone().requires_grad_()
-        return replace_argument(args, kwargs, stream, self.start)
+        return replace_tensor_argument(args, kwargs, stream, self.start)

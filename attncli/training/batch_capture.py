@@ -17,19 +17,19 @@ from attncli.capture import STRIP_MEMORY, AttentionSite, Strip
 from attncli.capture.attention_function_registry import EAGER
 from attncli.capture.capture_from_unchanged_forward import (
     SDPA,
-    attention_implementations,
+    list_attention_implementations,
     observe_attention,
 )
-from attncli.capture.forward_wrappers import install_hooks
+from attncli.capture.forward_wrappers import install_forward_hooks
 from attncli.capture.one_pass.one_pass_or_eager import OnePass
 from attncli.capture.strips.attention_interface import (
     EagerCall,
-    emit_maps_without_output,
-    find_unpatched_eager,
-    rows_per_strip,
+    count_rows_within_memory,
+    emit_map_rows_without_output,
+    find_unpatched_eager_attention,
 )
 from attncli.capture.strips.attention_sites import SiteNamer
-from attncli.capture.strips.differential_attention import is_differential
+from attncli.capture.strips.differential_attention import is_differential_attention
 from attncli.errors import InputError, NonFiniteNumbers, UsageError
 from attncli.forward_types import Args, Inputs, Kwargs
 from attncli.metrics.attention import ATTENTION, is_map_metric
@@ -38,8 +38,8 @@ from attncli.metrics.attention._metric_accumulator import (
     Values,
     split_metrics_by_batch_item,
 )
-from attncli.models.forward_signatures import forward_signature
-from attncli.models.loading.in_memory.eval_mode import eval_mode
+from attncli.models.forward_signatures import find_forward_signature
+from attncli.models.loading.in_memory.eval_mode import switch_to_eval_mode_temporarily
 from attncli.models.loading.in_memory.unwrap_models import UnwrappedModel
 from attncli.models.loading.isolate_global_state import take_measurement_lock
 from attncli.tolerances import STEP_CAPTURE
@@ -48,7 +48,7 @@ from attncli.training.packed_batches import (
     are_texts_separated_by_mask,
     find_unpadded_spans,
     slice_attention_call,
-    split_packed_rows,
+    split_packed_batch_rows,
 )
 from attncli.training.probe_text_runs import ProbeRuns
 
@@ -72,8 +72,8 @@ class BatchCapture:
         self.results: list[PassResult] = []
         self.failure: Exception | None = None
         model = runs.unwrapped.step_module
-        self.signature = forward_signature(runs.unwrapped.model)
-        self.handles = install_hooks(
+        self.signature = find_forward_signature(runs.unwrapped.model)
+        self.handles = install_forward_hooks(
             [(model, self.begin_step_capture)],
             [(model, self.end_step_capture)],
             with_kwargs=True,
@@ -134,7 +134,7 @@ class StepCapture(BatchCapture):
     def enter_forward_pass(self, inputs: Inputs) -> None:
         self.sites = SiteNamer(self.runs.subject.body)
         self.rows = find_unpadded_spans(inputs)
-        self.borders = split_packed_rows(inputs, self.rows)
+        self.borders = split_packed_batch_rows(inputs, self.rows)
         self.groups: dict[tuple[int, int], SamePositionTexts] | None = None
         self.one_pass = OnePass(self.runs.metrics.heads, None)
         self.around = ExitStack()
@@ -169,13 +169,16 @@ class StepCapture(BatchCapture):
             self.groups = group_texts_by_position(self.runs, self.borders if packed else self.rows)
         for (start, stop), group in self.groups.items():
             own = slice_attention_call(call, [piece.item for piece in group.pieces], start, stop)
-            eager, observe = find_unpatched_eager(call.module), group.make_strip_observer(site)
-            rows = rows_per_strip(STRIP_MEMORY, own.bytes_per_row)
+            eager, observe = (
+                find_unpatched_eager_attention(call.module),
+                group.make_strip_observer(site),
+            )
+            rows = count_rows_within_memory(STRIP_MEMORY, own.bytes_per_row)
             if (
                 self.one_pass.attend_if_covered(eager, own.with_few_value_features(), rows, observe)
                 is None
             ):
-                emit_maps_without_output(eager, own, rows, observe)
+                emit_map_rows_without_output(eager, own, rows, observe)
 
 
 class SamePositionTexts(HeadObserver):
@@ -190,7 +193,7 @@ class SamePositionTexts(HeadObserver):
 
     def make_strip_observer(self, site: AttentionSite) -> Callable[[Strip], bool]:
         def check_and_keep(strip: Strip) -> bool:
-            refuse_nan(site, strip)
+            refuse_nan_attention(site, strip)
             return self.observe_map_rows(site, strip)
 
         return check_and_keep
@@ -223,7 +226,7 @@ def group_texts_by_position(
     return {place: SamePositionTexts(runs, members) for place, members in places.items()}
 
 
-def refuse_nan(site: AttentionSite, strip: Strip) -> None:
+def refuse_nan_attention(site: AttentionSite, strip: Strip) -> None:
     if bool(strip.row_sums.isnan().any()):
         raise NonFiniteNumbers(
             f"layer {site.layer} ({site.name}): the attention of the batch has NaN; the weights or the states before it are "
@@ -239,14 +242,16 @@ class RerunCapture(BatchCapture):
         self.how = f"{why}: each measured batch is run once more next to the step."
 
     def enter_forward_pass(self, inputs: Inputs) -> None:
-        pieces = split_packed_rows(inputs, find_unpadded_spans(inputs))
-        with take_measurement_lock(), eval_mode(self.runs.unwrapped.model):
+        pieces = split_packed_batch_rows(inputs, find_unpadded_spans(inputs))
+        with take_measurement_lock(), switch_to_eval_mode_temporarily(self.runs.unwrapped.model):
             for piece in pieces:
                 if piece.stop - piece.start > 1:
-                    self.results.append(self.runs.run_probe(slice_text(inputs, piece), "the batch"))
+                    self.results.append(
+                        self.runs.run_probe(slice_text_of_batch(inputs, piece), "the batch")
+                    )
 
 
-def slice_text(inputs: Inputs, piece: TextSpan) -> dict[str, Tensor]:
+def slice_text_of_batch(inputs: Inputs, piece: TextSpan) -> dict[str, Tensor]:
     """One text of a batch as a batch of one; arguments other than token inputs, such as labels, are
     left out."""
     names = ("input_ids", "inputs_embeds", "token_type_ids", "position_ids")
@@ -294,9 +299,9 @@ def explain_no_step_capture(runs: ProbeRuns) -> str:
     model = runs.unwrapped.model
     if runs.unwrapped.compiled:
         return "the model is compiled, so that its steps cannot be watched as they run"
-    if runs.subject.proof.whole_maps or any(map(is_differential, model.modules())):
+    if runs.subject.proof.whole_maps or any(map(is_differential_attention, model.modules())):
         return f"{type(model).__name__} computes its attention by itself, so that it cannot be watched as it runs"
-    others = sorted(attention_implementations(model) - {SDPA, EAGER})
+    others = sorted(list_attention_implementations(model) - {SDPA, EAGER})
     if others:
         return f"maps of {others[0]} attention cannot be seen as it runs"
     return ""
@@ -305,7 +310,7 @@ def explain_no_step_capture(runs: ProbeRuns) -> str:
 def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
     """Verify that capture during a step agrees with the verified capture, on the first text."""
     text = runs.texts[0].kwargs
-    with take_measurement_lock(), eval_mode(runs.unwrapped.model):
+    with take_measurement_lock(), switch_to_eval_mode_temporarily(runs.unwrapped.model):
         captured = runs.run_probe(text, "the proof")
         batch.enter_forward_pass(text)
         try:

@@ -19,7 +19,12 @@ from transformers import (
 from attncli.declare.option_value_conversion import suggest_unknown_keywords
 from attncli.errors import UsageError
 from attncli.records import JsonObject
-from attncli.training.monitor import PROBE, Monitor, convert_monitor_arguments, validate_request
+from attncli.training.monitor import (
+    PROBE,
+    Monitor,
+    convert_monitor_arguments,
+    validate_monitor_arguments,
+)
 from attncli.training.probe_text_runs import Probe
 from attncli.training.stop_rules import ConditionTexts
 
@@ -53,7 +58,7 @@ class AttnCallback(TrainerCallback):
     ) -> None:
         # the arguments, as long as nothing else has a name here
         settings = convert_monitor_arguments(locals())
-        validate_request(settings)
+        validate_monitor_arguments(settings)
         self.folder, self.tokenizer = settings.pop("folder"), tokenizer
         self.monitor_settings: JsonObject = {**settings, "probe": probe}
         self.trainer: Trainer | None = None

@@ -4,27 +4,27 @@ from collections.abc import Iterator, Sequence
 
 from attncli.records import Report, Row
 from attncli.training.metric_growth import GROWTH, LEFT
-from attncli.training.step_reports import WORST, find_worst_row
+from attncli.training.step_reports import WORST, find_worst_row_of_metric
 
 ROOT = "attn"
 LOST = f"{ROOT}/not_finite"
 """1 at a step whose numbers are not finite."""
 
 
-def summarize_scalars(report: Report, each_layer: bool) -> dict[str, float]:
+def summarize_report_as_scalars(report: Report, each_layer: bool) -> dict[str, float]:
     """`attn/max_logit/worst` and its kin, plain numbers all of them: not every logger takes words."""
     found: dict[str, float] = {}
     for metric in dict.fromkeys(row.metric for row in report.rows):
         known = [row for row in report.rows if row.metric == metric and row.value is not None]
         if not known:
             continue
-        found |= dict(summarize_metric(metric, known))
+        found |= dict(summarize_rows_of_metric(metric, known))
         if each_layer and not metric.endswith((GROWTH, LEFT)):
-            found |= dict(summarize_layers(metric, known))
+            found |= dict(summarize_metric_by_layer(metric, known))
     return found or {LOST: 1.0}
 
 
-def summarize_metric(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, float]]:
+def summarize_rows_of_metric(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, float]]:
     """Summarize many rows in a few numbers."""
     values = [row.value for row in rows if row.value is not None]
     if metric.endswith(LEFT):
@@ -36,7 +36,7 @@ def summarize_metric(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, fl
         yield f"{ROOT}/{name}/growth", sides.get(WORST.get(name, ""), max(values, key=abs))
         return
     yield f"{ROOT}/{metric}/mean", sum(values) / len(values)
-    place = find_worst_row(metric, rows)
+    place = find_worst_row_of_metric(metric, rows)
     if place is None:
         yield f"{ROOT}/{metric}/min", min(values)
         yield f"{ROOT}/{metric}/max", max(values)
@@ -49,7 +49,7 @@ def summarize_metric(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, fl
         yield f"{ROOT}/{metric}/worst_head", place.head
 
 
-def summarize_layers(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, float]]:
+def summarize_metric_by_layer(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, float]]:
     """The worst of each layer, or its mean where neither side is worse; separately for each stack."""
     groups: dict[str, list[Row]] = {}
     for row in rows:

@@ -26,7 +26,7 @@ TOO_FEW = NOT_APPLICABLE + f"a slope with its error needs {FEWEST} looks"
 Place = tuple[object, ...]
 
 
-def head_key(row: Row) -> Place:
+def make_head_key(row: Row) -> Place:
     """Which head a row is about."""
     return tuple(sorted((name, str(value)) for name, value in row.coordinates.items()))
 
@@ -42,7 +42,7 @@ class HeadMetricHistory:
     def add_observation(self, step: int, rows: Sequence[Row]) -> None:
         """Add an observation; a missing number leaves a gap."""
         found = {
-            (row.metric, head_key(row)): row.value
+            (row.metric, make_head_key(row)): row.value
             for row in rows
             if row.metric in self.metrics and row.value is not None
         }
@@ -65,11 +65,11 @@ class HeadMetricHistory:
                 yield self.build_steps_until_limit_row(row, float(slope), float(error), limit)
 
     def head_curve(self, row: Row) -> list[float]:
-        place = (row.metric, head_key(row))
+        place = (row.metric, make_head_key(row))
         return [seen.get(place, math.nan) for _, seen in self.looks]
 
     def build_slope_row(self, row: Row, slope: float, error: float) -> Row:
-        return build_growth_row(
+        return build_metric_growth_row(
             row, GROWTH, f"{row.unit}/step", None if math.isnan(error) else slope, TOO_FEW, error
         )
 
@@ -79,13 +79,13 @@ class HeadMetricHistory:
         """Steps from now on; 0 where the limit is passed already."""
         value = math.nan if row.value is None else row.value
         if math.isnan(error) or math.isnan(value):
-            return build_growth_row(row, LEFT, "steps", None, TOO_FEW)
+            return build_metric_growth_row(row, LEFT, "steps", None, TOO_FEW)
         if value >= limit:
-            return build_growth_row(row, LEFT, "steps", 0.0, "")
+            return build_metric_growth_row(row, LEFT, "steps", 0.0, "")
         if slope <= CLEAR * error:
             why = f"it does not grow by more than {CLEAR:g} errors"
-            return build_growth_row(row, LEFT, "steps", None, NOT_APPLICABLE + why)
-        return build_growth_row(row, LEFT, "steps", (limit - value) / slope, "")
+            return build_metric_growth_row(row, LEFT, "steps", None, NOT_APPLICABLE + why)
+        return build_metric_growth_row(row, LEFT, "steps", (limit - value) / slope, "")
 
     def growth_metric_definitions(self, measured: Iterable[str]) -> dict[str, Definition]:
         """Definitions of the derived metrics, for those that are measured."""
@@ -107,7 +107,7 @@ class HeadMetricHistory:
         return found
 
 
-def build_growth_row(
+def build_metric_growth_row(
     row: Row, ending: str, unit: str, value: float | None, why: str, error: float = math.nan
 ) -> Row:
     """A derived row at the same coordinates."""

@@ -32,14 +32,14 @@ from attncli.training.batch_capture import (
     refuse_metrics_that_need_more_than_maps,
     require_batch_support,
 )
-from attncli.training.logged_scalars import summarize_scalars
+from attncli.training.logged_scalars import summarize_report_as_scalars
 from attncli.training.metric_growth import WINDOW, HeadMetricHistory
 from attncli.training.probe_text_runs import (
     Probe,
     ProbeRuns,
     find_nonfinite_parameter,
     identify_trained_model,
-    prepare_probe,
+    prepare_probe_runs,
 )
 from attncli.training.rank_zero_communication import (
     broadcast_from_rank_zero,
@@ -47,7 +47,12 @@ from attncli.training.rank_zero_communication import (
     is_rank_zero,
 )
 from attncli.training.step_reports import StepReports
-from attncli.training.stop_rules import ConditionTexts, StopDecisions, StopRules, parse_conditions
+from attncli.training.stop_rules import (
+    ConditionTexts,
+    StopDecisions,
+    StopRules,
+    parse_stop_conditions,
+)
 from attncli.training.training_history import TrainingHistory
 
 LOG = logging.getLogger("attncli.training")
@@ -105,7 +110,7 @@ class Monitor:
     ) -> None:
         # the arguments, as long as nothing else has a name here
         settings = convert_monitor_arguments(locals())
-        self.rules, chosen = validate_request(settings)
+        self.rules, chosen = validate_monitor_arguments(settings)
         self.every: int = settings["every"]
         self.now: int = settings["step"]
         self.each_layer: bool = settings["each_layer"]
@@ -119,7 +124,7 @@ class Monitor:
         self.trained = unwrap_model(model)
         if settings["measure"] == BATCH:
             require_batch_support(self.trained)
-        self.runs = prepare_probe(
+        self.runs = prepare_probe_runs(
             self.trained,
             probe,
             tokenizer,
@@ -141,7 +146,7 @@ class Monitor:
         growth = HeadMetricHistory(
             self.rules.growth_metrics(metrics.heads), self.rules.metric_limits()
         )
-        read = describe_run(self.runs, self.batch)
+        read = describe_training_input(self.runs, self.batch)
         if is_rank_zero():
             self.log_sentence_once(self.history.set_aside_later_reports(self.now))
             for step, report in self.history.latest_reports(WINDOW):
@@ -181,7 +186,7 @@ class Monitor:
             self.log_new_warnings(decisions)
             if self.stopped:
                 LOG.warning("attn, step %d: stopped by %s", self.now, self.stopped)
-        return summarize_scalars(done, self.each_layer)
+        return summarize_report_as_scalars(done, self.each_layer)
 
     def log_new_warnings(self, decisions: StopDecisions) -> None:
         """Log the warnings that are new since the last observation."""
@@ -257,7 +262,7 @@ def convert_monitor_arguments(arguments: Mapping[str, Any]) -> JsonObject:
     }
 
 
-def validate_request(arguments: Mapping[str, Any]) -> tuple[StopRules, MetricSelection]:
+def validate_monitor_arguments(arguments: Mapping[str, Any]) -> tuple[StopRules, MetricSelection]:
     """Validate the arguments before a model is touched."""
     for name, least in (("every", 1), ("tokens", 1), ("step", 0)):
         size = arguments.get(name)
@@ -271,14 +276,14 @@ def validate_request(arguments: Mapping[str, Any]) -> tuple[StopRules, MetricSel
     if measure == BATCH:
         refuse_metrics_that_need_more_than_maps(chosen)
     rules = StopRules(
-        parse_conditions(arguments["stop_if"]), parse_conditions(arguments["warn_if"])
+        parse_stop_conditions(arguments["stop_if"]), parse_stop_conditions(arguments["warn_if"])
     )
     others = [name for group in list_metrics_by_group().values() for name in group]
     rules.refuse_unmeasured_conditions(chosen.metric_definitions(), others)
     return rules, chosen
 
 
-def describe_run(runs: ProbeRuns, batch: BatchCapture | None) -> JsonObject:
+def describe_training_input(runs: ProbeRuns, batch: BatchCapture | None) -> JsonObject:
     """Describe the input, for the report."""
     if batch is not None:
         return {"measure": BATCH}

@@ -26,10 +26,14 @@ def find_unpadded_spans(inputs: Inputs) -> list[TextSpan]:
     mask = inputs.get("attention_mask")
     if mask is None or mask.dim() != 2 or mask.shape != (items, tokens):
         return [TextSpan(item, 0, tokens) for item in range(items)]
-    return [piece for item in range(items) for piece in find_runs_of_true(item, mask[item] != 0)]
+    return [
+        piece
+        for item in range(items)
+        for piece in find_runs_of_unpadded_tokens(item, mask[item] != 0)
+    ]
 
 
-def find_runs_of_true(item: int, real: Tensor) -> list[TextSpan]:
+def find_runs_of_unpadded_tokens(item: int, real: Tensor) -> list[TextSpan]:
     """Stretches of true values."""
     padded = torch.nn.functional.pad(real.to("cpu", torch.int8), (1, 1))
     steps = padded.diff()
@@ -39,7 +43,7 @@ def find_runs_of_true(item: int, real: Tensor) -> list[TextSpan]:
     ]
 
 
-def split_packed_rows(inputs: Inputs, rows: list[TextSpan]) -> list[TextSpan]:
+def split_packed_batch_rows(inputs: Inputs, rows: list[TextSpan]) -> list[TextSpan]:
     """The rows cut where the position ids begin anew; the rows themselves where they never do."""
     positions = inputs.get("position_ids")
     if positions is None or positions.dim() != 2:
@@ -79,16 +83,16 @@ def slice_attention_call(call: EagerCall, items: list[int], start: int, stop: in
     here = slice(start, stop)
     query, key, value = (side[items][:, :, here] for side in (call.query, call.key, call.value))
     keywords = {
-        name: slice_attention_argument(value, call, items, here)
+        name: slice_mask_like_argument(value, call, items, here)
         for name, value in call.keywords.items()
     }
-    mask = slice_attention_argument(call.mask, call, items, here)
+    mask = slice_mask_like_argument(call.mask, call, items, here)
     if mask is not None and len(mask) > 1 and torch.equal(mask, mask[:1].expand_as(mask)):
         mask = mask[:1]
     return EagerCall(call.module, query, key, value, mask, keywords)
 
 
-def slice_attention_argument(
+def slice_mask_like_argument(
     value: Tensor | None, call: EagerCall, items: list[int], here: slice
 ) -> Tensor | None:
     """Slice arguments with a row for each query and a column for each key, such as a mask."""

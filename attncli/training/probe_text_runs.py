@@ -25,23 +25,23 @@ from attncli.declare.option_declarations import is_whole_number
 from attncli.errors import UsageError, format_count
 from attncli.forward_types import Inputs, Kwargs
 from attncli.models.inputs.input_options import RequestedInput
-from attncli.models.inputs.inputs_besides_token_ids import find_extra_inputs
+from attncli.models.inputs.inputs_besides_token_ids import find_inputs_besides_token_ids
 from attncli.models.inputs.model_input import WORDS, ModelInput, label_tokens_by_ids
 from attncli.models.inputs.padding import remove_padding
 from attncli.models.inputs.python_api_inputs import (
-    bind_arguments,
-    convert_to_tensors,
+    bind_forward_arguments,
+    convert_arrays_to_tensors,
     is_list_of_token_ids,
 )
-from attncli.models.inputs.requested_inputs import make_inputs
+from attncli.models.inputs.requested_inputs import make_model_inputs
 from attncli.models.inputs.text_inputs import TextEncoder, make_text_input
 from attncli.models.inputs.tokenizing import EncodedText
-from attncli.models.inputs.vocabulary_and_positions import max_positions
-from attncli.models.loading.in_memory.eval_mode import eval_mode
+from attncli.models.inputs.vocabulary_and_positions import find_max_positions
+from attncli.models.loading.in_memory.eval_mode import switch_to_eval_mode_temporarily
 from attncli.models.loading.in_memory.unwrap_models import UnwrappedModel
 from attncli.models.loading.isolate_global_state import take_measurement_lock
 from attncli.models.loading.loaded_model import LoadedModel
-from attncli.models.precision import dtype_name
+from attncli.models.precision import format_dtype
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.records import JsonObject
 
@@ -73,7 +73,7 @@ class ProbeRuns:
 
     def observe_probe_texts(self) -> list[PassResult]:
         """Observe the model now."""
-        with take_measurement_lock(), eval_mode(self.unwrapped.model):
+        with take_measurement_lock(), switch_to_eval_mode_temporarily(self.unwrapped.model):
             return [self.run_probe(text.kwargs, text.name) for text in self.texts]
 
     def run_probe(self, kwargs: Kwargs, name: str) -> PassResult:
@@ -95,7 +95,7 @@ class ProbeRuns:
             )
 
 
-def prepare_probe(
+def prepare_probe_runs(
     trained: UnwrappedModel,
     probe: Probe,
     tokenizer: PreTrainedTokenizerBase | None,
@@ -110,23 +110,23 @@ def prepare_probe(
     states.
     """
     own = trained.transformers_model
-    most = LONGEST if own is None else min(LONGEST, max_positions(own) or LONGEST)
+    most = LONGEST if own is None else min(LONGEST, find_max_positions(own) or LONGEST)
     with take_measurement_lock():
-        texts = read_probe(trained, probe, tokenizer, tokens or most)
-        subject = verify_probe(trained, texts[0], bool(metrics.states), by_default)
+        texts = read_probe_inputs(trained, probe, tokenizer, tokens or most)
+        subject = verify_model_on_probe(trained, texts[0], bool(metrics.states), by_default)
     if not subject.stacks:
         metrics = replace(metrics, states=())
     return ProbeRuns(trained, subject, tuple(texts), metrics, UniformAttentionControl())
 
 
-def verify_probe(
+def verify_model_on_probe(
     trained: UnwrappedModel, text: ModelInput, with_states: bool, by_default: bool
 ) -> PreparedModel:
     """The model, verified: at rest, and every softmax of it; a module of another origin has states only where these are requested."""
     foreign = trained.transformers_model is None
     needs = Requirement.CAPTURE if foreign and not with_states else HEADS
     optional = foreign and by_default
-    with eval_mode(trained.model):
+    with switch_to_eval_mode_temporarily(trained.model):
         return prepare_model(
             cast(PreTrainedModel, trained.body),
             text,
@@ -136,24 +136,26 @@ def verify_probe(
         )
 
 
-def read_probe(
+def read_probe_inputs(
     trained: UnwrappedModel, probe: object, tokenizer: PreTrainedTokenizerBase | None, tokens: int
 ) -> list[ModelInput]:
     """The probe as the model reads it, on its device."""
     model = trained.transformers_model
     if isinstance(probe, Mapping):
-        return [arguments_to_model_input(trained.model, probe)]
+        return [make_model_input_from_arguments(trained.model, probe)]
     if model is None:
-        return read_module_inputs(trained.model, probe)
+        return read_custom_module_inputs(trained.model, probe)
     checkpoint = LoadedModel(model, {}, None, tokenizer=tokenizer)
     probe = convert_sequence_to_list(probe)
     texts = read_probe_texts(probe)
     if texts and tokenizer is None:
         raise UsageError("texts need a tokenizer: give `tokenizer`, or token ids as the probe.")
-    with eval_mode(model):
+    with switch_to_eval_mode_temporarily(model):
         if probe is None or texts:
-            return make_inputs(checkpoint, RequestedInput(texts=texts, tokens=tokens))
-        reading = TextEncoder(checkpoint, find_extra_inputs(checkpoint.model_without_head), 0)
+            return make_model_inputs(checkpoint, RequestedInput(texts=texts, tokens=tokens))
+        reading = TextEncoder(
+            checkpoint, find_inputs_besides_token_ids(checkpoint.model_without_head), 0
+        )
     return [
         make_text_input(
             reading,
@@ -165,7 +167,7 @@ def read_probe(
     ]
 
 
-def read_module_inputs(module: nn.Module, probe: object) -> list[ModelInput]:
+def read_custom_module_inputs(module: nn.Module, probe: object) -> list[ModelInput]:
     """Inputs of a module that is not from transformers: its first argument, or a list of those."""
     if probe is None:
         raise UsageError(
@@ -174,8 +176,11 @@ def read_module_inputs(module: nn.Module, probe: object) -> list[ModelInput]:
         )
     every = probe if isinstance(probe, list) and not is_list_of_token_ids(probe) else [probe]
     device = next((each.device for each in module.parameters()), torch.device("cpu"))
-    named = [bind_arguments(module, convert_to_tensors(each, device), "probe") for each in every]
-    return [arguments_to_model_input(module, each) for each in named]
+    named = [
+        bind_forward_arguments(module, convert_arrays_to_tensors(each, device), "probe")
+        for each in every
+    ]
+    return [make_model_input_from_arguments(module, each) for each in named]
 
 
 def convert_sequence_to_list(probe: object) -> Any:
@@ -205,10 +210,12 @@ def read_probe_ids(probe: object) -> list[list[int]]:
     return [[int(each) for each in row] for row in lists]
 
 
-def arguments_to_model_input(model: nn.Module, kwargs: Kwargs) -> ModelInput:
+def make_model_input_from_arguments(model: nn.Module, kwargs: Kwargs) -> ModelInput:
     """Arguments as they are, a batch of one; padding is no text."""
     device = next((each.device for each in model.parameters()), torch.device("cpu"))
-    placed: Inputs = {name: convert_to_tensors(each, device) for name, each in kwargs.items()}
+    placed: Inputs = {
+        name: convert_arrays_to_tensors(each, device) for name, each in kwargs.items()
+    }
     tensors = {name: each.to(device) for name, each in placed.items() if isinstance(each, Tensor)}
     if not tensors:
         raise UsageError(f"`probe` must be {PROBES}, not {kwargs!r:.80}.")
@@ -236,7 +243,7 @@ def identify_trained_model(trained: UnwrappedModel) -> JsonObject:
         "model_type": getattr(config, "model_type", None),
         "class": type(model).__name__,
         "parameters": sum(each.numel() for each in model.parameters()),
-        "dtype": dtype_name(first.dtype),
+        "dtype": format_dtype(first.dtype),
         "device": str(first.device),
     }
 

@@ -65,13 +65,13 @@ class StepReports:
         grown = list(self.growth.build_growth_rows(rows))
         return replace(
             self.build_empty_report(step),
-            headline=format_headline(step, self.identity, rows),
+            headline=format_step_headline(step, self.identity, rows),
             rows=(*rows, *grown),
             source={**self.identity, "step": step, "attention": describe_attention_layers(own)},
             input={**self.read, "read": len(own.texts)},
             views=(
                 *build_inspection_views(rows, self.metrics, None, len(own.texts)),
-                *build_growth_views(grown),
+                *build_metric_growth_tables(grown),
             ),
         )
 
@@ -89,7 +89,13 @@ class StepReports:
         places = self.latest or [Row(name, None, "1") for name in self.metrics.metric_definitions()]
         rows = tuple(
             replace(
-                row, value=None, spread=None, n=1, note=message, keys=location_keys(row), each=()
+                row,
+                value=None,
+                spread=None,
+                n=1,
+                note=message,
+                keys=find_location_keys(row),
+                each=(),
             )
             for row in places
         )
@@ -113,34 +119,34 @@ class StepReports:
         )
 
 
-def build_growth_views(rows: Sequence[Row]) -> Iterator[View]:
+def build_metric_growth_tables(rows: Sequence[Row]) -> Iterator[View]:
     """A table of growth, once there are slopes."""
     known = dict.fromkeys(row.metric for row in rows if row.value is not None)
     if known:
         yield View("growth over the last looks", "layer.head", tuple(known))
 
 
-def location_keys(row: Row) -> dict[str, Scalar]:
+def find_location_keys(row: Row) -> dict[str, Scalar]:
     """The keys that locate a number."""
     return {name: row.keys[name] for name in row.coordinates if name in row.keys}
 
 
-def format_headline(step: int, identity: Facts, rows: Sequence[Row]) -> str:
+def format_step_headline(step: int, identity: Facts, rows: Sequence[Row]) -> str:
     """The worst head of every metric, with its location."""
     parts = [
-        f"{metric} {format_short_number(row.value or 0.0, 4)}{format_deviation(row)} ({row.place})"
+        f"{metric} {format_short_number(row.value or 0.0, 4)}{format_standard_deviation(row)} ({row.place})"
         for metric in dict.fromkeys(row.metric for row in rows)
-        if (row := find_worst_row(metric, rows)) is not None
+        if (row := find_worst_row_of_metric(metric, rows)) is not None
     ]
     return f"step {step} of {identity['name']}: {', '.join(parts) or 'no numbers'}."
 
 
-def format_deviation(row: Row) -> str:
+def format_standard_deviation(row: Row) -> str:
     """Standard deviation over the texts of one observation, if there are several."""
     return "" if row.spread is None else f" ± {format_short_number(row.spread, 1)}"
 
 
-def find_worst_row(metric: str, rows: Sequence[Row]) -> Row | None:
+def find_worst_row_of_metric(metric: str, rows: Sequence[Row]) -> Row | None:
     """The row with the worst value; None where no extreme is worse, or there is no number."""
     side = WORST.get(metric)
     if side is None:

@@ -13,7 +13,7 @@ ConditionTexts = str | Iterable[str] | None
 """One condition or several, as a caller gives them."""
 
 
-def parse_conditions(texts: Iterable[str]) -> tuple[Condition, ...]:
+def parse_stop_conditions(texts: Iterable[str]) -> tuple[Condition, ...]:
     return tuple(map(gates.parse_condition, texts))
 
 
@@ -69,12 +69,12 @@ class StopRules:
 
     def decide_conditions(self, report: Report) -> StopDecisions:
         """Decide the conditions; those on growth wait for a slope, and warnings are no verdicts."""
-        stop, stops = decide_stop_conditions(report, self.stop)
-        _, warns = decide_stop_conditions(report, self.warn)
+        stop, stops = evaluate_stop_conditions(report, self.stop)
+        _, warns = evaluate_stop_conditions(report, self.warn)
         return StopDecisions(stop, "; ".join(stops.values()), warns)
 
 
-def decide_stop_conditions(
+def evaluate_stop_conditions(
     report: Report, rules: Iterable[Condition]
 ) -> tuple[tuple[Verdict, ...], dict[str, str]]:
     """The verdicts, and messages of those that failed, by condition."""

@@ -21,7 +21,7 @@ from attncli.analysis.rank_collapse.blocks_for_ablation import (
 )
 from attncli.capture import verify_capture
 from attncli.capture.attention_capture import Capture
-from attncli.capture.causality_and_positions import find_attention_properties
+from attncli.capture.causality_and_positions import detect_causality_and_positions
 from attncli.errors import InputError
 from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.precision import run_in_model_precision
@@ -76,7 +76,7 @@ def separately(body: PreTrainedModel, short: Any) -> tuple[Any, ...]:
     with run_in_model_precision(body):
         proof = verify_capture(body, short)
         anatomy = recognise_block_anatomy(body, short)
-        traits = find_attention_properties(body, anatomy.stacks, short, proof)
+        traits = detect_causality_and_positions(body, anatomy.stacks, short, proof)
     return facts(
         proof, note_uncaptured_attention(anatomy, proof), add_mixers_and_mlps(traits, anatomy)
     )
@@ -202,7 +202,9 @@ def test_angles_of_a_longer_text_are_back_after_the_preparation() -> None:
 def test_what_fails_in_the_watched_forward_is_tried_one_by_one() -> None:
     """Where capture and tracking do not go together, though each alone does."""
     body = tiny("bert")
-    with mock.patch.object(blocks_for_ablation, "gather_evidence", side_effect=RuntimeError):
+    with mock.patch.object(
+        blocks_for_ablation, "gather_capture_evidence", side_effect=RuntimeError
+    ):
         apart = prepare_model(body, needs=Requirement.ANATOMY)
     both = prepare_model(body, needs=Requirement.ANATOMY)
     assert apart.anatomy is not None

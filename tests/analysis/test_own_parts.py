@@ -16,13 +16,13 @@ from attncli.analysis.verification_inputs import (
     choose_short_input,
     iterate_placeholder_ids,
 )
-from attncli.capture.model_structure.probe_forward import iter_towers_that_did_not_run
+from attncli.capture.model_structure.probe_forward import iter_paths_of_unused_blocks
 from attncli.errors import InputError
-from attncli.models.forward_signatures import forward_signature
+from attncli.models.forward_signatures import find_forward_signature
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.random.dummy_inputs import (
-    accepts_inputs,
+    does_model_accept_inputs,
     list_required_inputs,
     make_example_inputs,
     make_named_inputs,
@@ -47,12 +47,12 @@ OF_TYPES = {
 def with_media(kind: str) -> tuple[PreTrainedModel, Given]:
     """A tiny model, and a text with a picture or a sound inside: as many places for it as the model accepts."""
     body = remove_model_head(build_model(kind, {"tiny": 1}, 0))
-    beside = [name for name in BESIDE if name in forward_signature(body).parameters]
+    beside = [name for name in BESIDE if name in find_forward_signature(body).parameters]
     names = [*list_required_inputs(body), OF_TYPES[kind], *beside]
     made = make_named_inputs(body, names, PROBE_TOKENS, 0, False)
     text = make_example_inputs(body, PROBE_TOKENS)["input_ids"]
     for given in fill_places(body, {**made, "input_ids": text}):
-        if accepts_inputs(body, given):
+        if does_model_accept_inputs(body, given):
             return body, given
     raise AssertionError(f"{kind} takes no {OF_TYPES[kind]}")
 
@@ -169,7 +169,7 @@ def test_blocks_that_a_list_left_out_are_named_and_experts_are_not() -> None:
         }
     )
     ran = [*blocks[1].modules(), *experts[0].modules()]
-    assert tuple(iter_towers_that_did_not_run(model, set(ran))) == ("layers 0, 2",)
+    assert tuple(iter_paths_of_unused_blocks(model, set(ran))) == ("layers 0, 2",)
 
 
 def test_what_another_part_computes_is_verified_too() -> None:

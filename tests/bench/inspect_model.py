@@ -33,7 +33,7 @@ from attncli.analysis.heads.forward_passes.head_observer import PassRequest, mea
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.capture.model_structure.blocks import find_block_stacks
-from attncli.capture.one_pass.compiled_library import SWITCH, find_library
+from attncli.capture.one_pass.compiled_library import SWITCH, find_compiled_library
 from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._metric_accumulator import measure_maps
 from attncli.models.inputs.synthetic_texts import make_repeated_tokens
@@ -203,7 +203,7 @@ def main() -> None:
     torch.set_num_threads(chosen.threads)
     if PATHS[chosen.path]:
         os.environ[SWITCH] = PATHS[chosen.path]
-    print(getattr(find_library(), "instructions", find_library()), flush=True)
+    print(getattr(find_compiled_library(), "instructions", find_compiled_library()), flush=True)
     if {*sections} & {*RATIOS, "maps"}:
         model = load(chosen.model, max(chosen.tokens))
         for count in chosen.tokens:

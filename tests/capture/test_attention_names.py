@@ -12,10 +12,10 @@ from attncli.analysis.heads.forward_passes.uniform_attention_control import Unif
 from attncli.analysis.heads.report_rows.head_rows import name_stacks_of_attention_sites
 from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
-from attncli.capture.saved_maps.map_names import NAME, map_tensor_name
+from attncli.capture.saved_maps.map_names import NAME, name_attention_map_tensor
 from attncli.capture.strips import differential_attention
 from attncli.capture.strips.attention_sites import SiteNamer, find_distinguishing_words
-from attncli.capture.verification import refuse_duplicate_sites
+from attncli.capture.verification import refuse_indistinguishable_attentions
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION
 from attncli.models.quiet_libraries import silence_libraries
@@ -58,7 +58,7 @@ def test_names_are_unique_and_layers_are_those_of_the_model(kind: str) -> None:
 
 
 def name_in_file(site: AttentionSite) -> str:
-    name = map_tensor_name(site, several=True)
+    name = name_attention_map_tensor(site, several=True)
     match = NAME.fullmatch(name)
     assert match is not None
     assert (match["stack"], int(match["layer"])) == (site.stack, site.layer)
@@ -68,8 +68,8 @@ def name_in_file(site: AttentionSite) -> str:
 def test_two_attentions_of_one_name_are_refused() -> None:
     one, other = (AttentionSite("h", 0, "self", "full", name) for name in ("h.0.a", "h.0.b"))
     with pytest.raises(InputError, match=r"h.0.b and h.0.a would both be reported as self attention of layer 0"):  # fmt: skip
-        refuse_duplicate_sites([one, other])
-    refuse_duplicate_sites([one])
+        refuse_indistinguishable_attentions([one, other])
+    refuse_indistinguishable_attentions([one])
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ def test_differential_attention_that_computes_something_else_is_refused(
     differential_llama: tuple[Any, dict[str, Tensor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, inputs = differential_llama
-    usual = differential_attention.differential_lambda
+    usual = differential_attention.compute_differential_lambda
     monkeypatch.setattr(
-        differential_attention, "differential_lambda", lambda module: usual(module) + 0.01
+        differential_attention, "compute_differential_lambda", lambda module: usual(module) + 0.01
     )
     with pytest.raises(InputError, match="which maps it applies is not understood"):
         verify_capture(model, inputs)

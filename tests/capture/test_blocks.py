@@ -15,7 +15,7 @@ from attncli.capture.model_structure.blocks import (
     find_block_stacks,
     observe_block_states,
 )
-from attncli.capture.model_structure.stack_names import shorten_to_unique_names
+from attncli.capture.model_structure.stack_names import shorten_to_unique_stack_names
 from attncli.errors import InputError
 
 FOUND: Mapping[str, Mapping[str, list[str]]] = {
@@ -170,4 +170,4 @@ def test_a_forward_that_leaves_blocks_out_is_refused() -> None:
     ],
 )
 def test_names(containers: list[str], names: list[str]) -> None:
-    assert shorten_to_unique_names(containers, {"model"}) == names
+    assert shorten_to_unique_stack_names(containers, {"model"}) == names

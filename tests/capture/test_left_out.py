@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from toy_blocks import WIDTH, Attention, Block, model_of, some_input
 
 from attncli.capture import AttentionSite, Strip, capture_attention, verification, verify_capture
-from attncli.capture.attention_capture import find_sink_module
+from attncli.capture.attention_capture import find_module_of_sinks
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.other_mixers.uncapturable_attention import (
-    find_uncapturable_mixers,
+    find_mixers_with_uncapturable_attention,
     refuse_uncapturable_attention,
 )
 from attncli.capture.reruns.seed_and_precision import force_float64
@@ -151,12 +151,16 @@ def test_a_layer_with_unseen_attention_is_told_among_the_mixers() -> None:
 
     model, inputs = model_of(Unseen), some_input()
     found = verify_capture(model, inputs)
-    told = find_uncapturable_mixers(find_block_stacks(model, inputs), found.left_out, (), model)
+    told = find_mixers_with_uncapturable_attention(
+        find_block_stacks(model, inputs), found.left_out, (), model
+    )
     assert [(each.layer, each.kind, each.paths) for each in told] == [
         (layer, "unseen attention", (f"layers.{layer}.own_attention",)) for layer in (0, 1)
     ]
     assert (
-        find_uncapturable_mixers(find_block_stacks(model, inputs), found.left_out, told, model)
+        find_mixers_with_uncapturable_attention(
+            find_block_stacks(model, inputs), found.left_out, told, model
+        )
         == ()
     )
 
@@ -306,7 +310,7 @@ def test_models_that_draw_are_proved_on_the_same_draws() -> None:
     ],
 )
 def test_sinks_may_come_from_a_projection(parameter: str, holder: str) -> None:
-    assert find_sink_module(parameter) == holder
+    assert find_module_of_sinks(parameter) == holder
 
 
 @pytest.mark.parametrize(

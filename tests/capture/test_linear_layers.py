@@ -10,14 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture import AttentionSite, Strip
-from attncli.capture.linear_attention.calls_inside_mixers import KernelCall, record_kernel_calls
+from attncli.capture.linear_attention.calls_inside_mixers import (
+    KernelCall,
+    record_calls_inside_mixers,
+)
 from attncli.capture.linear_attention.faster_linear_attention_maps import find_faster_map_methods
 from attncli.capture.linear_attention.linear_attention_capture import (
     capture_linear_attention,
     find_linear_attention_layers,
 )
 from attncli.capture.linear_attention.linear_attention_maps import LinearAttentionMap
-from attncli.capture.linear_attention.linearity_tests import find_value_argument
+from attncli.capture.linear_attention.linearity_tests import find_value_tensor_argument
 from attncli.capture.linear_attention.measured_linear_heads import (
     LinearAttentionLayers,
 )
@@ -124,7 +127,11 @@ def given_to(kind: str, tokens: int) -> KernelCall:
         )
 
     mixer = model.get_submodule(mixers_named(model, ending)[0].paths[0])
-    with in_precision(model, torch.float64), torch.no_grad(), record_kernel_calls([mixer], take):
+    with (
+        in_precision(model, torch.float64),
+        torch.no_grad(),
+        record_calls_inside_mixers([mixer], take),
+    ):
         model(**make_example_inputs(model, tokens))
     return calls[0]
 
@@ -276,7 +283,7 @@ def test_all_ways_to_a_map_are_one(kind: str) -> None:
     """From the state, by columns and by rows; of all channels or of some, in strips of any height."""
     short, call = given_to(kind, PROBE), given_to(kind, 30)
     with force_float64():
-        values = find_value_argument(short, PROBE)
+        values = find_value_tensor_argument(short, PROBE)
         assert values is not None
         ways = find_faster_map_methods(short, values)
         assert (ways.state is not None) == (kind in CHUNKED)
@@ -315,7 +322,7 @@ def call_of(body: Any) -> KernelCall:
 
 @pytest.mark.parametrize("what", BODIES)
 def test_what_is_not_linear_is_no_map(what: str) -> None:
-    assert find_value_argument(call_of(BODIES[what]), PROBE) is None
+    assert find_value_tensor_argument(call_of(BODIES[what]), PROBE) is None
 
 
 def test_keys_and_queries_are_no_values() -> None:
@@ -326,14 +333,14 @@ def test_keys_and_queries_are_no_values() -> None:
         scores = torch.einsum("bihd,bjhd->bhij", query, key).tril()
         return torch.einsum("bhij,bjhd->bihd", scores, value)
 
-    found = find_value_argument(KernelCall("attend", 0, attend, tuple(states), {}), PROBE)
+    found = find_value_tensor_argument(KernelCall("attend", 0, attend, tuple(states), {}), PROBE)
     assert found is not None
     assert (found.key, found.token, found.shared_axis, found.wide) == (2, 1, 3, True)
 
 
 def test_a_bias_is_no_part_of_the_map() -> None:
     call = call_of(lambda states, values: values.cumsum(dim=1) + states)
-    found = find_value_argument(call, PROBE)
+    found = find_value_tensor_argument(call, PROBE)
     assert found is not None
     strips = list(LinearAttentionMap(call, found).iter_strips(5, 2**20))
     assert torch.equal(

@@ -36,8 +36,8 @@ from attncli.capture.one_pass import one_pass_or_eager as attend_module
 from attncli.capture.one_pass.attention_in_one_pass import (
     MapInStrips,
     Workspace,
-    attend_in_threads,
-    compute_in_one_pass,
+    compute_attention_in_one_pass,
+    compute_attention_in_threads,
 )
 from attncli.capture.one_pass.attention_score_formula import Formula
 from attncli.capture.one_pass.compiled_library import (
@@ -45,13 +45,13 @@ from attncli.capture.one_pass.compiled_library import (
     Arguments,
     Library,
     NoLibrary,
-    find_library,
-    open_library,
+    find_compiled_library,
+    open_compiled_library,
 )
 from attncli.capture.one_pass.one_pass_or_eager import FUSED_CALLS, ONE_PASS
-from attncli.capture.reruns.seed_and_precision import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.capture.strips.attention_interface import EagerCall
-from attncli.capture.strips.map_statistics import StatisticsRequest, request_statistics
+from attncli.capture.strips.map_statistics import StatisticsRequest, request_statistics_for_metrics
 from attncli.capture.strips.rowwise_masks import PerMask
 from attncli.capture.strips.visible_key_spans import KeySpans, find_visible_spans
 from attncli.errors import NonFiniteNumbers
@@ -133,11 +133,13 @@ class Case:
 
     def ours(self, library: Library | NoLibrary, request: StatisticsRequest = EVERYTHING) -> Any:
         call = EagerCall(nn.Identity(), self.query, self.key, self.value, self.mask, {})
-        return compute_in_one_pass(call, self.formula, request, library, Workspace(), self.spans)
+        return compute_attention_in_one_pass(
+            call, self.formula, request, library, Workspace(), self.spans
+        )
 
     def strips(self, library: Library | NoLibrary) -> Iterator[Any]:
         call = EagerCall(nn.Identity(), self.query, self.key, self.value, self.mask, {})
-        request = request_statistics(("logit_spread",), None)
+        request = request_statistics_for_metrics(("logit_spread",), None)
         workspaces = (Workspace(), Workspace())
         found = MapInStrips(call, self.formula, request, library, workspaces, self.spans)
         for start in range(0, call.queries, 33):
@@ -328,7 +330,7 @@ class Meeting:
 
 def find_threads(count: int) -> set[int]:
     meeting: Any = Meeting(count)
-    attend_in_threads(meeting, Arguments(), 12, [0] * count)
+    compute_attention_in_threads(meeting, Arguments(), 12, [0] * count)
     present: set[int] = meeting.present
     return present
 
@@ -380,7 +382,7 @@ def observe(
     weights = not set(COVERED).issuperset(metrics)
     wanted = PassRequest(tuple(metrics), period=8, ids=ids, pairs=3 * weights)
     maps = CollectedMaps(None, lambda layer, head: True)
-    with fix_rng():
+    with fix_random_seed():
         found = measure_forward_pass(
             model, (), inputs, wanted, UniformAttentionControl(), "a text", lambda share: None,
             maps.add_map_rows if weights else None, strip_memory=memory,
@@ -534,7 +536,7 @@ def test_another_formula_is_left_to_the_models_own_function() -> None:
 def test_a_wrong_formula_is_noticed(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = build_model("llama", {"tiny": 1}, 0).eval()
     inputs = make_example_inputs(model, 24)
-    own = attend_module.read_score_formula
+    own = attend_module.read_attention_score_formula
 
     def wrong(call: EagerCall) -> Formula:
         found = own(call)
@@ -546,7 +548,7 @@ def test_a_wrong_formula_is_noticed(change: str, monkeypatch: pytest.MonkeyPatch
         bias[..., -1, 0] = 0.1
         return found._replace(bias=bias)
 
-    monkeypatch.setattr(attend_module, "read_score_formula", wrong)
+    monkeypatch.setattr(attend_module, "read_attention_score_formula", wrong)
     assert ONE_PASS not in " ".join(compare_paths(model, inputs))
 
 
@@ -584,10 +586,12 @@ def test_short_inputs_are_left_to_the_models_own_function() -> None:
 def test_the_environment_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     for setting in ("off", "own"):
         with one_pass(setting):
-            assert find_library() == NoLibrary(f"ATTN_KERNEL={setting}", own=setting == "own")
+            assert find_compiled_library() == NoLibrary(
+                f"ATTN_KERNEL={setting}", own=setting == "own"
+            )
     with one_pass():
         monkeypatch.setenv("ATTN_KERNEL", "plain")
-        found = find_library()
+        found = find_compiled_library()
         assert isinstance(found, Library)
         assert found.instructions == "plain"
 
@@ -599,7 +603,7 @@ def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatc
         _fields_ = (("more", ctypes.c_int64),)
 
     monkeypatch.setattr(library_module, "Arguments", More)
-    found = open_library(compiled().functions._name)
+    found = open_compiled_library(compiled().functions._name)
     assert found == NoLibrary("one-pass library built from another version")
 
 
@@ -613,7 +617,7 @@ def test_which_path_runs_is_said(built: bool, monkeypatch: pytest.MonkeyPatch) -
         if not built:
             words = "tiles in plain torch (one-pass library not built)"
             no_library = NoLibrary("one-pass library not built")
-            monkeypatch.setattr(library_module, "load_library", lambda: no_library)
+            monkeypatch.setattr(library_module, "load_compiled_library", lambda: no_library)
         said = attn("--version", "--verbose").out
         report = attncli.inspect_model(model, inputs=inputs, metric="entropy")
     layers = model.config.num_hidden_layers

@@ -15,7 +15,10 @@ from attncli.analysis.heads.forward_passes.hyper_connection_gain import (
 )
 from attncli.capture import verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
-from attncli.capture.other_mixers.hyper_connections import StreamMixing, find_stream_mixings
+from attncli.capture.other_mixers.hyper_connections import (
+    StreamMixing,
+    find_residual_stream_mixings,
+)
 from attncli.errors import InputError
 from attncli.maths.matrices.stream_mixing_matrix_gain import (
     StreamGain,
@@ -74,7 +77,7 @@ def by_hand(module: Any, streams: Tensor) -> list[np.ndarray]:
 
 def test_the_product_equals_a_loop_over_the_models_own_parameters(hyper: tuple[Any, Any]) -> None:
     model, inputs = hyper
-    found = find_stream_mixings(model, verify_capture(model, inputs).left_out, inputs)
+    found = find_residual_stream_mixings(model, verify_capture(model, inputs).left_out, inputs)
     given: list[tuple[str, Any, Tensor]] = []
     handles = [
         module.register_forward_pre_hook(
@@ -132,6 +135,6 @@ def test_a_matrix_that_is_not_seen_is_said() -> None:
 
 def test_one_stream_has_no_gain() -> None:
     model, inputs = model_of(Block), some_input()
-    found = find_stream_mixings(model, verify_capture(model, inputs).left_out, inputs)
+    found = find_residual_stream_mixings(model, verify_capture(model, inputs).left_out, inputs)
     assert found == []
     assert compute_stream_gains([found], find_block_stacks(model, inputs)) is None

@@ -17,7 +17,7 @@ from transformers.masking_utils import eager_mask
 import attncli as attn
 from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
 from attncli.capture.strips import rowwise_masks as masks_module
-from attncli.capture.strips.attention_interface import LastSoftmax, to_float32
+from attncli.capture.strips.attention_interface import LastSoftmax, promote_half_to_float32
 from attncli.capture.strips.rowwise_masks import (
     RowwiseMask,
     find_keys_shown_by_mask,
@@ -226,8 +226,8 @@ def test_a_key_is_visible_that_any_head_sees_and_to_a_row_without_any_all_are(
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_made_precise(dtype: torch.dtype) -> None:
-    assert to_float32(torch.ones(2, dtype=dtype)).dtype == torch.float32
-    assert to_float32(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
+    assert promote_half_to_float32(torch.ones(2, dtype=dtype)).dtype == torch.float32
+    assert promote_half_to_float32(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
 
 
 def test_maps_that_come_once_more_are_the_same() -> None:

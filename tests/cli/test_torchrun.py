@@ -16,7 +16,7 @@ from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaFo
 from warm import ATTN, Warm
 
 from attncli.errors import UsageError
-from attncli.models.inputs.text_files import read_text
+from attncli.models.inputs.text_files import read_file_or_stdin
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.processes.termination_signals import ENDED
@@ -228,4 +228,4 @@ def test_one_stdin_is_not_read_by_several(monkeypatch: pytest.MonkeyPatch) -> No
     for name, value in MEETING.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match="cannot read one stdin"):
-        read_text("-")
+        read_file_or_stdin("-")

@@ -8,7 +8,7 @@ from torch import nn
 from transformers import LlamaConfig, LlamaModel
 
 import attncli as attn
-from attncli.models.forward_signatures import forward_signature, select_named_parameters
+from attncli.models.forward_signatures import find_forward_signature, select_named_parameters
 
 CONFIG = LlamaConfig(
     vocab_size=40, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24
@@ -81,5 +81,5 @@ def test_where_nobody_names_anything_there_are_no_names() -> None:
         def forward(self, *args: Any) -> Any:
             return args
 
-    assert not select_named_parameters(forward_signature(Any_()))
-    assert [*select_named_parameters(forward_signature(nn.Linear(2, 2)))] == ["input"]
+    assert not select_named_parameters(find_forward_signature(Any_()))
+    assert [*select_named_parameters(find_forward_signature(nn.Linear(2, 2)))] == ["input"]

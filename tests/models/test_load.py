@@ -23,7 +23,7 @@ from attncli.models.loading import checkpoints
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import LoadedModel
-from attncli.models.loading.loading_issues import is_computed_by_code
+from attncli.models.loading.loading_issues import is_weight_computed_by_code
 
 
 @pytest.fixture(autouse=True)
@@ -307,10 +307,10 @@ def test_a_trained_weight_with_a_computed_start_is_not_computed(tmp_path: Path) 
 
 def test_what_is_computed_is_told_from_what_merely_starts_somewhere() -> None:
     table = torch.arange(6.0)
-    assert is_computed_by_code("positions", table, table.clone())
-    assert not is_computed_by_code("running_mean", torch.zeros(6), torch.zeros(6))
-    assert not is_computed_by_code("features", torch.rand(6), torch.rand(6))
-    assert is_computed_by_code("norm.num_batches_tracked", torch.tensor(0), torch.tensor(0))
+    assert is_weight_computed_by_code("positions", table, table.clone())
+    assert not is_weight_computed_by_code("running_mean", torch.zeros(6), torch.zeros(6))
+    assert not is_weight_computed_by_code("features", torch.rand(6), torch.rand(6))
+    assert is_weight_computed_by_code("norm.num_batches_tracked", torch.tensor(0), torch.tensor(0))
 
 
 def test_what_a_class_declares_ignorable_is_missing_all_the_same(
@@ -493,7 +493,7 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
     saved("BertForMaskedLM", tmp_path)
     monkeypatch.setattr("attncli.resource_limits.available_memory", lambda: 1000)
     load_model(str(tmp_path))
-    monkeypatch.setattr(checkpoints, "assign_tensors", lambda *_: pytest.fail("loaded"))
+    monkeypatch.setattr(checkpoints, "assign_tensors_to_model", lambda *_: pytest.fail("loaded"))
     monkeypatch.setattr(weight_files, "read_byte_ranges", lambda *_: pytest.fail("read"))
     with pytest.raises(LimitError, match="`dtype`"):
         load_model(str(tmp_path), LoadOptions(dtype="float64"))

@@ -8,7 +8,7 @@ from family_models import saved
 
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.head_weights.trained_head import read_head
-from attncli.models.files.model_folder import FetchSettings, find_local_folder
+from attncli.models.files.model_folder import FetchSettings, find_model_folder
 
 CACHED = FetchSettings(offline=True)
 COMMIT = "c0ffee" * 6 + "abcd"
@@ -36,7 +36,7 @@ def test_a_head_of_a_model_in_the_cache(cached: Path) -> None:
 
 
 def test_a_hub_model_says_its_commit(cached: Path) -> None:
-    local = find_local_folder("org/name", FetchSettings(offline=True))
+    local = find_model_folder("org/name", FetchSettings(offline=True))
     assert local.folder == cached
     assert local.describe() == {
         "kind": "hub",
@@ -66,5 +66,5 @@ def test_a_folder_of_the_same_name_is_not_what_is_meant(
 )
 def test_what_is_no_folder(text: str, kind: type[AttnError], says: str, cached: Path) -> None:
     with pytest.raises(kind, match=says) as refused:
-        find_local_folder(text, FetchSettings(offline=True))
+        find_model_folder(text, FetchSettings(offline=True))
     assert "\n" not in str(refused.value)

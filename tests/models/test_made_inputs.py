@@ -14,18 +14,22 @@ from attncli.capture import verify_capture
 from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.errors import InputError, UsageError
 from attncli.model_and_file_sources import parse_source
-from attncli.models.inputs.vocabulary_and_positions import max_positions
+from attncli.models.inputs.vocabulary_and_positions import find_max_positions
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.random.dummy_inputs import (
-    accepts_inputs,
-    encoder_state_inputs,
+    does_model_accept_inputs,
+    list_encoder_state_inputs,
     list_required_inputs,
     make_example_inputs,
 )
 from attncli.models.random.random_inputs import find_input_maker
-from attncli.models.random.random_models import build_model, make_config, make_random_model
-from attncli.models.random.tiny_configs import tiny_config
+from attncli.models.random.random_models import (
+    build_model,
+    make_config_with_sizes,
+    make_random_model,
+)
+from attncli.models.random.tiny_configs import shrink_default_config
 from attncli.models.random.tiny_sizes import TinySizeUnits
 
 torch.set_num_threads(1)
@@ -46,7 +50,7 @@ def states(model: Any, inputs: dict[str, Any]) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", ["detr", "deformable_detr", "table-transformer"])
 def test_a_tiny_detr_needs_no_timm(kind: str) -> None:
-    config = tiny_config(kind, TinySizeUnits(), {})
+    config = shrink_default_config(kind, TinySizeUnits(), {})
     default = CONFIG_MAPPING[kind]()
     assert default.backbone_config.model_type == "timm_backbone"
     assert config.backbone_config.model_type == "resnet"
@@ -116,14 +120,16 @@ def test_an_image_reaches_the_text_through_its_places(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["blip-2", "instructblipvideo"])
 def test_a_default_config_has_an_id_for_images_too(kind: str) -> None:
-    config, is_tiny, _ = make_config(kind, {"layers": 1, "width": 48, "heads": 12, "vocab": 200})
+    config, is_tiny, _ = make_config_with_sizes(
+        kind, {"layers": 1, "width": 48, "heads": 12, "vocab": 200}
+    )
     assert not is_tiny
     token = config.image_token_index if kind == "blip-2" else config.video_token_index
     assert token == config.get_text_config().vocab_size - 1
 
 
 def test_a_model_of_several_texts_takes_sizes() -> None:
-    config, is_tiny, _ = make_config("musicgen", {"layers": 1, "width": 32, "vocab": 64})
+    config, is_tiny, _ = make_config_with_sizes("musicgen", {"layers": 1, "width": 32, "vocab": 64})
     assert config.decoder.num_hidden_layers == 1 or is_tiny
 
 
@@ -133,13 +139,13 @@ def test_kosmos_has_room_for_all_features_of_an_image() -> None:
     places = inputs["image_embeds_position_mask"]
     assert int(places.sum()) == model.config.latent_query_num == 64
     assert places.shape == inputs["input_ids"].shape == (1, 69)
-    assert accepts_inputs(model, inputs)
+    assert does_model_accept_inputs(model, inputs)
 
 
 def test_queries_are_no_positions_of_what_is_read() -> None:
     model = build_model("detr", TINY, seed=0)
     assert model.query_position_embeddings.num_embeddings < 12
-    assert max_positions(model) is None
+    assert find_max_positions(model) is None
 
 
 def test_there_are_as_many_places_as_queries() -> None:
@@ -175,7 +181,9 @@ def test_a_part_is_handed_the_states_it_does_not_run_without(kind: str, more: st
 
 def test_what_runs_without_is_not_handed_other_states() -> None:
     model = build_model("trocr", TINY, seed=0)
-    assert encoder_state_inputs(model, list_required_inputs(model)) == ["encoder_hidden_states"]
+    assert list_encoder_state_inputs(model, list_required_inputs(model)) == [
+        "encoder_hidden_states"
+    ]
     assert list(make_example_inputs(model)) == ["input_ids"]
 
 
@@ -197,7 +205,7 @@ def test_names_nobody_thought_of_are_made_by_their_endings() -> None:
 
 def test_mllama_keeps_a_layer_that_attends_to_its_own_text() -> None:
     for layers in (2, 5):
-        config = tiny_config("mllama_text_model", TinySizeUnits(layers=layers), {})
+        config = shrink_default_config("mllama_text_model", TinySizeUnits(layers=layers), {})
         assert config.cross_attention_layers
         assert len(config.cross_attention_layers) < config.num_hidden_layers
     model = build_model("mllama_text_model", TINY, seed=0)
@@ -205,7 +213,7 @@ def test_mllama_keeps_a_layer_that_attends_to_its_own_text() -> None:
 
 
 def test_maps_of_a_backbone_have_the_size_of_the_tiny_image() -> None:
-    config = tiny_config("sam2", TinySizeUnits(), {})
+    config = shrink_default_config("sam2", TinySizeUnits(), {})
     side = config.vision_config.backbone_config.image_size[0]
     assert config.vision_config.backbone_feature_sizes == [[side // by] * 2 for by in (4, 8, 16)]
     assert config.prompt_encoder_config.image_size == side

@@ -14,7 +14,7 @@ from transformers.models.audio_spectrogram_transformer.modeling_audio_spectrogra
 
 from attncli.ablation import recognise_block_anatomy
 from attncli.capture import verify_capture
-from attncli.capture.causality_and_positions import find_attention_properties
+from attncli.capture.causality_and_positions import detect_causality_and_positions
 from attncli.commands.rank_collapse.run import prepare_model_collapse_study
 from attncli.errors import InputError
 from attncli.model_and_file_sources import parse_source
@@ -23,7 +23,7 @@ from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
-from attncli.models.random.short_inputs import find_stream_truncation, make_short_inputs
+from attncli.models.random.short_inputs import find_truncation_for_verification, make_short_inputs
 from attncli.networks.ablation_variants import parse_ablation_variants
 from attncli.options.model_and_input import InputOptions, ModelOptions
 from attncli.records import Report
@@ -54,7 +54,7 @@ def test_a_small_image_shows_what_one_of_the_models_own_size_shows(kind: str) ->
         shown = []
         for inputs in (small, usual):
             proof, anatomy = verify_capture(model, inputs), recognise_block_anatomy(model, inputs)
-            traits = find_attention_properties(model, anatomy.stacks, inputs, proof)
+            traits = detect_causality_and_positions(model, anatomy.stacks, inputs, proof)
             calls = [(s.name, c.name, c.layer) for s in anatomy.stacks for c in s.calls]
             shown.append((calls, anatomy.paths, anatomy.notes, proof.sites, proof.causal, traits))
     assert shown[0] == shown[1]
@@ -162,7 +162,7 @@ def test_a_cut_stream_shows_what_the_whole_one_shows() -> None:
     model = remove_model_head(load_model(f"random:{FIXED}", LoadOptions(dtype="float64")).model)
     with run_in_model_precision(model):
         inputs = make_example_inputs(model, 12)
-        cut = find_stream_truncation(model, inputs, 12)
+        cut = find_truncation_for_verification(model, inputs, 12)
         assert len(cut.blocks) == 1
         shown = []
         for streams in (cut.truncate_streams(), nullcontext()):
@@ -171,7 +171,7 @@ def test_a_cut_stream_shows_what_the_whole_one_shows() -> None:
                     verify_capture(model, inputs),
                     recognise_block_anatomy(model, inputs),
                 )
-                traits = find_attention_properties(model, anatomy.stacks, inputs, proof)
+                traits = detect_causality_and_positions(model, anatomy.stacks, inputs, proof)
             calls = [(s.name, c.name, c.layer) for s in anatomy.stacks for c in s.calls]
             shown.append((calls, anatomy.paths, anatomy.notes, proof.sites, proof.causal, traits))
             sizes = {shape.queries for shape in proof.shapes.values()}
@@ -227,4 +227,6 @@ def test_a_wrong_rule_is_seen_behind_a_cut_too(monkeypatch: pytest.MonkeyPatch) 
 def test_what_knows_its_number_of_tokens_is_not_cut(kind: str) -> None:
     model = remove_model_head(load_model(f"random:{kind}", LoadOptions(dtype="float64")).model)
     with run_in_model_precision(model):
-        assert not find_stream_truncation(model, make_example_inputs(model, 12), 12).blocks
+        assert not find_truncation_for_verification(
+            model, make_example_inputs(model, 12), 12
+        ).blocks

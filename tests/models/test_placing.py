@@ -13,7 +13,10 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
 from attncli.errors import InputError, UsageError
 from attncli.models.loading import checkpoints
-from attncli.models.loading.tensor_parallel import refuse_plan_splitting_heads, require_block_plan
+from attncli.models.loading.tensor_parallel import (
+    refuse_plan_splitting_heads,
+    require_plan_splitting_blocks,
+)
 
 PLACES = {"transformer.wte": "cpu", "transformer.wpe": "cpu", "transformer.h.0": "cpu",
           "transformer.h.1": "disk", "transformer.ln_f": "cpu", "lm_head": "cpu"}  # fmt: skip
@@ -88,12 +91,12 @@ def blank(kind: str, **changes: Any) -> PreTrainedModel:
 
 
 def test_plans_that_would_break_heads_are_refused() -> None:
-    require_block_plan(blank("llama", num_hidden_layers=1), "llama")
+    require_plan_splitting_blocks(blank("llama", num_hidden_layers=1), "llama")
     for kind in ("gpt2", "gpt_oss"):
         with pytest.raises(UsageError, match=f"no plan to split the blocks of '{kind}'"):
-            require_block_plan(blank(kind, num_hidden_layers=1), kind)
+            require_plan_splitting_blocks(blank(kind, num_hidden_layers=1), kind)
     with pytest.raises(InputError, match=r"splits .* as mla_kv_a_proj"):
-        require_block_plan(blank("deepseek_v2", num_hidden_layers=1), "deepseek_v2")
+        require_plan_splitting_blocks(blank("deepseek_v2", num_hidden_layers=1), "deepseek_v2")
     config = LlamaConfig(num_attention_heads=8, num_key_value_heads=2)
     refuse_plan_splitting_heads(config, "llama", 2)
     with pytest.raises(UsageError, match="4 processes cannot share the 2 num_key_value_heads"):

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-from attncli.capture.input_token_counts import count_positions
+from attncli.capture.input_token_counts import count_input_positions
 from attncli.capture.model_structure.blocks import find_block_stacks, observe_block_states
 from attncli.errors import InputError
 from attncli.models.inputs.input_options import RequestedInput
-from attncli.models.inputs.requested_inputs import make_inputs
+from attncli.models.inputs.requested_inputs import make_model_inputs
 from attncli.models.loading.load import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.precision import run_in_model_precision
-from attncli.models.random.random_inputs.images import image_side_for_queries
+from attncli.models.random.random_inputs.images import choose_image_side_for_queries
 from attncli.models.random.random_inputs.input_sampler import InputSampler
 
 SOURCES = [
@@ -33,7 +33,7 @@ def test_an_input_has_as_many_tokens_as_its_first_block_is_given(
 ) -> None:
     checkpoint = load_model(source, LoadOptions(dtype=dtype))
     body = checkpoint.model_without_head
-    [given] = make_inputs(checkpoint, RequestedInput())
+    [given] = make_model_inputs(checkpoint, RequestedInput())
     sizes: list[int] = []
     stacks = find_block_stacks(body, given.kwargs)
     with (
@@ -49,7 +49,7 @@ def test_an_input_has_as_many_tokens_as_its_first_block_is_given(
 
 def test_images_of_another_size_have_another_number_of_positions() -> None:
     """(side / patch)² and a class token."""
-    [large] = make_inputs(load_model("random:dinov2?tiny"), RequestedInput())
+    [large] = make_model_inputs(load_model("random:dinov2?tiny"), RequestedInput())
     config = load_model("random:dinov2?tiny").model_without_head.config
     assert large.tokens == (config.image_size // config.patch_size) ** 2 + 1
 
@@ -64,7 +64,7 @@ def test_a_model_whose_own_code_fails_is_named() -> None:
             return pixel_values.view(7, -1)
 
     with pytest.raises(InputError, match="Failing does not run with the sizes of its config"):
-        count_positions(Failing(), {"pixel_values": torch.zeros(1, 3, 4, 4)})
+        count_input_positions(Failing(), {"pixel_values": torch.zeros(1, 3, 4, 4)})
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_an_image_of_any_size_has_places_for_all_queries(
 ) -> None:
     """128² pixels: 16² + 8² + 4² = 336 places."""
     config = SimpleNamespace(feat_strides=strides, num_queries=queries)
-    assert image_side_for_queries(cast(InputSampler, SimpleNamespace(config=config))) == side
+    assert choose_image_side_for_queries(cast(InputSampler, SimpleNamespace(config=config))) == side

@@ -15,8 +15,8 @@ from attncli.models.loading.random_init import make_random_init_model
 from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model, make_random_model
-from attncli.models.random.size_overrides import resolve_sizes
-from attncli.models.random.tiny_configs import tiny_config
+from attncli.models.random.size_overrides import resolve_size_names
+from attncli.models.random.tiny_configs import shrink_default_config
 from attncli.models.random.tiny_overrides import OVERRIDES
 from attncli.models.random.tiny_sizes import TinySizeUnits
 
@@ -112,7 +112,7 @@ def test_sizes_are_those_asked_for(
 
 def test_words_mean_every_stack_and_dots_mean_one() -> None:
     both = {"encoder_layers": 3, "decoder_layers": 3}
-    assert resolve_sizes("bart", BartConfig(), {"layers": "3"}) == both
+    assert resolve_size_names("bart", BartConfig(), {"layers": "3"}) == both
     beside = build_model("clip", {"tiny": "", "layers": 3}, seed=0).config
     assert beside.text_config.num_hidden_layers == beside.vision_config.num_hidden_layers == 3
     one = build_model("clip", {"tiny": "", "text_config.num_hidden_layers": 3}, seed=0).config
@@ -225,7 +225,7 @@ HYBRIDS = ("qwen3_next", "gemma3_text", "jamba", "bamba", "lfm2_moe", "gpt_oss",
 
 @pytest.mark.parametrize("arch", HYBRIDS)
 def test_tiny_configs_keep_a_layer_of_each_kind(arch: str) -> None:
-    config = tiny_config(arch, TinySizeUnits(), {})
+    config = shrink_default_config(arch, TinySizeUnits(), {})
     assert len(config.layer_types) == config.num_hidden_layers <= 6
     assert len(set(config.layer_types)) == 2
 
@@ -238,7 +238,7 @@ def test_overrides_are_for_types_that_exist() -> None:
 
 
 def test_nested_configs_are_tiny_too() -> None:
-    config = tiny_config("llava", TinySizeUnits(), {})
+    config = shrink_default_config("llava", TinySizeUnits(), {})
     sizes = {
         nested.hidden_size
         for nested in iter_nested_configs(config)

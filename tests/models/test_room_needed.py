@@ -10,7 +10,7 @@ import transformers
 from attncli.errors import LimitError
 from attncli.models.loading.memory_estimate import (
     estimate_run_memory,
-    max_head_count,
+    find_max_head_count,
     require_memory_for_weights,
     require_memory_to_run,
 )
@@ -55,7 +55,7 @@ def test_maps_that_are_made_at_once_grow_with_the_square(gpt2: torch.nn.Module) 
 def test_heads_are_counted_wherever_a_config_says_them(config: Any, heads: int) -> None:
     body = torch.nn.Module()
     body.config = config
-    assert max_head_count(body) == heads
+    assert find_max_head_count(body) == heads
 
 
 def test_what_cannot_fit_is_refused(gpt2: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,9 @@ import attncli
 from attncli.capture.model_errors import translate_model_errors
 from attncli.errors import InputError, UsageError
 from attncli.metrics.attention import ATTENTION
-from attncli.models.inputs.inputs_besides_token_ids import find_extra_inputs
-from attncli.models.inputs.synthetic_texts import token_argument_names
-from attncli.models.inputs.vocabulary_and_positions import vocabulary_size
+from attncli.models.inputs.inputs_besides_token_ids import find_inputs_besides_token_ids
+from attncli.models.inputs.synthetic_texts import find_token_argument_names
+from attncli.models.inputs.vocabulary_and_positions import find_vocabulary_size
 from attncli.models.random.random_models import build_model
 
 torch.set_num_threads(1)
@@ -82,9 +82,13 @@ def test_paths_and_collapse_say_what_was_drawn_too() -> None:
 @pytest.mark.slow
 def test_a_text_is_not_crowded_out_by_what_stands_beside_it() -> None:
     """Given speech too, SeamlessM4T would not read the text, and its text encoder would rest."""
-    assert find_extra_inputs(build_model("seamless_m4t", TINY, seed=0)).other_names == ()
-    assert find_extra_inputs(build_model("git", TINY, seed=0)).other_names == ("pixel_values",)
-    assert find_extra_inputs(build_model("layoutlm", TINY, seed=0)).other_names == ()
+    assert (
+        find_inputs_besides_token_ids(build_model("seamless_m4t", TINY, seed=0)).other_names == ()
+    )
+    assert find_inputs_besides_token_ids(build_model("git", TINY, seed=0)).other_names == (
+        "pixel_values",
+    )
+    assert find_inputs_besides_token_ids(build_model("layoutlm", TINY, seed=0)).other_names == ()
 
 
 @pytest.mark.slow
@@ -108,9 +112,9 @@ def test_a_saved_clip_reads_ids(tmp_path: Path) -> None:
 
 
 def test_the_vocabulary_of_a_model_without_a_table() -> None:
-    assert vocabulary_size(build_model("clip", TINY, seed=0)) == 128
+    assert find_vocabulary_size(build_model("clip", TINY, seed=0)) == 128
     assert (
-        vocabulary_size(build_model("canine", TINY, seed=0)) is None
+        find_vocabulary_size(build_model("canine", TINY, seed=0)) is None
     )  # it hashes whatever it is given
     with pytest.raises(InputError, match="ids from 0 on"):
         attncli.inspect_model("random:canine?tiny", token_ids="5,-1")
@@ -120,11 +124,11 @@ def test_the_vocabulary_of_a_model_without_a_table() -> None:
 def test_texts_of_our_own_are_read_by_models_of_words_alone() -> None:
     own = {"bert": True, "gpt2": True, "clip": False, "csm": True, "musicgen": False, "dia": False}
     assert {
-        kind: token_argument_names(build_model(kind, TINY, seed=0)) is not None for kind in own
+        kind: find_token_argument_names(build_model(kind, TINY, seed=0)) is not None for kind in own
     } == own
-    assert token_argument_names(build_model("t5gemma2_decoder", TINY, seed=0)) is None
-    assert token_argument_names(build_model("csm_depth_decoder_model", TINY, seed=0)) is None
-    assert find_extra_inputs(build_model("bert", TINY, seed=0)).other_names == ()
+    assert find_token_argument_names(build_model("t5gemma2_decoder", TINY, seed=0)) is None
+    assert find_token_argument_names(build_model("csm_depth_decoder_model", TINY, seed=0)) is None
+    assert find_inputs_besides_token_ids(build_model("bert", TINY, seed=0)).other_names == ()
 
 
 @pytest.mark.slow

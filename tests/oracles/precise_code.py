@@ -15,11 +15,15 @@ from oracles import network
 from attncli.ablation import BlockAnatomy, ablate
 from attncli.capture.attention_function_registry import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.blocks import BlockFollower, BlockStack, unique_blocks
+from attncli.capture.model_structure.blocks import (
+    BlockFollower,
+    BlockStack,
+    collect_distinct_blocks,
+)
 from attncli.capture.model_structure.residual_stream import (
-    find_stream_input,
-    find_stream_output,
-    replace_argument,
+    find_residual_stream_input,
+    find_residual_stream_output,
+    replace_tensor_argument,
 )
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.tensor_subclasses.torch_function_rules import KNOWN_WITHOUT_NUMBERS
@@ -368,7 +372,7 @@ def residuals(
         torch.no_grad(),
         force_eager_attention(model),
         ablate(model, anatomy, switches),
-        wrap_forwards(unique_blocks(anatomy.stacks), passing.around),
+        wrap_forwards(collect_distinct_blocks(anatomy.stacks), passing.around),
         suppress(Done),
     ):
         model(**inputs)
@@ -390,16 +394,16 @@ class Passing:
 
     def around(self, forward: Any, module: Any, args: Any, kwargs: Any) -> Any:
         stack_, call = self.following.locate_call(module)
-        stream = find_stream_input(args, kwargs)
+        stream = find_residual_stream_input(args, kwargs)
         assert stream is not None
         if call.layer == 0:
             if not isinstance(stream, Precise):
                 first = Precise(precise(stream.numpy(), self.number), self.number)
-                args, kwargs = replace_argument(args, kwargs, stream, first)
+                args, kwargs = replace_tensor_argument(args, kwargs, stream, first)
                 stream = first
             self.states[stack_].append(stream.values.copy())
         output = forward(*args, **kwargs)
-        state = find_stream_output(output)
+        state = find_residual_stream_output(output)
         assert isinstance(state, Precise)
         self.states[stack_].append(state.values.copy())
         if all(len(found) > len(each.calls) for each, found in self.states.items()):

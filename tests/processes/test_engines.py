@@ -526,8 +526,8 @@ def test_evicted_is_what_was_downloaded_for_this(
     from attncli.models.files import hub_cache
 
     removed: list[str] = []
-    monkeypatch.setattr(hub_cache, "is_cached", lambda name: name == "org/held")
-    monkeypatch.setattr(hub_cache, "remove_from_cache", removed.append)
+    monkeypatch.setattr(hub_cache, "is_model_in_hub_cache", lambda name: name == "org/held")
+    monkeypatch.setattr(hub_cache, "remove_model_from_hub_cache", removed.append)
     held: set[str] = set()
     for name in ("org/held", "org/fresh@step1", "net-1.safetensors", "random:bert"):
         resumable_runs.remember_cached_models(name, held)

@@ -15,8 +15,8 @@ from transformers.masking_utils import eager_mask
 
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.model_structure.residual_stream import (
-    find_stream_input,
-    replace_argument,
+    find_residual_stream_input,
+    replace_tensor_argument,
 )
 from attncli.errors import InputError
 from attncli.models.precision import run_in_model_precision
@@ -132,10 +132,10 @@ def by_hand(model: Any, inputs: Any, token: int, gated: bool) -> tuple[Tensor, T
     change: list[Any] = [lambda x: x]
 
     def starting(module: Any, args: Any, kwargs: Any) -> Any:
-        stream = find_stream_input(args, kwargs)
+        stream = find_residual_stream_input(args, kwargs)
         assert stream is not None
         states.append(stream)
-        return replace_argument(args, kwargs, stream, change[0](stream))
+        return replace_tensor_argument(args, kwargs, stream, change[0](stream))
 
     def ending(module: Any, args: Any, output: Any) -> None:
         ends.append((output if isinstance(output, Tensor) else output[0])[0, token])

@@ -9,7 +9,7 @@ from training_runs import PROBE, llama, train
 import attncli as attn
 from attncli.records import Row
 from attncli.training.metric_growth import HeadMetricHistory
-from attncli.training.stop_rules import StopRules, parse_conditions
+from attncli.training.stop_rules import StopRules, parse_stop_conditions
 
 
 def rows(value: float | None, metric: str = "max_logit") -> list[Row]:
@@ -60,7 +60,7 @@ def test_a_look_without_a_number_leaves_no_slope() -> None:
 
 
 def test_what_no_condition_asks_for_is_not_followed() -> None:
-    rules = StopRules(parse_conditions(["max(max_logit) > 40", "sink_growth > 0.1"]), ())
+    rules = StopRules(parse_stop_conditions(["max(max_logit) > 40", "sink_growth > 0.1"]), ())
     assert rules.growth_metrics(["sink", "entropy", "min_entropy"]) == ["sink", "min_entropy"]
     assert rules.metric_limits() == {"max_logit": 40.0, "sink_growth": 0.1}
 

@@ -14,22 +14,22 @@ from torch import Tensor, nn
 
 from attncli.ablation.norm_layers import refuse_unrecognised_norm_layers
 from attncli.ablation.structure_checks import describe_block
-from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import (
     BlockCall,
     BlockFollower,
     BlockStack,
+    collect_distinct_blocks,
     observe_block_states,
-    unique_blocks,
 )
 from attncli.capture.model_structure.residual_stream import (
-    find_stream_input,
-    find_stream_output,
-    replace_output,
-    select_tensor_at,
+    find_residual_stream_input,
+    find_residual_stream_output,
+    replace_tensor_in_output,
+    select_tensor_at_position,
 )
-from attncli.capture.reruns.seed_and_precision import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 
@@ -174,21 +174,25 @@ def run_with_replaced_outputs(
         forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         stack, call = following.locate_call(module)
-        stream = find_stream_input(args, kwargs)
+        stream = find_residual_stream_input(args, kwargs)
         if stream is None:
             raise InputError(f"{describe_block(stack.name, call)} is given no stream of tokens.")
-        tensors = list(iter_tensors((args, kwargs)))
+        tensors = list(iter_nested_tensors((args, kwargs)))
         found[call] = [stream.clone(), *(tensors[place].clone() for place in call.extra_arguments)]
         if call.second and call.layer:
             refuse_changed_second_stream(stack, call, tensors[call.second[0]], seconds[stack.name])
         output = forward(*args, **kwargs)
         if call.second:
-            second = select_tensor_at(call.second[1], output)
+            second = select_tensor_at_position(call.second[1], output)
             seconds[stack.name] = None if second is None else second.clone()
-        left = find_stream_output(output)
+        left = find_residual_stream_output(output)
         if left is None:
             raise InputError(f"{describe_block(stack.name, call)} returns no stream of tokens.")
-        return replace_output(output, left, replace(call.order, left))
+        return replace_tensor_in_output(output, left, replace(call.order, left))
 
-    with fix_rng(), torch.no_grad(), wrap_forwards(unique_blocks(stacks), run_wrapped_block):
+    with (
+        fix_random_seed(),
+        torch.no_grad(),
+        wrap_forwards(collect_distinct_blocks(stacks), run_wrapped_block),
+    ):
         return found, model(**inputs)

@@ -10,9 +10,9 @@ from attncli.ablation.stream_tracking.ablation_policies import Mixing
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.other_mixers.token_mixers import (
-    find_mixers_besides_attention,
-    format_layers,
-    pluralise,
+    find_token_mixers_besides_attention,
+    format_layer_numbers,
+    pluralise_mixer_kind,
 )
 from attncli.forward_types import Inputs
 
@@ -49,7 +49,7 @@ def describe_mixers_besides_attention(
             names = list_token_mixer_names(model, inputs, stack, queries, tokens, within)
             notes += [f"{text}{where}" for text in format_layers_per_mixer(mixers, names)]
         if within:
-            others.append(f"{format_layers(within)}{where}: {WITHIN_MLP}.")
+            others.append(f"{format_layer_numbers(within)}{where}: {WITHIN_MLP}.")
         others += describe_incomplete_blocks([run for run, _ in runs], where)
     return [f"{KEPT} {'; '.join(notes)}.", *others] if notes else others
 
@@ -63,7 +63,7 @@ def format_layers_per_mixer(
         for kind in names.get(layer, (NAMELESS,)):
             found.setdefault(kind, []).append(layer)
     for kind, own in found.items():
-        yield f"{pluralise(kind)} in {format_layers(own)}"
+        yield f"{pluralise_mixer_kind(kind)} in {format_layer_numbers(own)}"
 
 
 def list_token_mixer_names(
@@ -76,7 +76,7 @@ def list_token_mixer_names(
 ) -> dict[int, tuple[str, ...]]:
     """The names of each layer's mixers; none for layers whose MLP mixes too, where they cannot be distinguished."""
     found: dict[int, tuple[str, ...]] = {}
-    for mixer in find_mixers_besides_attention(model, (stack,), inputs, queries, tokens):
+    for mixer in find_token_mixers_besides_attention(model, (stack,), inputs, queries, tokens):
         if mixer.layer not in within_mlps:
             found[mixer.layer] = (*found.get(mixer.layer, ()), mixer.kind)
     return found
@@ -90,6 +90,6 @@ def describe_incomplete_blocks(runs: Iterable[BlockRun], where: str) -> Iterator
     if len(without) == len(kinds):
         yield f"no layer{where} has an MLP of its own that could be switched off."
     elif without:
-        yield f"no MLP is added in {format_layers(without)}{where}."
+        yield f"no MLP is added in {format_layer_numbers(without)}{where}."
     if alone:
-        yield f"nothing but an MLP is in {format_layers(alone)}{where}: without it they change nothing."
+        yield f"nothing but an MLP is in {format_layer_numbers(alone)}{where}: without it they change nothing."

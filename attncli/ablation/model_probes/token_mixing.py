@@ -14,16 +14,16 @@ from torch import Tensor, nn
 from attncli.ablation.block_forward_tracking import Feed, alias_residual_stream, track_blocks
 from attncli.ablation.stream_tracking.ablation_policies import KeepStreamOnly, Mixing, Where
 from attncli.ablation.stream_tracking.block_run_record import BlockRun, Summand
-from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.blocks import BlockStack, unique_blocks
+from attncli.capture.model_structure.blocks import BlockStack, collect_distinct_blocks
 from attncli.capture.model_structure.residual_stream import (
-    find_stream_input,
+    find_residual_stream_input,
     is_channels_first,
-    replace_argument,
+    replace_tensor_argument,
 )
-from attncli.capture.other_mixers.token_mixers import draw_noise_like
-from attncli.capture.reruns.seed_and_precision import fix_rng
+from attncli.capture.other_mixers.token_mixers import sample_noise_like
+from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import TOKEN_MIXING
 
@@ -52,7 +52,7 @@ def probe_token_mixing(
     first = record_residual_summands(
         model, inputs, stacks, alias_residual_stream, save_block_outputs
     )
-    with wrap_forwards(unique_blocks(stacks), perturb_encoder_states):
+    with wrap_forwards(collect_distinct_blocks(stacks), perturb_encoder_states):
         other = record_residual_summands(
             model, inputs, stacks, perturb_one_token, restore_block_outputs
         )
@@ -88,7 +88,7 @@ def record_residual_summands(
         done(outputs)
 
     with (
-        fix_rng(),
+        fix_random_seed(),
         track_blocks(
             model,
             stacks,
@@ -106,10 +106,10 @@ def perturb_encoder_states(
     forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
 ) -> Output:
     """Give a block other states besides its stream: of another stack, or of the one token that changes."""
-    stream = find_stream_input(args, kwargs)
-    for tensor in iter_tensors((args, kwargs)):
+    stream = find_residual_stream_input(args, kwargs)
+    for tensor in iter_nested_tensors((args, kwargs)):
         if stream is not None and tensor is not stream and tensor.is_floating_point():
-            args, kwargs = replace_argument(
+            args, kwargs = replace_tensor_argument(
                 args, kwargs, tensor, make_perturbed_encoder_states(tensor, stream)
             )
     return forward(*args, **kwargs)
@@ -124,10 +124,10 @@ def make_perturbed_encoder_states(tensor: Tensor, stream: Tensor) -> Tensor:
     if rows == stream.numel() // stream.shape[-1]:
         moved = tensor.clone()
         where = tuple(size // 2 for size in tensor.shape[:-1])
-        moved[where] += draw_noise_like(moved[where])
+        moved[where] += sample_noise_like(moved[where])
         return moved
     several = tensor.ndim == 3 and rows > min(stream.shape[:2])
-    return tensor + draw_noise_like(tensor) if several else tensor
+    return tensor + sample_noise_like(tensor) if several else tensor
 
 
 class StreamShape(NamedTuple):
@@ -155,7 +155,7 @@ def find_stream_layout(run: BlockRun, stream: Tensor) -> StreamShape:
 def perturb_one_token(run: BlockRun, stream: Tensor) -> Tensor:
     """Change one token of a block's input."""
     moved, middle = stream.clone(), find_stream_layout(run, stream).index_of_middle_token
-    moved[middle] += draw_noise_like(moved[middle])
+    moved[middle] += sample_noise_like(moved[middle])
     return moved
 
 

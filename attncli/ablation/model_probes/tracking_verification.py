@@ -11,7 +11,7 @@ from attncli.ablation.stream_tracking.ablation_policies import DropAdditions, Ke
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.ablation.structure_checks import describe_block
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.reruns.seed_and_precision import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
 from attncli.tolerances import TRACKED_OUTPUT
@@ -33,7 +33,7 @@ def run_model_with_tracking(
     def save_block_run(run: BlockRun, outputs: list[torch.Tensor]) -> None:
         found.append((run, [output.clone() for output in outputs]))
 
-    with fix_rng(), track_blocks(model, stacks, parts, save_block_run, feed):
+    with fix_random_seed(), track_blocks(model, stacks, parts, save_block_run, feed):
         model(**inputs)
     return found
 

@@ -14,11 +14,11 @@ from attncli.capture.attention_calls import (
     LINEAR,
     PRODUCTS,
     UNCHANGED,
-    function_name,
-    has_scores_in_result,
-    is_attention,
-    iter_tensors,
+    is_attention_function,
+    iter_nested_tensors,
     read_tensor_version,
+    read_torch_function_name,
+    returns_attention_scores,
     unseen,
 )
 from attncli.forward_types import Args, Function, Kwargs, Output
@@ -50,9 +50,9 @@ SHAPED = frozenset({"expand_as", "reshape_as", "to", "type_as", "view_as"})
 
 def run_function_with_tags(run: BlockRun, func: Function, args: Args, kwargs: Kwargs) -> Output:
     """Run the function and tag what it returns and what it changes in place."""
-    name = function_name(func)
+    name = read_torch_function_name(func)
     with unseen():
-        inputs = list(iter_tensors((args, kwargs)))
+        inputs = list(iter_nested_tensors((args, kwargs)))
         versions = [read_tensor_version(tensor) for tensor in inputs]
         tags = [
             tag
@@ -72,7 +72,7 @@ def run_function_with_tags(run: BlockRun, func: Function, args: Args, kwargs: Kw
         tag = tags[0]  # tensor subclasses tell so by their own rule
     with unseen():
         known_ids = {id(tensor) for tensor in inputs}
-        for tensor in iter_tensors(result):
+        for tensor in iter_nested_tensors(result):
             if id(tensor) not in known_ids:
                 attach_tag(tensor, tag)
         for tensor, version in zip(inputs, versions, strict=True):
@@ -130,9 +130,9 @@ def propagate_tag(
     if name in JOINS and len(tags) == len(inputs) and all(tag.point for tag in tags):
         return join_stream_tags(tags)
     tag = derive_tag_off_stream(tags)
-    if is_attention(name, tag.scores):
+    if is_attention_function(name, tag.scores):
         tag = tag._replace(attention=tag.attention | {run.assign_attention_call_number()}, depth=0)
-    scores = has_scores_in_result(name, len(tags), tag.scores)
+    scores = returns_attention_scores(name, len(tags), tag.scores)
     raw = tag.raw and name not in LINEAR and name not in PRODUCTS
     by_weights = name in LINEAR or (name in PRODUCTS and len(tags) == 1)
     depth = count_steps_past_attention(name, by_weights, tag) if tag.attention else 0

@@ -19,7 +19,7 @@ from attncli.ablation.stream_tracking.tensor_tags import (
     attach_tag,
     derive_tag_off_stream,
 )
-from attncli.capture.attention_calls import ASKING, function_name, iter_tensors
+from attncli.capture.attention_calls import ASKING, iter_nested_tensors, read_torch_function_name
 from attncli.forward_types import Args, Function, Kwargs, Output
 
 SILENT = ASKING | {torch.Tensor.__bool__, torch.Tensor.item}
@@ -42,7 +42,7 @@ class Tracker(TorchFunctionMode):
         kwargs = kwargs or {}
         if self.inside_norm or func in SILENT:
             return func(*args, **kwargs)
-        name = function_name(func)
+        name = read_torch_function_name(func)
         if name in ADD and "out" not in kwargs:
             return evaluate_residual_addition(self.run, self.parts, func, args, kwargs)
         if name in SCALE:
@@ -58,20 +58,20 @@ class Tracker(TorchFunctionMode):
 
     def record_gated_streams(self, args: Args, kwargs: Kwargs) -> None:
         """Record where the stream is multiplied by an activation, after which it is no longer the stream."""
-        tags = [self.run.find_tag_of_tensor(tensor) for tensor in iter_tensors((args, kwargs))]
+        tags = [self.run.find_tag_of_tensor(tensor) for tensor in iter_nested_tensors((args, kwargs))]
         if len(tags) == 2 and all(tags) and any(tag and tag.point for tag in tags):
             self.run.gated.append(find_current_call_site())
 
     def find_only_activation_argument(self, args: Args, kwargs: Kwargs) -> torch.Tensor | None:
         """The one activation among the arguments: a norm that also takes a condition or a gate is no plain norm."""
         tagged = [
-            tensor for tensor in iter_tensors((args, kwargs)) if self.run.find_tag_of_tensor(tensor)
+            tensor for tensor in iter_nested_tensors((args, kwargs)) if self.run.find_tag_of_tensor(tensor)
         ]
         return tagged[0] if len(tagged) == 1 else None
 
     def refuse_conditioned_norm_layer(self, key: Key, args: Args, kwargs: Kwargs) -> None:
         """Refuse to recognise a norm module with several activations, if the stream is among them."""
-        tags = [self.run.find_tag_of_tensor(tensor) for tensor in iter_tensors((args, kwargs))]
+        tags = [self.run.find_tag_of_tensor(tensor) for tensor in iter_nested_tensors((args, kwargs))]
         if any(tag and tag.raw for tag in tags):
             self.run.strange_norms.add(key)
 
@@ -86,7 +86,7 @@ class Tracker(TorchFunctionMode):
         finally:
             self.inside_norm = False
         if not isinstance(result, torch.Tensor) or result.shape != arguments.shape:
-            for tensor in iter_tensors(result):
+            for tensor in iter_nested_tensors(result):
                 attach_tag(tensor, derive_tag_off_stream([tag]))
             return result
         if not self.parts.keeps_norm_layer(key, tag.point):

@@ -103,14 +103,14 @@ def capture_head_maps(
 ) -> "tuple[Mapping[str, csr_array], dict[str, Any], tuple[str, ...]]":
     """Capture maps of one model's heads; return them, the model's identity, and warnings."""
     from attncli.analysis.fits.model_patterns import capture_model_patterns
-    from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_inputs
+    from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_model_inputs
     from attncli.models.loading.load import load_model
 
     requested = inputs.build_requested_input(options.length, seed)
     checkpoint = load_model(
         model, files.build_load_options(seed), partial(check_config_and_tokenizer, requested)
     )
-    texts = make_inputs(checkpoint, requested)
+    texts = make_model_inputs(checkpoint, requested)
     if len(texts) > 1:
         raise UsageError(f"{len(texts)} inputs are given: a pattern is a map of one, so give one.")
     maps = capture_model_patterns(checkpoint, texts[0], heads)

@@ -74,7 +74,7 @@ from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.strips.attention_sites import LINEAR
 from attncli.errors import AttnError, format_count
 from attncli.metrics.activations._activation_state import ActivationPeak
-from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
+from attncli.models.inputs.model_input import ModelInput, describe_inputs_besides_token_ids
 from attncli.models.inputs.synthetic_texts import (
     DRAWS,
     make_repeated_tokens,
@@ -212,7 +212,7 @@ def inspect_model(
         warnings=(
             *checkpoint.warnings,
             *(each.describe() for each in subject.left_out),
-            *describe_extra_inputs(texts),
+            *describe_inputs_besides_token_ids(texts),
             *collect_warnings(runs, plan),
             *linear.warnings,
         ),
@@ -474,11 +474,14 @@ def measure_stream_gains(
     if all(each.reaches is not False for each in subject.left_out):
         return None
     from attncli.analysis.heads.forward_passes.hyper_connection_gain import compute_stream_gains
-    from attncli.capture.other_mixers.hyper_connections import find_stream_mixings
+    from attncli.capture.other_mixers.hyper_connections import find_residual_stream_mixings
 
     inputs = {text.name: text.kwargs for text in texts}
     with translate_model_errors(subject.body, inputs), run_in_model_precision(subject.body):
-        found = [find_stream_mixings(subject.body, subject.left_out, text.kwargs) for text in texts]
+        found = [
+            find_residual_stream_mixings(subject.body, subject.left_out, text.kwargs)
+            for text in texts
+        ]
     return compute_stream_gains(found, subject.stacks)
 
 

@@ -12,7 +12,7 @@ from attncli.analysis.distributed_text_loop import apply_to_each_text, wrap_with
 from attncli.analysis.model_preparation import PreparedModel
 from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
 from attncli.errors import InputError, InsufficientPrecision, LimitError
-from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
+from attncli.models.inputs.model_input import ModelInput, describe_inputs_besides_token_ids
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.progress import Progress
 from attncli.records import JsonObject
@@ -121,7 +121,11 @@ class DecomposableModel:
         return {
             "source": {**identity, "stack": self.stack.name, "blocks": len(self.stack.calls)},
             "input": {"texts": [text.describe() for text in texts]},
-            "warnings": (*self.checkpoint.warnings, *describe_extra_inputs(texts), *others),
+            "warnings": (
+                *self.checkpoint.warnings,
+                *describe_inputs_besides_token_ids(texts),
+                *others,
+            ),
         }
 
 

@@ -14,8 +14,8 @@ from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import InputError, make_unknown_name_error
 from attncli.model_and_file_sources import Source
 from attncli.models.inputs.model_input import WORDS, ModelInput
-from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_inputs
-from attncli.models.loading.device_placement import require_one_device
+from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_model_inputs
+from attncli.models.loading.device_placement import require_model_on_one_device
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.options.model_and_input import InputOptions, WholeModelOptions
@@ -37,7 +37,7 @@ def prepare_model_for_paths(
     checkpoint = load_in_dtype(
         source, options, NOT_HALF, partial(check_config_and_tokenizer, requested)
     )
-    texts = make_inputs(checkpoint, requested)
+    texts = make_model_inputs(checkpoint, requested)
     subject = select_layer_stack(checkpoint, texts[0], stack, needs)
     single = subject.checkpoint.model.dtype == torch.float32
     drawn = options.allow_missing  # in another type other weights would be drawn
@@ -59,7 +59,7 @@ def select_layer_stack(
     needs: Requirement = Requirement.BLOCKS,
 ) -> DecomposableModel:
     """The first stack, or the one that is named."""
-    require_one_device(checkpoint.model, "following the paths of a stream")
+    require_model_on_one_device(checkpoint.model, "following the paths of a stream")
     prepared = prepare_model(checkpoint.model_without_head, text, needs)
     named = {stack.name: stack for stack in prepared.stacks}
     if name is not None and name not in named:

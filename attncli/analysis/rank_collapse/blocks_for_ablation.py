@@ -19,15 +19,15 @@ from attncli.ablation.stream_tracking.ablation_policies import KeepEverything
 from attncli.capture import AttentionSite, VerifiedCapture
 from attncli.capture.causality_and_positions import (
     AttentionProperties,
-    collect_unequal_attention,
-    describe_properties,
-    find_attention_properties,
+    build_attention_properties,
+    detect_causality_and_positions,
+    record_attention_with_unequal_weights,
 )
 from attncli.capture.model_structure.blocks import BlockCall
 from attncli.capture.model_structure.probe_forward import ProbeResult
 from attncli.capture.verification import (
     NOTHING_ATTENDS,
-    gather_evidence,
+    gather_capture_evidence,
     list_output_tensors,
     verify_capture,
 )
@@ -57,12 +57,12 @@ def recognise_blocks_and_verify_capture(
     both = capture_and_track_blocks(body, inputs, blocks)
     proof, tracked = both or (verify_capture_or_none(body, inputs, blocks.plain), None)
     uneven: set[str] = set()
-    watched = collect_unequal_attention(body, proof, uneven) if proof.sites else None
+    watched = record_attention_with_unequal_weights(body, proof, uneven) if proof.sites else None
     anatomy = recognise_block_anatomy(body, inputs, blocks, tracked, watched)
     if proof.sites and is_self_attention_first_everywhere(anatomy, proof.sites):
-        properties = describe_properties(anatomy.stacks, proof, uneven)
+        properties = build_attention_properties(anatomy.stacks, proof, uneven)
     else:
-        properties = find_attention_properties(body, anatomy.stacks, inputs, proof)
+        properties = detect_causality_and_positions(body, anatomy.stacks, inputs, proof)
     return proof, BlockExamination(
         note_uncaptured_attention(anatomy, proof),
         add_mixers_and_mlps(properties, anatomy),
@@ -82,7 +82,7 @@ def capture_and_track_blocks(
         return None
     stacks, plain = blocks.structure.stacks, blocks.plain
     try:
-        with gather_evidence(body, inputs) as evidence:
+        with gather_capture_evidence(body, inputs) as evidence:
             tracked = run_model_with_tracking(body, inputs, stacks, KeepEverything())
         proof = verify_capture(body, inputs, list_output_tensors(plain.result), evidence)
         check_tracking_unchanged(tracked, plain.outputs.values())

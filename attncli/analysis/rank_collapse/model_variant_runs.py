@@ -29,14 +29,14 @@ from attncli.analysis.rank_collapse.significant_digits import (
 from attncli.analysis.rank_collapse.trajectories import EXACT, StateMetrics, Trajectory
 from attncli.capture.attention_function_registry import force_eager_attention
 from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
-from attncli.capture.model_structure.residual_stream import to_token_layout
+from attncli.capture.model_structure.residual_stream import reshape_to_batch_token_feature
 from attncli.capture.reruns.perturbed_rounding import perturb_rounding
-from attncli.capture.reruns.seed_and_precision import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.errors import InputError
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.precision import dtype_name, run_in_model_precision
+from attncli.models.precision import format_dtype, run_in_model_precision
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor
 from attncli.tensor_subclasses.residual_split.split_tensor_forward import (
@@ -118,7 +118,7 @@ class StateRecorder:
 
     def record_state_within_block(self, run: BlockRun, after: str, stream: Tensor) -> None:
         """The stream between two sub-blocks."""
-        stream = to_token_layout(stream, 1, run.call.module)
+        stream = reshape_to_batch_token_feature(stream, 1, run.call.module)
         self.record_model_state(StateLocation(run.stack, after), run.call.layer + 1, stream)
 
     def record_model_state(self, place: StateLocation, index: int, state: Tensor) -> None:
@@ -345,7 +345,7 @@ class VariantRun:
         first = first or self.run_first_pass_in_model_arithmetic()
         second = SecondPassRecorder(first, self.subject.stacks)
         self.run_pass_with_recorder(second, perturb_rounding(self.subject.stacks))
-        arithmetic = dtype_name(next(self.subject.body.parameters()).dtype)
+        arithmetic = format_dtype(next(self.subject.body.parameters()).dtype)
         return {
             place: build_trajectory(values, second.uncertain[place], arithmetic, why)
             for place, values in first.values.items()
@@ -369,7 +369,7 @@ class VariantRun:
         """Run once in the model's arithmetic, with a recorder."""
         body = self.subject.body
         with (
-            fix_rng(),
+            fix_random_seed(),
             self.switch_off_model_parts(record),
             observe_block_states(body, self.subject.stacks, record.record_state_after_block),
             within or nullcontext(),

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.reruns.seed_and_precision import force_float64
-from attncli.capture.strips.attention_interface import to_float32
+from attncli.capture.strips.attention_interface import promote_half_to_float32
 from attncli.forward_types import Args, Function, Kwargs, Output
 
 BASES = {"torch", "builtins"}
@@ -72,12 +72,14 @@ class KernelCall:
 
     def detach_in_float32(self) -> "KernelCall":
         """The same call without gradients and half precision."""
-        return self.transform_floating_tensors(lambda tensor: to_float32(tensor.detach()))
+        return self.transform_floating_tensors(
+            lambda tensor: promote_half_to_float32(tensor.detach())
+        )
 
     def compute_output_with_argument(self, key: Key, instead: Tensor) -> Tensor:
         """The first floating tensor of its result, with another tensor for one argument."""
         found = self.run_call(key, instead)
-        return next(value for value in iter_tensors(found) if value.is_floating_point())
+        return next(value for value in iter_nested_tensors(found) if value.is_floating_point())
 
     def run_call(self, key: Key, instead: Tensor) -> Output:
         """Run the call; return its whole result."""
@@ -125,7 +127,7 @@ class CallRecorder:
 
 
 @contextmanager
-def record_kernel_calls(
+def record_calls_inside_mixers(
     mixers: Iterable[nn.Module], take: Callable[[nn.Module, KernelCall], None]
 ) -> Iterator[None]:
     """Within, `take` receives what these mixers call; results are unchanged."""
@@ -139,14 +141,14 @@ def record_kernel_calls(
     with ExitStack() as stack:
         stack.enter_context(wrap_forwards(mixers, calls.run_wrapped_mixer))
         stack.enter_context(wrap_forwards(names, run_wrapped_part))
-        for place, name in find_called_functions(mixers):
+        for place, name in find_functions_called_by_mixers(mixers):
             stack.enter_context(
-                wrap_function_to_record(place, name, partial(calls.record_call, name))
+                wrap_function_with_recorder(place, name, partial(calls.record_call, name))
             )
-        for part, name, path in find_called_methods(mixers):
+        for part, name, path in find_methods_called_on_self(mixers):
             record = partial(calls.record_call, path, is_method=True)
             stack.enter_context(
-                wrap_function_to_record(vars(part), name, record, getattr(part, name))
+                wrap_function_with_recorder(vars(part), name, record, getattr(part, name))
             )
         yield
 
@@ -156,7 +158,7 @@ def iter_submodules(mixer: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 @contextmanager
-def wrap_function_to_record(
+def wrap_function_with_recorder(
     table: dict[str, Any], name: str, record: Function, inherited: Function | None = None
 ) -> Iterator[None]:
     """Within, a function of a file or of a module's attributes is wrapped by one that records its calls.
@@ -179,7 +181,9 @@ def wrap_function_to_record(
             del table[name]
 
 
-def find_called_methods(mixers: Iterable[nn.Module]) -> Iterator[tuple[nn.Module, str, str]]:
+def find_methods_called_on_self(
+    mixers: Iterable[nn.Module],
+) -> Iterator[tuple[nn.Module, str, str]]:
     """Find the methods that the code of mixers and their submodules calls on `self`, with their paths within the mixer."""
     seen: set[nn.Module] = set()
     for mixer in mixers:
@@ -187,11 +191,11 @@ def find_called_methods(mixers: Iterable[nn.Module]) -> Iterator[tuple[nn.Module
             if part in seen:
                 continue
             seen.add(part)
-            for name in find_internal_methods(type(part)) - set(vars(part)):
+            for name in find_methods_called_in_class(type(part)) - set(vars(part)):
                 yield part, name, f"{path}.{name}".lstrip(".")
 
 
-def find_internal_methods(kind: type) -> set[str]:
+def find_methods_called_in_class(kind: type) -> set[str]:
     """Methods of a class and its bases, except torch's, that other methods' code names."""
     written = [each for each in kind.__mro__ if each.__module__.partition(".")[0] not in BASES]
     members = {
@@ -200,39 +204,41 @@ def find_internal_methods(kind: type) -> set[str]:
         for name, member in vars(each).items()
         if inspect.isfunction(member)
     }
-    named = set().union(*(list_names_in_code(member.__code__) for member in members.values()))
+    named = set().union(*(list_names_in_bytecode(member.__code__) for member in members.values()))
     return {name for name in named & set(members) if name != "forward" and name[:2] != "__"}
 
 
-def find_called_functions(mixers: Iterable[nn.Module]) -> list[tuple[dict[str, Any], str]]:
+def find_functions_called_by_mixers(
+    mixers: Iterable[nn.Module],
+) -> list[tuple[dict[str, Any], str]]:
     """Find the functions of their own source files that the classes of mixers and their submodules call."""
     classes = {type(part) for mixer in mixers for part in mixer.modules()}
     found = {}
     for each in classes:
         for kind in each.__mro__:
             if kind.__module__.partition(".")[0] != "torch":
-                for place, name in iter_named_functions(kind):
+                for place, name in iter_functions_named_in_methods(kind):
                     found[id(place), name] = (place, name)
     return list(found.values())
 
 
-def iter_named_functions(kind: type) -> Iterator[tuple[dict[str, Any], str]]:
+def iter_functions_named_in_methods(kind: type) -> Iterator[tuple[dict[str, Any], str]]:
     for member in vars(kind).values():
         method = inspect.unwrap(member) if inspect.isfunction(member) else None
         if method is not None:
-            for name in list_names_in_code(method.__code__):
+            for name in list_names_in_bytecode(method.__code__):
                 found = method.__globals__.get(name)
                 if inspect.isfunction(found) and not found.__module__.startswith("torch"):
                     yield method.__globals__, name
 
 
-def list_names_in_code(code: CodeType) -> set[str]:
+def list_names_in_bytecode(code: CodeType) -> set[str]:
     inner = (value for value in code.co_consts if isinstance(value, CodeType))
-    return set(code.co_names).union(*map(list_names_in_code, inner))
+    return set(code.co_names).union(*map(list_names_in_bytecode, inner))
 
 
 @contextmanager
-def call_in_float64(call: KernelCall) -> Iterator[KernelCall]:
+def cast_call_to_float64(call: KernelCall) -> Iterator[KernelCall]:
     """Run the call in float64, if its computation is float64 throughout."""
     with torch.no_grad(), force_float64():
         yield call.transform_floating_tensors(lambda tensor: tensor.detach().double())

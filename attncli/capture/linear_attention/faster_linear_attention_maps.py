@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.capture.linear_attention.calls_inside_mixers import KernelCall, Key
 from attncli.capture.linear_attention.linearity_tests import (
     RandomArgument,
@@ -52,7 +52,7 @@ class RecurrentState:
         """Run the call; return its output and final state."""
         kwargs = {**call.kwargs, self.state_argument: state, self.returns_state_argument: True}
         with_state = replace(call, kwargs=kwargs)
-        output, left = list(iter_tensors(with_state.run_call(key, values)))[:2]
+        output, left = list(iter_nested_tensors(with_state.run_call(key, values)))[:2]
         return output, left
 
 
@@ -73,7 +73,7 @@ def find_faster_map_methods(call: KernelCall, values: ValueArgument) -> FasterMa
     with torch.no_grad():
         for attempt in (
             try_map_from_recurrent_state,
-            try_batched_probes,
+            try_columns_in_batches,
             try_computing_channels_separately,
         ):
             try:
@@ -94,7 +94,7 @@ def try_map_from_recurrent_state(
     if with_state is None or call.kwargs.get(with_state) is not None:
         return methods
     value = call.floating_arguments()[values.key]
-    tokens = find_axes_of_size(call, value.shape[values.token])
+    tokens = find_argument_axes_of_size(call, value.shape[values.token])
     whole = call.compute_output_with_argument(values.key, value)
     size = value.shape[values.token]
     half = size // 2
@@ -119,7 +119,7 @@ def try_map_from_recurrent_state(
     return replace(methods, state=carried) if are_outputs_close(together, whole) else methods
 
 
-def find_axes_of_size(call: KernelCall, size: int, after: int = 1) -> dict[Key, int]:
+def find_argument_axes_of_size(call: KernelCall, size: int, after: int = 1) -> dict[Key, int]:
     """The first axis of that size in each argument."""
     return {
         key: after + list(value.shape[after:]).index(size)
@@ -128,19 +128,21 @@ def find_axes_of_size(call: KernelCall, size: int, after: int = 1) -> dict[Key, 
     }
 
 
-def try_batched_probes(
+def try_columns_in_batches(
     methods: FasterMapMethods, call: KernelCall, values: ValueArgument
 ) -> FasterMapMethods:
     draw = RandomArgument(call.floating_arguments()[values.key])
     parts = [draw(), draw()]
-    found = repeat_call_in_batch(call, 2).compute_output_with_argument(values.key, torch.cat(parts))
+    found = repeat_call_along_batch(call, 2).compute_output_with_argument(
+        values.key, torch.cat(parts)
+    )
     expected = torch.cat([call.compute_output_with_argument(values.key, part) for part in parts])
     return replace(
         methods, batched=found.shape == expected.shape and are_outputs_close(found, expected)
     )
 
 
-def repeat_call_in_batch(call: KernelCall, size: int) -> KernelCall:
+def repeat_call_along_batch(call: KernelCall, size: int) -> KernelCall:
     """Repeat the call along the batch, the same for all arguments but its values."""
 
     def expand_batch(tensor: Tensor) -> Tensor:
@@ -158,9 +160,9 @@ def try_computing_channels_separately(
     if values.shared_axis is not None or value.ndim != 3:
         return methods
     axis = 3 - values.token
-    found = find_axes_of_size(call, value.shape[axis], after=0)
+    found = find_argument_axes_of_size(call, value.shape[axis], after=0)
     chosen = range(0, value.shape[axis], 2)
-    few = select_channels(call, found, chosen)
+    few = select_channels_of_call(call, found, chosen)
     alone = few.compute_output_with_argument(values.key, few.floating_arguments()[values.key])
     expected = call.compute_output_with_argument(values.key, value).index_select(
         axis, torch.tensor(chosen)
@@ -169,7 +171,9 @@ def try_computing_channels_separately(
     return replace(methods, channels=found if works else None)
 
 
-def select_channels(call: KernelCall, axes: Mapping[Key, int], chosen: Sequence[int]) -> KernelCall:
+def select_channels_of_call(
+    call: KernelCall, axes: Mapping[Key, int], chosen: Sequence[int]
+) -> KernelCall:
     """Remove the channels from the call that are not chosen."""
 
     def select_in_argument(key: Key, value: Output) -> Any:

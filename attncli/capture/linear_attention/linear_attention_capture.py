@@ -14,15 +14,21 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.linear_attention.calls_inside_mixers import KernelCall, record_kernel_calls
+from attncli.capture.linear_attention.calls_inside_mixers import (
+    KernelCall,
+    record_calls_inside_mixers,
+)
 from attncli.capture.linear_attention.faster_linear_attention_maps import find_faster_map_methods
 from attncli.capture.linear_attention.linear_attention_maps import (
     NONE,
     LinearAttentionMap,
     LinearMapStrip,
-    is_weighing_values,
+    does_output_combine_tokens,
 )
-from attncli.capture.linear_attention.linearity_tests import ValueArgument, find_value_argument
+from attncli.capture.linear_attention.linearity_tests import (
+    ValueArgument,
+    find_value_tensor_argument,
+)
 from attncli.capture.linear_attention.measured_linear_heads import (
     LinearAttentionLayer,
     LinearAttentionLayers,
@@ -32,12 +38,16 @@ from attncli.capture.linear_attention.scans_in_forward_code import (
     RecordedSteps,
     StepRecorder,
     find_forward_code,
-    find_linear_step,
-    record_mixer_runs,
+    find_linear_step_of_forward,
+    record_mixer_forwards,
 )
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
-from attncli.capture.strips.attention_interface import Strip, observe_in_rounds, rows_per_strip
+from attncli.capture.strips.attention_interface import (
+    Strip,
+    count_rows_within_memory,
+    emit_map_rows_in_rounds,
+)
 from attncli.capture.strips.attention_sites import LINEAR, AttentionSite
 from attncli.errors import InputError, NonFiniteNumbers
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
@@ -55,10 +65,13 @@ def find_linear_attention_layers(
         return LinearAttentionLayers()
     modules = {path: model.get_submodule(path) for mixer in mixers for path in mixer.paths}
     calls: dict[nn.Module, list[KernelCall]] = {module: [] for module in modules.values()}
-    with torch.no_grad(), record_kernel_calls(calls, lambda mixer, call: calls[mixer].append(call)):
+    with (
+        torch.no_grad(),
+        record_calls_inside_mixers(calls, lambda mixer, call: calls[mixer].append(call)),
+    ):
         model(**inputs)
     known = {
-        type(module): find_linear_calls(calls[module], lengths)
+        type(module): find_calls_linear_in_values(calls[module], lengths)
         for module in select_first_of_each_class(modules)
     }
     rest = [module for module in select_first_of_each_class(modules) if not known[type(module)]]
@@ -76,7 +89,7 @@ def find_linear_attention_layers(
                     mixer, path, {step.call.place: step.values}, [step.call], step.step
                 )
             else:
-                refused[mixer.kind] = explain_no_linear_call(calls[module], module)
+                refused[mixer.kind] = explain_no_call_linear_in_values(calls[module], module)
     kinds = {mixer.kind for mixer in mixers} - set(refused)
     return LinearAttentionLayers(tuple(found), refused, frozenset(kinds))
 
@@ -104,9 +117,9 @@ def find_scans_in_forward_code(
     if not mixers:
         return {}
     found: dict[type, MixerInnerCall] = {}
-    for mixer, seen in record_mixer_runs(model, mixers, inputs).items():
+    for mixer, seen in record_mixer_forwards(model, mixers, inputs).items():
         with torch.no_grad():
-            steps = (find_linear_step(seen, tokens) for tokens in lengths)
+            steps = (find_linear_step_of_forward(seen, tokens) for tokens in lengths)
             step, values = next((each for each in steps if each), (None, None))
         call = None if step is None else seen.build_call_between_steps(step)
         if step is not None and values is not None and call is not None:
@@ -114,7 +127,7 @@ def find_scans_in_forward_code(
     return found
 
 
-def find_linear_calls(
+def find_calls_linear_in_values(
     calls: Sequence[KernelCall], lengths: Sequence[int]
 ) -> dict[tuple[str, int], ValueArgument]:
     """Find the calls of a mixer with maps: the last such function, as often as it is called; earlier ones feed its values.
@@ -130,10 +143,10 @@ def find_linear_calls(
     for tokens, last in product(
         lengths, (*reversed(candidates), *reversed(others), *reversed(methods))
     ):
-        values = find_value_argument(last, tokens)
-        if values is not None and (not last.is_method or is_weighing_values(last, values)):
+        values = find_value_tensor_argument(last, tokens)
+        if values is not None and (not last.is_method or does_output_combine_tokens(last, values)):
             found = {
-                call.place: find_value_argument(call, tokens)
+                call.place: find_value_tensor_argument(call, tokens)
                 for call in calls
                 if call.name == last.name
             }
@@ -141,7 +154,7 @@ def find_linear_calls(
     return {}
 
 
-def explain_no_linear_call(calls: Sequence[KernelCall], mixer: nn.Module) -> str:
+def explain_no_call_linear_in_values(calls: Sequence[KernelCall], mixer: nn.Module) -> str:
     if any(weight.dtype.itemsize < 4 for weight in mixer.parameters()):
         return (
             "no function that it calls is linear in an argument that reaches other tokens, and steps of its forward are rounded "
@@ -174,11 +187,11 @@ def iter_linear_attention_layers(
         site = AttentionSite(mixer.stack, mixer.layer, " ".join(words), LINEAR, path)
         ways = find_faster_map_methods(there[place], values) if step is None else NONE
         yield LinearAttentionLayer(
-            site, place, values, count_heads(there[place], values), ways, step
+            site, place, values, count_linear_attention_heads(there[place], values), ways, step
         )
 
 
-def count_heads(call: KernelCall, values: ValueArgument) -> int:
+def count_linear_attention_heads(call: KernelCall, values: ValueArgument) -> int:
     shape = call.floating_arguments()[values.key].shape
     heads = 1
     for axis, size in enumerate(shape):
@@ -211,7 +224,7 @@ def capture_linear_attention(
             with torch.autocast(
                 call.floating_arguments()[layer.values.key].device.type, enabled=False
             ):
-                missed[layer.site] = emit_linear_maps(
+                missed[layer.site] = emit_linear_attention_maps(
                     layer, call, heads[layer.site], observe, memory
                 )
 
@@ -225,7 +238,10 @@ def capture_linear_attention(
             emit_call(mixer, call)
         return found
 
-    with record_kernel_calls(modules.values(), emit_call), wrap_forwards(stepped, capture_mixer):
+    with (
+        record_calls_inside_mixers(modules.values(), emit_call),
+        wrap_forwards(stepped, capture_mixer),
+    ):
         yield missed
     missing = [layer.site for layer in layers if layer.site not in missed]
     if missing:
@@ -235,7 +251,7 @@ def capture_linear_attention(
         )
 
 
-def emit_linear_maps(
+def emit_linear_attention_maps(
     layer: LinearAttentionLayer,
     call: KernelCall,
     heads: Sequence[int],
@@ -250,7 +266,9 @@ def emit_linear_maps(
         )
     chosen = None if len(heads) == layer.heads else heads
     maps = LinearAttentionMap(call, layer.values, chosen, layer.shortcuts)
-    rows = rows_per_strip(memory, len(heads) * maps.tokens * maps.value_tensor.element_size())
+    rows = count_rows_within_memory(
+        memory, len(heads) * maps.tokens * maps.value_tensor.element_size()
+    )
     outputs, missed = maps.compute_linear_outputs(), 0.0
 
     def iter_strips(number: int) -> Iterator[Strip]:
@@ -260,13 +278,13 @@ def emit_linear_maps(
                 part = slice(strip.first, strip.first + strip.weights.shape[1])
                 left = move_to_float64_device(maps.apply_to_values(strip) - outputs[:, part])
                 missed += float(left.double().square().sum())
-            yield make_linear_strip(layer, strip, maps.tokens)
+            yield build_linear_map_rows(layer, strip, maps.tokens)
 
-    observe_in_rounds(iter_strips, lambda strip: bool(observe(layer.site, strip)))
-    return check_reconstruction(layer.site, missed, outputs)
+    emit_map_rows_in_rounds(iter_strips, lambda strip: bool(observe(layer.site, strip)))
+    return check_output_reconstruction(layer.site, missed, outputs)
 
 
-def make_linear_strip(layer: LinearAttentionLayer, strip: LinearMapStrip, tokens: int) -> Strip:
+def build_linear_map_rows(layer: LinearAttentionLayer, strip: LinearMapStrip, tokens: int) -> Strip:
     """Make a strip: |A| normalised by row along with the map itself, up to the last key that the rows see."""
     weights, first = strip.weights[None], strip.first
     visible = None
@@ -284,7 +302,7 @@ def make_linear_strip(layer: LinearAttentionLayer, strip: LinearMapStrip, tokens
     return Strip(shares, first, 0, tokens, tokens, visible, signed_map=weights)
 
 
-def check_reconstruction(site: AttentionSite, missed: float, outputs: Tensor) -> float:
+def check_output_reconstruction(site: AttentionSite, missed: float, outputs: Tensor) -> float:
     """Check that ‖A v - y‖ / ‖y‖ is small enough."""
     size = float(move_to_float64_device(outputs).double().square().sum())
     found = sqrt(missed / size) if size > 0.0 else missed

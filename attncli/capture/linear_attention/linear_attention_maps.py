@@ -16,8 +16,8 @@ from attncli.capture.linear_attention.calls_inside_mixers import KernelCall
 from attncli.capture.linear_attention.faster_linear_attention_maps import (
     FasterMapMethods,
     RecurrentState,
-    repeat_call_in_batch,
-    select_channels,
+    repeat_call_along_batch,
+    select_channels_of_call,
 )
 from attncli.capture.linear_attention.linearity_tests import ValueArgument
 
@@ -37,7 +37,7 @@ class LinearMapStrip(NamedTuple):
     first: int
 
 
-def is_weighing_values(call: KernelCall, values: ValueArgument) -> bool:
+def does_output_combine_tokens(call: KernelCall, values: ValueArgument) -> bool:
     """Whether an output combines several values; sorting, shifting and gathering tokens do not."""
     strips = LinearAttentionMap(call, values).iter_strips_by_rows(ROWS)
     return any(bool(((strip.weights != 0.0).sum(dim=-1) > 1).any()) for strip in strips)
@@ -55,7 +55,7 @@ class LinearAttentionMap:
     ) -> None:
         call = call.detach_in_float32()
         if heads is not None and shortcuts.channels is not None:
-            call, heads = select_channels(call, shortcuts.channels, heads), None
+            call, heads = select_channels_of_call(call, shortcuts.channels, heads), None
         self.call, self.values, self.shortcuts = call, values, shortcuts
         self.heads = None if heads is None else torch.tensor(heads)
         """The head numbers to compute; None: all."""
@@ -117,7 +117,7 @@ class LinearAttentionMap:
             place = torch.arange(size, device=columns.device)
             columns.movedim(self.values.token, 1)[place, first + place] = 1.0
             found = (
-                repeat_call_in_batch(self.call, size).compute_output_with_argument(
+                repeat_call_along_batch(self.call, size).compute_output_with_argument(
                     self.values.key, columns
                 )
                 - nothing

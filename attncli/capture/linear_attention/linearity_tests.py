@@ -11,7 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attncli.capture.linear_attention.calls_inside_mixers import KernelCall, Key, call_in_float64
+from attncli.capture.linear_attention.calls_inside_mixers import (
+    KernelCall,
+    Key,
+    cast_call_to_float64,
+)
 from attncli.tolerances import LINEAR_ARGUMENT
 
 LOUD = 30.0
@@ -40,25 +44,27 @@ class ValueArgument:
 Function = Callable[[Tensor], Tensor]
 
 
-def find_value_argument(call: KernelCall, tokens: int) -> ValueArgument | None:
+def find_value_tensor_argument(call: KernelCall, tokens: int) -> ValueArgument | None:
     """Find the values of a call on a text of so many tokens; None where no argument fits."""
-    for attempt in (find_values_in_float64, find_values_in_native_precision):
+    for attempt in (find_value_argument_in_float64, find_value_argument_in_float32):
         found, tried = attempt(call, tokens)
         if tried:
             return found
     return None
 
 
-def find_values_in_float64(call: KernelCall, tokens: int) -> tuple[ValueArgument | None, bool]:
+def find_value_argument_in_float64(
+    call: KernelCall, tokens: int
+) -> tuple[ValueArgument | None, bool]:
     """The values of a call in float64, and whether the test could run: submodules keep their weights' dtype."""
     try:
-        with call_in_float64(call) as full:
+        with cast_call_to_float64(call) as full:
             return find_first_linear_argument(full, tokens), True
     except Exception:
         return None, False
 
 
-def find_values_in_native_precision(
+def find_value_argument_in_float32(
     call: KernelCall, tokens: int
 ) -> tuple[ValueArgument | None, bool]:
     try:
@@ -73,13 +79,13 @@ def find_first_linear_argument(call: KernelCall, tokens: int) -> ValueArgument |
         if value.ndim not in (3, 4) or value.shape[0] != 1 or tokens not in value.shape[1:]:
             continue
         if call.compute_output_with_argument(key, value).shape == value.shape:
-            found = classify_value_axes(call, key, value, tokens)
+            found = classify_axes_of_value_argument(call, key, value, tokens)
             if found is not None:
                 return found
     return None
 
 
-def classify_value_axes(
+def classify_axes_of_value_argument(
     call: KernelCall, key: Key, value: Tensor, tokens: int
 ) -> ValueArgument | None:
     """Classify the axes of an argument, if the output is linear in it."""
@@ -90,28 +96,35 @@ def classify_value_axes(
 
     rest = torch.zeros_like(value)
     rest = apply_to_values(rest)  # the part that does not depend on the values, such as a bias
-    if not is_linear(apply_to_values, draw):
+    if not is_function_linear(apply_to_values, draw):
         return None
     mixing = [
         axis
         for axis in range(1, value.ndim)
         if value.shape[axis] == tokens
-        and not is_independent_along_axis(apply_to_values, draw, axis)
+        and not are_entries_independent_along_axis(apply_to_values, draw, axis)
     ]
     if len(mixing) != 1:
         return None
     (token,) = mixing
     others = [axis for axis in range(1, value.ndim) if axis != token]
     shared = next(
-        (axis for axis in reversed(others) if is_shared_axis(apply_to_values, draw, axis)), None
+        (
+            axis
+            for axis in reversed(others)
+            if commutes_with_feature_mixing(apply_to_values, draw, axis)
+        ),
+        None,
     )
     if not all(
-        is_independent_along_axis(apply_to_values, draw, axis) for axis in others if axis != shared
+        are_entries_independent_along_axis(apply_to_values, draw, axis)
+        for axis in others
+        if axis != shared
     ):
         return None
-    wide = shared is not None and accepts_more_features(call, key, draw, shared)
+    wide = shared is not None and accepts_more_value_features(call, key, draw, shared)
     return ValueArgument(
-        key, token, shared, wide, is_causal(apply_to_values, draw, token), value.ndim
+        key, token, shared, wide, is_function_causal(apply_to_values, draw, token), value.ndim
     )
 
 
@@ -133,7 +146,7 @@ def are_outputs_close(value: Tensor, target: Tensor) -> bool:
     return most > 0.0 and float((value - target).abs().max()) <= allowed
 
 
-def is_linear(apply: Function, draw: RandomArgument) -> bool:
+def is_function_linear(apply: Function, draw: RandomArgument) -> bool:
     first, second = draw(), LOUD * draw()
     parts = -0.6 * apply(first) + 1.7 * apply(second)
     together = apply(-0.6 * first + 1.7 * second)
@@ -142,7 +155,7 @@ def is_linear(apply: Function, draw: RandomArgument) -> bool:
     )
 
 
-def is_independent_along_axis(apply: Function, draw: RandomArgument, axis: int) -> bool:
+def are_entries_independent_along_axis(apply: Function, draw: RandomArgument, axis: int) -> bool:
     """Whether entries along an axis do not affect one another."""
     if draw.like.shape[axis] == 1:
         return True
@@ -153,7 +166,7 @@ def is_independent_along_axis(apply: Function, draw: RandomArgument, axis: int) 
     return are_outputs_close(apply(values * weights), apply(values) * weights)
 
 
-def is_shared_axis(apply: Function, draw: RandomArgument, axis: int) -> bool:
+def commutes_with_feature_mixing(apply: Function, draw: RandomArgument, axis: int) -> bool:
     """Whether features along an axis are mixed with those of other tokens all alike: A (v M) = (A v) M."""
     size = draw.like.shape[axis]
     values, mixer = draw(), draw(size, size)
@@ -166,7 +179,9 @@ def is_shared_axis(apply: Function, draw: RandomArgument, axis: int) -> bool:
     return are_outputs_close(apply(mix_axis(values)), mix_axis(apply(values)))
 
 
-def accepts_more_features(call: KernelCall, key: Key, draw: RandomArgument, axis: int) -> bool:
+def accepts_more_value_features(
+    call: KernelCall, key: Key, draw: RandomArgument, axis: int
+) -> bool:
     """Whether values with more features work as those with fewer do."""
     parts = [draw() for _ in range(WIDE)]
     try:
@@ -177,7 +192,7 @@ def accepts_more_features(call: KernelCall, key: Key, draw: RandomArgument, axis
     return found.shape == expected.shape and are_outputs_close(found, expected)
 
 
-def is_causal(apply: Function, draw: RandomArgument, token: int) -> bool:
+def is_function_causal(apply: Function, draw: RandomArgument, token: int) -> bool:
     """Whether a token affects none before it, exactly."""
     values = draw()
     size = values.shape[token]

@@ -20,9 +20,12 @@ from torch.overrides import TorchFunctionMode
 
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.linear_attention.calls_inside_mixers import KernelCall
-from attncli.capture.linear_attention.linear_attention_maps import is_weighing_values
-from attncli.capture.linear_attention.linearity_tests import ValueArgument, find_value_argument
-from attncli.capture.strips.attention_interface import to_float32
+from attncli.capture.linear_attention.linear_attention_maps import does_output_combine_tokens
+from attncli.capture.linear_attention.linearity_tests import (
+    ValueArgument,
+    find_value_tensor_argument,
+)
+from attncli.capture.strips.attention_interface import promote_half_to_float32
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 
 ASSIGNED = re.compile(r"\s*(\w+)\s*=[^=]")
@@ -141,7 +144,7 @@ class StepReplayer(CodeTracer):
         if place == self.step.value_place:
             return self.instead.to(found.dtype) if found.dtype.itemsize < 4 else self.instead
         if place == self.step.output_place:
-            raise StopForward(to_float32(found))
+            raise StopForward(promote_half_to_float32(found))
         return found
 
 
@@ -150,7 +153,7 @@ def find_forward_code(mixer: nn.Module) -> CodeType:
     return code
 
 
-def record_mixer_runs(
+def record_mixer_forwards(
     model: nn.Module, mixers: Sequence[nn.Module], inputs: Inputs
 ) -> dict[nn.Module, RecordedSteps]:
     """Run each of these mixers once, recorded."""
@@ -166,7 +169,7 @@ def record_mixer_runs(
     return runs
 
 
-def find_linear_step(
+def find_linear_step_of_forward(
     seen: RecordedSteps, tokens: int
 ) -> tuple[MixerCodeStep, ValueArgument] | None:
     """Find the last tensor of a forward that is linear in an earlier one which affects other tokens, and that one."""
@@ -183,8 +186,12 @@ def find_linear_step(
                 name_variable_at_instruction(seen.code, known_ids),
             )
             call = seen.build_call_between_steps(step)
-            values = None if call is None else find_value_argument(call, tokens)
-            if call is not None and values is not None and has_same_output(call, values, output):
+            values = None if call is None else find_value_tensor_argument(call, tokens)
+            if (
+                call is not None
+                and values is not None
+                and does_call_reproduce_output(call, values, output)
+            ):
                 return step, values
     return None
 
@@ -193,26 +200,26 @@ def can_be_values_tensor(value: Tensor, tokens: int) -> bool:
     return value.ndim in (3, 4) and value.shape[0] == 1 and tokens in value.shape[1:]
 
 
-def has_same_output(call: KernelCall, values: ValueArgument, output: Tensor) -> bool:
+def does_call_reproduce_output(call: KernelCall, values: ValueArgument, output: Tensor) -> bool:
     """Whether a run from the same values gives the model's output, and has a map that combines values."""
     again = call.compute_output_with_argument(values.key, call.floating_arguments()[values.key])
-    if not torch.equal(again, to_float32(output)):
+    if not torch.equal(again, promote_half_to_float32(output)):
         return False
     try:
-        return is_weighing_values(call, values)
+        return does_output_combine_tokens(call, values)
     except RuntimeError:  # a function without a derivative
         return False
 
 
 def name_variable_at_instruction(code: CodeType, place: int) -> str:
     """The variable's name in the code at that place; else the line."""
-    line = next(row for at, row in iter_lines_of_instructions(code) if at == place)
+    line = next(row for at, row in iter_source_lines_of_instructions(code) if at == place)
     text = linecache.getline(code.co_filename, line)
     assigned = ASSIGNED.match(text)
     return assigned[1] if assigned else f"line_{line}"
 
 
-def iter_lines_of_instructions(code: CodeType) -> Iterator[tuple[int, int]]:
+def iter_source_lines_of_instructions(code: CodeType) -> Iterator[tuple[int, int]]:
     for first, last, line in code.co_lines():
         if line is not None:
             yield from ((place, line) for place in range(first, last))

@@ -19,12 +19,12 @@ from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.model_structure.probe_forward import ModuleCall, ProbeResult, probe_forward
 from attncli.capture.model_structure.residual_stream import (
-    batch_size,
-    find_stream_input,
-    find_stream_output,
-    to_token_layout,
+    find_residual_stream_input,
+    find_residual_stream_output,
+    read_batch_size,
+    reshape_to_batch_token_feature,
 )
-from attncli.capture.model_structure.stack_names import shorten_to_unique_names
+from attncli.capture.model_structure.stack_names import shorten_to_unique_stack_names
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 
@@ -90,44 +90,44 @@ class ModelStructure:
 
 def find_block_stacks(model: nn.Module, inputs: Inputs) -> tuple[BlockStack, ...]:
     """Find the stacks of a model by one forward on these inputs; a model without attention in blocks is refused."""
-    return read_structure(model, probe_forward(model, inputs), False).stacks
+    return build_model_structure(model, probe_forward(model, inputs), False).stacks
 
 
 def find_stacks_without_attention(model: nn.Module, inputs: Inputs) -> tuple[BlockStack, ...]:
     """Find stacks in a model without attention: its outermost lists of alike modules that run."""
-    return read_stacks_without_attention(model, probe_forward(model, inputs))
+    return build_stacks_without_attention(model, probe_forward(model, inputs))
 
 
-def read_stacks_without_attention(model: nn.Module, seen: ProbeResult) -> tuple[BlockStack, ...]:
+def build_stacks_without_attention(model: nn.Module, seen: ProbeResult) -> tuple[BlockStack, ...]:
     """The outermost lists of alike modules that ran in a recorded forward."""
     modules = dict(model.named_modules())
     lists = {call.container for call in seen.calls if call.container is not None}
     alike = {name for name in lists if are_blocks_alike(modules[name], set())}
     outer = {name for name in alike if not any(name.startswith(f"{other}.") for other in alike)}
-    runs = find_call_sequences(seen, outer)
+    runs = find_block_call_sequences(seen, outer)
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
-    names = shorten_to_unique_names([run[0].container or "" for run in runs], prefix)
+    names = shorten_to_unique_stack_names([run[0].container or "" for run in runs], prefix)
     return tuple(make_block_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
 
 
-def read_structure(
+def build_model_structure(
     model: nn.Module, seen: ProbeResult, may_have_none: bool = False
 ) -> ModelStructure:
     """The stacks, and the attention outside them, in a recorded forward."""
     containers = find_block_lists(model, seen)
     loose = {
         call.container
-        for run in find_call_sequences(seen, containers)
-        for call in iter_calls_breaking_chain(run, seen)
+        for run in find_block_call_sequences(seen, containers)
+        for call in iter_calls_with_additional_input(run, seen)
     }
     containers = find_block_lists(model, seen, loose) if loose else containers
-    runs = find_call_sequences(seen, containers)
+    runs = find_block_call_sequences(seen, containers)
     if not runs and not may_have_none:
         raise InputError(
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
         )
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
-    names = shorten_to_unique_names([run[0].container or "" for run in runs], prefix)
+    names = shorten_to_unique_stack_names([run[0].container or "" for run in runs], prefix)
     stacks = tuple(make_block_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
     outside = [
         locate_attention_outside_blocks(around[-1].name, moment, stacks)
@@ -160,7 +160,9 @@ def locate_attention_outside_blocks(
     )
 
 
-def iter_calls_breaking_chain(run: list[ModuleCall], seen: ProbeResult) -> Iterator[ModuleCall]:
+def iter_calls_with_additional_input(
+    run: list[ModuleCall], seen: ProbeResult
+) -> Iterator[ModuleCall]:
     """Iterate over calls of a sequence whose input is more than the output of the call before."""
     known = {call.number for call in run}
     for before, call in pairwise(run):
@@ -193,7 +195,7 @@ def are_blocks_alike(container: nn.Module, attending: set[nn.Module]) -> bool:
     return len({type(element) for element in elements}) == 1 or attending.issuperset(elements)
 
 
-def find_call_sequences(
+def find_block_call_sequences(
     seen: ProbeResult, containers: Collection[str | None]
 ) -> list[list[ModuleCall]]:
     """The sequences of calls of these lists' elements: one goes on while each call takes the previous output, or is of the
@@ -222,7 +224,7 @@ def make_block_stack(name: str, run: list[ModuleCall], seen: ProbeResult) -> Blo
     bare = {around[-1] for around in seen.attention}
     known = {call.number for call in run}
     earlier: list[ModuleCall | None] = [None, *run[:-1]]
-    second = find_second_stream(run)
+    second = find_second_residual_stream(run)
     return BlockStack(
         name,
         tuple(
@@ -239,7 +241,7 @@ def make_block_stack(name: str, run: list[ModuleCall], seen: ProbeResult) -> Blo
     )
 
 
-def find_second_stream(run: list[ModuleCall]) -> tuple[int, int] | None:
+def find_second_residual_stream(run: list[ModuleCall]) -> tuple[int, int] | None:
     """Find the arguments and results that are a second stream: the same two positions in all blocks."""
     found = [
         {
@@ -284,14 +286,16 @@ def make_block_call(
     )
 
 
-def unique_blocks(stacks: tuple[BlockStack, ...]) -> set[nn.Module]:
+def collect_distinct_blocks(stacks: tuple[BlockStack, ...]) -> set[nn.Module]:
     """The distinct blocks: a shared one once."""
     return {call.module for stack in stacks for call in stack.calls}
 
 
-def name_block_modules(model: nn.Module, stacks: tuple[BlockStack, ...]) -> dict[nn.Module, str]:
+def map_block_modules_to_paths(
+    model: nn.Module, stacks: tuple[BlockStack, ...]
+) -> dict[nn.Module, str]:
     """Map every module inside the blocks to its path in the model."""
-    inside = {module for block in unique_blocks(stacks) for module in block.modules()}
+    inside = {module for block in collect_distinct_blocks(stacks) for module in block.modules()}
     return {module: name for name, module in model.named_modules() if module in inside}
 
 
@@ -340,9 +344,9 @@ def observe_block_states(
     ) -> Output:
         stack, call = following.locate_call(module)
         if call.layer == 0:
-            hand_over(stack, 0, find_stream_input(args, kwargs), module)
+            hand_over(stack, 0, find_residual_stream_input(args, kwargs), module)
         output = forward(*args, **kwargs)
-        hand_over(stack, call.layer + 1, find_stream_output(output), module)
+        hand_over(stack, call.layer + 1, find_residual_stream_output(output), module)
         return output
 
     def hand_over(
@@ -351,13 +355,13 @@ def observe_block_states(
         if hidden is None:
             raise InputError(f"stack {stack.name}: state {state} is not a tensor of tokens.")
         with torch._C.DisableTorchFunction():  # the observer's own computation is not the model's
-            observe(stack.name, state, to_token_layout(hidden, batch, block))
+            observe(stack.name, state, reshape_to_batch_token_feature(hidden, batch, block))
 
     def run_wrapped_model(
         forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         nonlocal batch
-        batch = 1 if isinstance(module, ForeignModule) else batch_size((args, kwargs))
+        batch = 1 if isinstance(module, ForeignModule) else read_batch_size((args, kwargs))
         following.done = 0
         output = forward(*args, **kwargs)
         following.require_all_blocks()
@@ -365,6 +369,6 @@ def observe_block_states(
 
     with (
         wrap_forwards([model], run_wrapped_model),
-        wrap_forwards(unique_blocks(stacks), run_wrapped_block),
+        wrap_forwards(collect_distinct_blocks(stacks), run_wrapped_block),
     ):
         yield

@@ -25,7 +25,7 @@ class ForeignModule(nn.Module):
 
     def set_attending_parts(self, seen: ProbeResult) -> None:
         """Keep which parts attended in a recorded forward."""
-        self.attending = frozenset(map(find_attention_module, seen.attention))
+        self.attending = frozenset(map(find_module_computing_attention, seen.attention))
 
     def forward(self, *args: Any, **kwargs: Any) -> Output:
         return self.model(*args, **kwargs)
@@ -41,14 +41,14 @@ class ForeignModule(nn.Module):
         return next((each.device for each in self.model.parameters()), torch.device("cpu"))
 
 
-def wrap_foreign_module(module: nn.Module) -> ForeignModule:
+def wrap_custom_module(module: nn.Module) -> ForeignModule:
     """Wrap a module; the wrapper has the class name of the module, so that messages name that."""
     name = type(module).__name__
     found: ForeignModule = type(name, (ForeignModule,), {})(module)
     return found
 
 
-def find_attention_module(around: Sequence[ModuleCall]) -> nn.Module:
+def find_module_computing_attention(around: Sequence[ModuleCall]) -> nn.Module:
     """Find the module whose forward multiplies the values; a torch module for the softmax alone is a part of it."""
     modules = [call.module for call in around]
     softmax = [nn.Softmax, nn.Softmax2d, nn.LogSoftmax]

@@ -5,7 +5,7 @@ from torch import nn
 from attncli.errors import InputError
 
 
-def find_module_by_name(model: nn.Module, name: str) -> nn.Module:
+def find_module_by_path_suffix(model: nn.Module, name: str) -> nn.Module:
     """Find the one module called `name`, possibly after a prefix such as `bert.`; none and several are refused."""
     found: list[nn.Module] = [
         module

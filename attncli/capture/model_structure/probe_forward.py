@@ -7,12 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from attncli.capture.attention_calls import INPUT, AttentionTracer, iter_tensors
+from attncli.capture.attention_calls import INPUT, AttentionTracer, iter_nested_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.residual_stream import (
-    find_second_stream_tensor,
-    find_stream_input,
-    find_stream_output,
+    find_residual_stream_input,
+    find_residual_stream_output,
+    find_second_residual_stream_tensor,
 )
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 
@@ -108,16 +108,23 @@ class ForwardProber:
         self.open.append(call)
         if container is not None:
             self.record_call_begin(
-                call, find_stream_input(args, kwargs), list(iter_tensors((args, kwargs)))
+                call,
+                find_residual_stream_input(args, kwargs),
+                list(iter_nested_tensors((args, kwargs))),
             )
         try:
             output = forward(*args, **kwargs)
         finally:
             self.open.pop()
         if container is not None:
-            one, other = find_second_stream_tensor(args), find_second_stream_tensor(output)
+            one, other = (
+                find_second_residual_stream_tensor(args),
+                find_second_residual_stream_tensor(output),
+            )
             call.two_streams = one is not None and other is not None and one.shape == other.shape
-            self.record_call_end(call, find_stream_output(output), iter_tensors(output))
+            self.record_call_end(
+                call, find_residual_stream_output(output), iter_nested_tensors(output)
+            )
         return output
 
     def record_call_begin(
@@ -171,7 +178,7 @@ def probe_forward(model: nn.Module, inputs: Inputs) -> ProbeResult:
     return prober.result
 
 
-def iter_towers_that_did_not_run(
+def iter_paths_of_unused_blocks(
     module: nn.Module, ran: set[nn.Module], path: str = ""
 ) -> Iterator[str]:
     """Paths of the outermost parts with blocks of which no module ran, and the blocks that a list of blocks left out.
@@ -182,26 +189,26 @@ def iter_towers_that_did_not_run(
     for name, child in module.named_children():
         here = f"{path}.{name}".lstrip(".")
         if not ran.isdisjoint(child.modules()):
-            yield from iter_towers_that_did_not_run(child, ran, here)
-        elif isinstance(module, LISTS) and is_block(child):
+            yield from iter_paths_of_unused_blocks(child, ran, here)
+        elif isinstance(module, LISTS) and has_nested_submodules(child):
             skipped.append(name)
-        elif has_blocks(child):
+        elif contains_block_list(child):
             yield here
     if skipped:  # cross-attention to pictures in a model that was given none
         yield f"{path} {', '.join(skipped)}"
 
 
-def has_blocks(module: nn.Module) -> bool:
+def contains_block_list(module: nn.Module) -> bool:
     """Whether it holds a list of blocks: of modules whose parts have parts. An expert or a head has layers of torch alone."""
     return any(
-        is_block(element)
+        has_nested_submodules(element)
         for part in module.modules()
         if isinstance(part, LISTS)
         for element in part.children()
     )
 
 
-def is_block(module: nn.Module) -> bool:
+def has_nested_submodules(module: nn.Module) -> bool:
     return any(
         not isinstance(part, LISTS) and any(True for _ in part.children())
         for part in module.children()

@@ -10,21 +10,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.errors import InputError
 from attncli.forward_types import Args, Kwargs, Output
 
 
-def find_stream_input(args: Args, kwargs: Kwargs) -> torch.Tensor | None:
+def find_residual_stream_input(args: Args, kwargs: Kwargs) -> torch.Tensor | None:
     """The tensor argument that is the block's residual stream."""
-    place = find_stream_input_position(args, kwargs)
+    place = find_residual_stream_position(args, kwargs)
     if place is None:
         return None
     found: torch.Tensor = args[place] if isinstance(place, int) else kwargs[place]
     return found
 
 
-def find_stream_input_position(args: Args, kwargs: Kwargs) -> int | str | None:
+def find_residual_stream_position(args: Args, kwargs: Kwargs) -> int | str | None:
     """Position or keyword of the residual stream: the first floating tensor, `hidden_states` first among the keywords."""
     for position, value in enumerate(args):
         if could_be_residual_stream(value):
@@ -34,7 +34,7 @@ def find_stream_input_position(args: Args, kwargs: Kwargs) -> int | str | None:
     return next((name for name, value in kwargs.items() if could_be_residual_stream(value)), None)
 
 
-def replace_argument(
+def replace_tensor_argument(
     args: Args, kwargs: Kwargs, old: torch.Tensor, new: torch.Tensor
 ) -> tuple[Args, Kwargs]:
     """Replace a tensor in the arguments wherever it occurs: some blocks take their stream as query, key and value."""
@@ -44,7 +44,7 @@ def replace_argument(
     )
 
 
-def find_stream_output(output: Output) -> torch.Tensor | None:
+def find_residual_stream_output(output: Output) -> torch.Tensor | None:
     """The tensor that a block returns as its residual stream: its whole output, or the first tensor of it."""
     if isinstance(output, Mapping):
         output = tuple(output.values())
@@ -53,17 +53,19 @@ def find_stream_output(output: Output) -> torch.Tensor | None:
     return output if could_be_residual_stream(output) else None
 
 
-def replace_output(output: Output, old: torch.Tensor, new: torch.Tensor) -> Output:
+def replace_tensor_in_output(output: Output, old: torch.Tensor, new: torch.Tensor) -> Output:
     """Replace one tensor in a block's output."""
     if isinstance(output, Mapping):
-        changed = {name: replace_output(value, old, new) for name, value in output.items()}
+        changed = {
+            name: replace_tensor_in_output(value, old, new) for name, value in output.items()
+        }
         return type(output)(**changed)
     if type(output) in (list, tuple):
-        return type(output)(replace_output(value, old, new) for value in output)
+        return type(output)(replace_tensor_in_output(value, old, new) for value in output)
     return new if output is old else output
 
 
-def find_second_stream_tensor(values: object) -> torch.Tensor | None:
+def find_second_residual_stream_tensor(values: object) -> torch.Tensor | None:
     """The possible second stream among a block's arguments or results: the tensor after the first, if as wide."""
     if (
         not isinstance(values, tuple)
@@ -76,18 +78,18 @@ def find_second_stream_tensor(values: object) -> torch.Tensor | None:
     return second if alike else None
 
 
-def select_tensor_at(place: int, values: object) -> torch.Tensor | None:
+def select_tensor_at_position(place: int, values: object) -> torch.Tensor | None:
     """The tensor at a position among all that a block takes or returns."""
-    return next(islice(iter_tensors(values), place, None), None)
+    return next(islice(iter_nested_tensors(values), place, None), None)
 
 
 def could_be_residual_stream(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim >= 2
 
 
-def batch_size(inputs: Any) -> int:
+def read_batch_size(inputs: Any) -> int:
     """The number of texts, images or sounds in one forward."""
-    return next((int(tensor.shape[0]) for tensor in iter_tensors(inputs) if tensor.ndim), 1)
+    return next((int(tensor.shape[0]) for tensor in iter_nested_tensors(inputs) if tensor.ndim), 1)
 
 
 def is_channels_first(block: nn.Module, shape: tuple[int, ...]) -> bool:
@@ -102,7 +104,9 @@ def is_channels_first(block: nn.Module, shape: tuple[int, ...]) -> bool:
     return first
 
 
-def to_token_layout(state: torch.Tensor, batch: int, block: nn.Module) -> torch.Tensor:
+def reshape_to_batch_token_feature(
+    state: torch.Tensor, batch: int, block: nn.Module
+) -> torch.Tensor:
     """[batch, token, feature] of a block's stream.
 
     What is folded into the batch axis (windows, frames) and what spans several axes (maps) becomes tokens; a stream

@@ -15,7 +15,10 @@ from torch import nn
 
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks
-from attncli.capture.model_structure.residual_stream import find_stream_input, replace_argument
+from attncli.capture.model_structure.residual_stream import (
+    find_residual_stream_input,
+    replace_tensor_argument,
+)
 from attncli.forward_types import Args, Inputs, Kwargs, Output
 
 LONGER = 4
@@ -31,19 +34,19 @@ class StreamTruncation:
 
     def truncate_streams(self) -> AbstractContextManager[None]:
         """Within, the first blocks receive their first tokens alone; observers entered later see the truncated stream."""
-        cut = partial(truncate_arguments, self.tokens)
+        cut = partial(truncate_tokens_of_arguments, self.tokens)
         return hook_forwards(((block, cut) for block in self.blocks), with_kwargs=True, first=True)
 
 
-def truncate_arguments(tokens: int, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:
+def truncate_tokens_of_arguments(tokens: int, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:
     """Truncate a block's arguments to fewer tokens."""
-    stream = find_stream_input(args, kwargs)
+    stream = find_residual_stream_input(args, kwargs)
     if stream is None or stream.shape[1] <= tokens:
         return None
-    return replace_argument(args, kwargs, stream, stream[:, :tokens])
+    return replace_tensor_argument(args, kwargs, stream, stream[:, :tokens])
 
 
-def find_truncation(
+def find_residual_stream_truncation(
     model: nn.Module,
     inputs: Inputs,
     tokens: int,
@@ -53,7 +56,7 @@ def find_truncation(
     seen: dict[nn.Module, tuple[int, ...]] = {}
 
     def record_stream_shape(module: nn.Module, args: Args, kwargs: Kwargs) -> None:
-        stream = find_stream_input(args, kwargs)
+        stream = find_residual_stream_input(args, kwargs)
         seen.setdefault(module, () if stream is None else tuple(stream.shape))
 
     with hook_forwards(
@@ -61,7 +64,7 @@ def find_truncation(
     ):
         stacks = find_block_stacks(model, inputs)
     first = dict.fromkeys(stack.calls[0].module for stack in stacks)
-    long = (block for block in first if has_more_tokens(seen[block], tokens))
+    long = (block for block in first if is_one_item_with_more_tokens(seen[block], tokens))
     cut = StreamTruncation(tuple(long), tokens)
     if not cut.blocks:
         return cut
@@ -72,7 +75,7 @@ def find_truncation(
     return cut if same else StreamTruncation()
 
 
-def has_more_tokens(shape: tuple[int, ...], tokens: int) -> bool:
+def is_one_item_with_more_tokens(shape: tuple[int, ...], tokens: int) -> bool:
     """Whether a tensor is one item's [1, token, feature] with more tokens than these."""
     return len(shape) == 3 and shape[0] == 1 and shape[1] > LONGER * tokens
 

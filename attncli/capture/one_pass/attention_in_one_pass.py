@@ -16,7 +16,7 @@ from attncli.capture.one_pass.attention_output_and_statistics import (
     MapVectors,
     Results,
     WrittenRows,
-    allocate_floats,
+    allocate_float32_tensor,
 )
 from attncli.capture.one_pass.attention_score_formula import (
     Formula,
@@ -34,7 +34,7 @@ from attncli.capture.one_pass.tiled_attention import TiledAttention
 from attncli.capture.strips.attention_interface import EagerCall, MapOperands, Strip
 from attncli.capture.strips.map_statistics import ROWS, MapStatistics, StatisticsRequest
 from attncli.capture.strips.rowwise_masks import find_keys_shown_by_mask
-from attncli.capture.strips.visible_key_spans import CountedKeys, KeySpans, cut_mask_rows
+from attncli.capture.strips.visible_key_spans import CountedKeys, KeySpans, slice_mask_rows
 from attncli.metrics.attention._map_strip_rows import SMALL, MultiplyByGram
 from attncli.metrics.attention._row_statistics import VisibleKeys
 
@@ -53,7 +53,7 @@ class Workspace:
 
     def reserve_floats(self, floats: int) -> Tensor:
         if self.memory is None or self.memory.numel() < floats:
-            self.memory = allocate_floats(floats)
+            self.memory = allocate_float32_tensor(floats)
         return self.memory[:floats]
 
     def reserve_floats_per_thread(self, threads: int, floats: int) -> list[int]:
@@ -63,7 +63,7 @@ class Workspace:
         return [start + 4 * size * number for number in range(threads)]
 
 
-def require_bounded_scores(call: EagerCall, formula: Formula, sizes: Tensor) -> None:
+def require_bounded_attention_scores(call: EagerCall, formula: Formula, sizes: Tensor) -> None:
     """Raise NotCovered for numbers that are not finite, or so large that hidden keys may have weight."""
     query, key, value = sizes.flatten(1).amax(dim=1).tolist()
     largest = query * key * call.query.shape[-1] * abs(formula.scale)
@@ -72,7 +72,7 @@ def require_bounded_scores(call: EagerCall, formula: Formula, sizes: Tensor) -> 
         raise NotCovered("numbers that are not finite, or too large")
 
 
-def compute_in_one_pass(
+def compute_attention_in_one_pass(
     call: EagerCall,
     formula: Formula,
     request: StatisticsRequest,
@@ -93,7 +93,7 @@ def compute_in_one_pass(
         request = request_all_row_statistics(request, library)
         reader = ScoreReader(call, formula, library, workspace, spans)
         results, seen, gram = reader.read_scores_first_time(request)
-    require_bounded_scores(call, formula, results.sizes)
+    require_bounded_attention_scores(call, formula, results.sizes)
     if request.spans and seen.spans is None:
         raise NotCovered("keys of a query that are no span")
     sums = results.collect_map_sums()._replace(multiply_by_gram=gram)
@@ -125,7 +125,7 @@ class MapInStrips:
         self.request = request_all_row_statistics(request, library)
         self.results = Results.allocate_for_call(call, self.request)
         self.results.write_largest_inputs(call)
-        require_bounded_scores(call, formula, self.results.sizes)
+        require_bounded_attention_scores(call, formula, self.results.sizes)
         reader = ScoreReader(call, formula, library, workspaces[0], spans)
         self.attend = reader.choose_attend_function(self.request, self.results)
         self.map_memory = workspaces[1]
@@ -155,7 +155,7 @@ class MapInStrips:
         if call.mask is None:
             return None, 0, call.keys
         if self.spans is None:
-            found = find_keys_shown_by_mask(cut_mask_rows(call.mask, start, stop), call.keys)
+            found = find_keys_shown_by_mask(slice_mask_rows(call.mask, start, stop), call.keys)
             return found if found is None else found.expand(-1, -1, rows, -1), 0, call.keys
         begin, end = (side[:, None, start:stop] for side in (self.spans.first, self.spans.stop))
         first, last = int(begin.min()), int(end.max())
@@ -230,7 +230,9 @@ class ScoreReader(NamedTuple):
             attend(start, stop, bias, None)
             if spans is None:
                 assert call.mask is not None
-                visible = counted.add_mask_rows(cut_mask_rows(call.mask, start, stop), start, stop)
+                visible = counted.add_mask_rows(
+                    slice_mask_rows(call.mask, start, stop), start, stop
+                )
                 results.subtract_hidden_keys(visible, request, start, stop)
         return (
             results,
@@ -243,10 +245,10 @@ class ScoreReader(NamedTuple):
         call, formula, spans = self.call, self.formula, self.spans
         if isinstance(self.library, NoLibrary):
             tiled = TiledAttention(call, formula, request, spans, results, vectors)
-            return attend_in_tiles(tiled, self.workspace)
-        arguments = fill_library_arguments(call, formula, request, results, spans)
+            return prepare_tiled_attention(tiled, self.workspace)
+        arguments = fill_compiled_library_arguments(call, formula, request, results, spans)
         maps = pass_vectors_to_library(arguments, vectors)
-        return attend_by_compiled_library(self.library, arguments, maps, self.workspace)
+        return prepare_compiled_attention(self.library, arguments, maps, self.workspace)
 
 
 AttendRows = Callable[[int, int, Tensor | None, WrittenRows | None], None]
@@ -254,12 +256,12 @@ AttendRows = Callable[[int, int, Tensor | None, WrittenRows | None], None]
 weights if there is memory for them."""
 
 
-def attend_in_tiles(tiled: TiledAttention, workspace: Workspace) -> AttendRows:
+def prepare_tiled_attention(tiled: TiledAttention, workspace: Workspace) -> AttendRows:
     memory = workspace.reserve_floats(tiled.floats_per_tile)
     return partial(tiled.attend_rows, memory)
 
 
-def attend_by_compiled_library(
+def prepare_compiled_attention(
     library: Library, arguments: Arguments, maps: int, workspace: Workspace
 ) -> AttendRows:
     threads = min(torch.get_num_threads(), maps)
@@ -281,12 +283,12 @@ def attend_by_compiled_library(
                 written.first_key,
                 written.weights.shape[-1],
             )
-        attend_in_threads(library, arguments, maps, scratch)
+        compute_attention_in_threads(library, arguments, maps, scratch)
 
     return attend_rows
 
 
-def fill_library_arguments(
+def fill_compiled_library_arguments(
     call: EagerCall,
     formula: Formula,
     request: StatisticsRequest,
@@ -358,7 +360,7 @@ def compute_broadcast_strides(bias: Tensor) -> tuple[int, ...]:
     return tuple(0 if size == 1 else stride for size, stride in sides)
 
 
-def attend_in_threads(
+def compute_attention_in_threads(
     library: Library, arguments: Arguments, maps: int, scratch: Sequence[int]
 ) -> None:
     """Divide the maps over as many threads as there is memory for, of which this one is the first."""

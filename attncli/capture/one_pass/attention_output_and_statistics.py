@@ -12,7 +12,7 @@ from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
 from attncli.metrics.attention._row_statistics import MapSums
 
 
-def allocate_floats(count: int) -> Tensor:
+def allocate_float32_tensor(count: int) -> Tensor:
     """What the library takes, whatever torch's default dtype and device are."""
     return torch.empty(count, dtype=torch.float32, device="cpu")
 
@@ -58,7 +58,7 @@ class Results(NamedTuple):
     ) -> "Results":
         batch, heads, queries, _ = call.query.shape
         width, offsets = call.value.shape[-1], queries + call.keys - 1
-        lead, floats = (batch, heads), allocate_floats(0)
+        lead, floats = (batch, heads), allocate_float32_tensor(0)
         doubles = floats.double()
         return cls(
             floats.new_empty(batch, queries, heads, width),

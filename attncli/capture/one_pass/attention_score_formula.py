@@ -6,7 +6,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from attncli.capture.strips.attention_interface import EagerCall
-from attncli.capture.strips.visible_key_spans import KeySpans, cut_mask_rows
+from attncli.capture.strips.visible_key_spans import KeySpans, slice_mask_rows
 
 BIAS = 2**20
 """Numbers of masks and biases that are added to scores at a time."""
@@ -30,7 +30,7 @@ class NotCovered(Exception):
     """Why an attention is left to the model's own function."""
 
 
-def read_score_formula(call: EagerCall) -> Formula:
+def read_attention_score_formula(call: EagerCall) -> Formula:
     keywords = call.keywords
     width = call.query.shape[-1]
     scale, cap, bias = (keywords.get(name) for name in ("scaling", "softcap", "position_bias"))
@@ -52,7 +52,7 @@ def read_sink_scores(sinks: Tensor | None, heads: int) -> Tensor:
     return sinks.detach().flatten().float().contiguous()
 
 
-def is_score_bias(bias: Tensor | None, call: EagerCall) -> bool:
+def is_attention_score_bias(bias: Tensor | None, call: EagerCall) -> bool:
     """Whether this is [batch or 1, head or 1, query or 1, key] of floats."""
     if not isinstance(bias, Tensor) or bias.dim() != 4 or not bias.dtype.is_floating_point:
         return False
@@ -76,9 +76,9 @@ def combine_bias_and_mask(
     call: EagerCall, formula: Formula, spans: KeySpans | None, start: int, stop: int
 ) -> Tensor | None:
     """[batch or 1, head or 1, query or 1, key] float32: what is added to the scores of some rows."""
-    found = None if formula.bias is None else cut_mask_rows(formula.bias, start, stop).float()
+    found = None if formula.bias is None else slice_mask_rows(formula.bias, start, stop).float()
     if spans is None:
         assert call.mask is not None
-        mask = cut_mask_rows(call.mask, start, stop).float()
+        mask = slice_mask_rows(call.mask, start, stop).float()
         found = mask if found is None else found + mask
     return None if found is None else found.contiguous()

@@ -78,29 +78,29 @@ class NoLibrary(NamedTuple):
         return f"{OWN_FUNCTION if self.own else 'tiles in plain torch'} ({self.why})"
 
 
-def find_library() -> Library | NoLibrary:
+def find_compiled_library() -> Library | NoLibrary:
     """The library as the environment asks for it, or why there is none."""
     setting = os.environ.get(SWITCH, "")
     if setting in ("off", OWN):
         return NoLibrary(f"{SWITCH}={setting}", setting == OWN)
-    found = load_library()
+    found = load_compiled_library()
     if isinstance(found, NoLibrary) or setting not in INSTRUCTIONS[: found.level]:
         return found
     return found._replace(level=INSTRUCTIONS.index(setting))
 
 
 @cache
-def load_library() -> Library | NoLibrary:
+def load_compiled_library() -> Library | NoLibrary:
     spec = find_spec(NAME)
     if spec is None or spec.origin is None:
         return NoLibrary("one-pass library not built")
     try:
-        return open_library(spec.origin)
+        return open_compiled_library(spec.origin)
     except OSError as error:
         return NoLibrary(f"not loaded: {error}")
 
 
-def open_library(path: str | PathLike[str]) -> Library | NoLibrary:
+def open_compiled_library(path: str | PathLike[str]) -> Library | NoLibrary:
     functions = ctypes.CDLL(str(path))
     size = getattr(functions, "arguments_size", None)
     # an editable install keeps a library that takes other arguments until it is built anew

@@ -94,7 +94,7 @@ def require_fused_call_suffices(
         raise NotCovered("fused calls take no caps, sinks and biases")
     if call.key.shape[-1] != call.value.shape[-1]:
         raise NotCovered("fused calls take keys and values of one width")
-    if not (are_spans_causal(spans) or do_queries_see_all_keys(spans)):
+    if not (are_key_spans_causal(spans) or do_queries_see_all_keys(spans)):
         raise NotCovered("fused calls take causal masks alone")
     return not do_queries_see_all_keys(spans)
 
@@ -103,7 +103,7 @@ def do_queries_see_all_keys(spans: KeySpans) -> bool:
     return not bool(spans.first.any()) and bool((spans.stop == spans.keys).all())
 
 
-def are_spans_causal(spans: KeySpans) -> bool:
+def are_key_spans_causal(spans: KeySpans) -> bool:
     """Whether each query sees all keys up to its own."""
     own = torch.arange(1, spans.stop.shape[1] + 1)
     return not bool(spans.first.any()) and bool((spans.stop == own).all())

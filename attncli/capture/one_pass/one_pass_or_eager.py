@@ -16,13 +16,13 @@ from attncli.capture.attention_calls import unseen
 from attncli.capture.one_pass.attention_in_one_pass import (
     MapInStrips,
     Workspace,
-    compute_in_one_pass,
+    compute_attention_in_one_pass,
 )
 from attncli.capture.one_pass.attention_score_formula import (
     Formula,
     NotCovered,
-    is_score_bias,
-    read_score_formula,
+    is_attention_score_bias,
+    read_attention_score_formula,
 )
 from attncli.capture.one_pass.compiled_library import (
     OWN,
@@ -30,17 +30,17 @@ from attncli.capture.one_pass.compiled_library import (
     SWITCH,
     Library,
     NoLibrary,
-    find_library,
+    find_compiled_library,
 )
 from attncli.capture.one_pass.fused_attention_calls import FUSED_BY_DEVICE
 from attncli.capture.strips.attention_interface import (
     Attention,
     EagerCall,
     Strip,
-    compute_strip,
-    observe_in_rounds,
+    compute_output_and_map_rows,
+    emit_map_rows_in_rounds,
 )
-from attncli.capture.strips.map_statistics import StatisticsRequest, request_statistics
+from attncli.capture.strips.map_statistics import StatisticsRequest, request_statistics_for_metrics
 from attncli.capture.strips.rowwise_masks import PerMask
 from attncli.capture.strips.visible_key_spans import KeySpans, find_visible_spans
 from attncli.metrics.attention._map_strip_rows import MapStripRows
@@ -63,7 +63,7 @@ class OnePass:
     """Attends by the library or in tiles what these cover, and notes what they do not, and why."""
 
     def __init__(self, metrics: tuple[str, ...], period: int | None, weights: bool = False) -> None:
-        """The statistics that these metrics need: the arguments are those of `request_statistics`."""
+        """The statistics that these metrics need: the arguments are those of `request_statistics_for_metrics`."""
         self.statistics_arguments = metrics, period, weights
         self.workspace, self.map_memory = Workspace(), Workspace()
         self.uncovered: dict[nn.Module, str] = {}
@@ -72,12 +72,12 @@ class OnePass:
 
     @property
     def request(self) -> StatisticsRequest:
-        return request_statistics(*self.statistics_arguments)
+        return request_statistics_for_metrics(*self.statistics_arguments)
 
     @property
     def library(self) -> Library | NoLibrary:
         """Not kept here: a model that is watched may be copied and pickled, with its hooks, and a library may not."""
-        return find_library()
+        return find_compiled_library()
 
     def start_forward_pass(self) -> None:
         """Start a new forward pass, with masks of its own."""
@@ -99,7 +99,7 @@ class OnePass:
             return None
         on_device = call.query.device.type in FUSED_BY_DEVICE
         self.paths[FUSED_CALLS if on_device else ONE_PASS] += 1
-        observe_in_rounds(strips, observe)
+        emit_map_rows_in_rounds(strips, observe)
         return output
 
     def compute_output_and_strips(
@@ -114,21 +114,21 @@ class OnePass:
             raise NotCovered(self.uncovered[call.module])
         try:
             with unseen():
-                formula, spans = read_score_formula(call), self.find_spans(call)
-                require_covered(call, formula, spans)
+                formula, spans = read_attention_score_formula(call), self.find_spans(call)
+                require_supported_call(call, formula, spans)
             if self.request.weights:
                 return self.compute_output_and_weighted_strips(eager, call, formula, spans, rows)
             with unseen():
-                found = compute_in_one_pass(
+                found = compute_attention_in_one_pass(
                     call, formula, self.request, self.library, self.workspace, spans
                 )
-            own = compute_edge_rows_eagerly(eager, call)
+            own = compute_first_and_last_rows_eagerly(eager, call)
             with unseen():
-                require_finite_statistics(found)
+                require_finite_row_statistics(found)
                 for output, strip in own:
-                    require_rows_as_eager(found, output, strip)
+                    require_rows_equal_to_eager(found, output, strip)
             assert found.outputs is not None
-            return found.outputs, lambda _: [drop_scores_unseen_by_eager(found, own)]
+            return found.outputs, lambda _: [drop_scores_missing_in_eager(found, own)]
         except NotCovered as why:
             self.uncovered[call.module] = str(why)
             raise
@@ -140,17 +140,17 @@ class OnePass:
         more = (formula, self.request, self.library, (self.workspace, self.map_memory), spans)
         with unseen():
             whole = MapInStrips(call, *more)
-        own = compute_edge_rows_eagerly(eager, call)
+        own = compute_first_and_last_rows_eagerly(eager, call)
         with unseen():
             for output, strip in own:
-                require_rows_as_eager(
+                require_rows_equal_to_eager(
                     whole.compute_strip(strip.first_query, output.shape[1]), output, strip
                 )
 
         def iter_strips(number: int) -> Iterator[Strip]:
             found = MapInStrips(call.with_few_value_features(), *more) if number else whole
             for start in range(0, call.queries, rows):
-                yield drop_scores_unseen_by_eager(found.compute_strip(start, rows), own)
+                yield drop_scores_missing_in_eager(found.compute_strip(start, rows), own)
 
         return whole.results.output, iter_strips
 
@@ -171,7 +171,7 @@ class OnePass:
         )
 
 
-def require_covered(call: EagerCall, formula: Formula, spans: KeySpans | None) -> None:
+def require_supported_call(call: EagerCall, formula: Formula, spans: KeySpans | None) -> None:
     """Raise NotCovered for devices, dtypes and shapes that the library is not for."""
     sides = (call.query, call.key, call.value)
     if any(side.dtype != torch.float32 for side in sides):
@@ -184,21 +184,26 @@ def require_covered(call: EagerCall, formula: Formula, spans: KeySpans | None) -
         raise NotCovered("keys and values of different shapes")
     if torch.is_grad_enabled() and any(side.requires_grad for side in sides):
         raise NotCovered("gradients wanted")
-    if formula.bias is not None and not is_score_bias(formula.bias, call):
+    if formula.bias is not None and not is_attention_score_bias(formula.bias, call):
         raise NotCovered("a position bias of another shape")
     if spans is not None and len(spans.first) not in (1, len(call.query)):
         raise NotCovered("a mask of another shape")
-    if spans is None and not (call.mask is not None and is_score_bias(call.mask, call)):
+    if spans is None and not (call.mask is not None and is_attention_score_bias(call.mask, call)):
         raise NotCovered("a mask of another shape")
 
 
-def compute_edge_rows_eagerly(eager: Attention, call: EagerCall) -> list[tuple[Tensor, Strip]]:
+def compute_first_and_last_rows_eagerly(
+    eager: Attention, call: EagerCall
+) -> list[tuple[Tensor, Strip]]:
     """The outputs and the strips of the first and the last rows by the model's own function."""
     last = max(0, call.queries - JUDGED_ROWS)
-    return [compute_strip(eager, call, start, JUDGED_ROWS) for start in dict.fromkeys((0, last))]
+    return [
+        compute_output_and_map_rows(eager, call, start, JUDGED_ROWS)
+        for start in dict.fromkeys((0, last))
+    ]
 
 
-def require_finite_statistics(found: Strip) -> None:
+def require_finite_row_statistics(found: Strip) -> None:
     """Raise NotCovered where a statistic of some row is no number."""
     statistics = found.statistics
     assert statistics is not None
@@ -211,19 +216,19 @@ def require_finite_statistics(found: Strip) -> None:
         raise NotCovered("numbers that are not finite, or too large")
 
 
-def require_rows_as_eager(found: Strip, output: Tensor, theirs: Strip) -> None:
+def require_rows_equal_to_eager(found: Strip, output: Tensor, theirs: Strip) -> None:
     """Compare rows with those of the model's own function, or raise NotCovered."""
     statistics, first = found.statistics, theirs.first_query - found.first_query
     assert statistics is not None
     assert found.outputs is not None
     part = slice(first, first + output.shape[1])
-    require_close_numbers(found.outputs[:, part], output, float(output.abs().max()))
+    require_close_to_eager(found.outputs[:, part], output, float(output.abs().max()))
     for name, own in summarize_eager_rows(theirs).items():
         if name in statistics.request.rows:
             size = max(1.0, float(own.abs().max()))
-            require_close_numbers(statistics.row_statistic(name)[..., part], own.cpu(), size)
+            require_close_to_eager(statistics.row_statistic(name)[..., part], own.cpu(), size)
     if found.has_weights:
-        require_close_numbers(pad_weights_to_all_keys(found), pad_weights_to_all_keys(theirs), 1.0)
+        require_close_to_eager(pad_weights_to_all_keys(found), pad_weights_to_all_keys(theirs), 1.0)
 
 
 def pad_weights_to_all_keys(strip: Strip) -> Tensor:
@@ -231,7 +236,7 @@ def pad_weights_to_all_keys(strip: Strip) -> Tensor:
     return torch.nn.functional.pad(strip.weights, (strip.first_key, after))
 
 
-def drop_scores_unseen_by_eager(found: Strip, own: Sequence[tuple[Tensor, Strip]]) -> Strip:
+def drop_scores_missing_in_eager(found: Strip, own: Sequence[tuple[Tensor, Strip]]) -> Strip:
     """The strip without scores if those of the model's own function were not seen."""
     scored = all(strip.scores is not None for _, strip in own)
     return found if scored else found._replace(scores=None)
@@ -252,7 +257,7 @@ def summarize_eager_rows(strip: Strip) -> dict[str, Tensor]:
     return found
 
 
-def require_close_numbers(ours: Tensor, theirs: Tensor, size: float) -> None:
+def require_close_to_eager(ours: Tensor, theirs: Tensor, size: float) -> None:
     if (
         ours.shape != theirs.shape
         or not float((ours - theirs).abs().max()) <= ONE_PASS_ROW.tolerance_for_dtype() * size

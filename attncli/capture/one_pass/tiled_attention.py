@@ -89,10 +89,10 @@ class TiledAttention:
             if written.scored:
                 written.scores.zero_()
         for tile in self.iter_tiles(start, stop):
-            own = None if bias is None else cut_bias_to_tile(bias, tile, start)
+            own = None if bias is None else slice_bias_for_tile(bias, tile, start)
             scores, weights = self.attend_tile(tile, own, memory)
             if written is not None:
-                write_tile_to_strip(written, tile, start, scores, weights)
+                copy_tile_to_map_rows(written, tile, start, scores, weights)
             self.write_statistics(scores, weights, tile)
 
     def iter_tiles(self, start: int, stop: int) -> Iterator[Tile]:
@@ -104,7 +104,7 @@ class TiledAttention:
                 edges = list(iter_partly_hidden_columns(keys, starts, stops))
                 all_heads = Tile(item, rows, keys, starts, stops, edges)
                 step = SCORES // (self.rows * self.group * (keys.stop - keys.start))
-                for shared in iter_slices(self.call.key.shape[1], max(1, step)):
+                for shared in iter_slices_of_range(self.call.key.shape[1], max(1, step)):
                     heads = slice(shared.start * self.group, shared.stop * self.group)
                     yield all_heads._replace(key_heads=shared, heads=heads)
 
@@ -221,12 +221,12 @@ def find_keys_outside_spans(keys: Tensor, starts: Tensor, stops: Tensor) -> Tens
     return (keys < starts[:, None]) | (keys >= stops[:, None])
 
 
-def iter_slices(total: int, step: int) -> Iterator[slice]:
+def iter_slices_of_range(total: int, step: int) -> Iterator[slice]:
     for first in range(0, total, step):
         yield slice(first, min(first + step, total))
 
 
-def write_tile_to_strip(
+def copy_tile_to_map_rows(
     written: WrittenRows, tile: Tile, start: int, scores: Tensor, weights: Tensor
 ) -> None:
     rows = slice(tile.rows.start - start, tile.rows.stop - start)
@@ -236,7 +236,7 @@ def write_tile_to_strip(
         written.scores[tile.item, tile.heads, rows, keys] = scores
 
 
-def cut_bias_to_tile(bias: Tensor, tile: Tile, start: int) -> Tensor:
+def slice_bias_for_tile(bias: Tensor, tile: Tile, start: int) -> Tensor:
     """[head or 1, query or 1, key] of the tile, of a bias whose rows begin with row `start` of the map."""
     heads = tile.heads if bias.shape[1] > 1 else slice(None)
     rows = slice(tile.rows.start - start, tile.rows.stop - start)

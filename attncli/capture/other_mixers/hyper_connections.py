@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.residual_stream import find_stream_input
+from attncli.capture.model_structure.residual_stream import find_residual_stream_input
 from attncli.capture.other_mixers.uncapturable_attention import UncapturableAttention
 from attncli.capture.strips.post_softmax_mixing import PRODUCTS
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
@@ -27,7 +27,7 @@ class StreamMixing(NamedTuple):
     """[token, stream out, stream in] in float64; None where the streams were not seen to be multiplied."""
 
 
-def find_stream_mixings(
+def find_residual_stream_mixings(
     model: nn.Module, uncapturable: Collection[UncapturableAttention], inputs: Inputs
 ) -> list[StreamMixing]:
     """All mixings of one forward in their order; none where no module receives several streams of a token.
@@ -60,7 +60,7 @@ class StreamMixingProducts(TorchFunctionMode):
         self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         output = forward(*args, **kwargs)
-        stream = find_stream_input(args, kwargs)
+        stream = find_residual_stream_input(args, kwargs)
         if stream is not None and stream.ndim == 4:
             self.streams = stream
             self.mixings.append(StreamMixing(self.modules[module], None))
@@ -69,14 +69,18 @@ class StreamMixingProducts(TorchFunctionMode):
     def __torch_function__(
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Output:
-        if func in PRODUCTS and self.streams is not None and is_stream_mixing(args, self.streams):
+        if (
+            func in PRODUCTS
+            and self.streams is not None
+            and is_residual_stream_mixing(args, self.streams)
+        ):
             matrix = args[0].detach().cpu().double().flatten(0, 1)
             self.mixings[-1] = self.mixings[-1]._replace(matrix=matrix)
             self.streams = None
         return func(*args, **(kwargs or {}))
 
 
-def is_stream_mixing(args: Args, streams: Tensor) -> bool:
+def is_residual_stream_mixing(args: Args, streams: Tensor) -> bool:
     """Whether these very streams are multiplied by a matrix for each token."""
     if len(args) != 2 or not all(isinstance(each, Tensor) for each in args):
         return False
@@ -103,7 +107,7 @@ class BlockStreamMixing(TorchFunctionMode):
     def wrap_forward(
         self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
-        self.mixing_input, self.block = find_stream_input(args, kwargs), module
+        self.mixing_input, self.block = find_residual_stream_input(args, kwargs), module
         try:
             return forward(*args, **kwargs)
         finally:
@@ -117,7 +121,7 @@ class BlockStreamMixing(TorchFunctionMode):
             func in PRODUCTS
             and streams is not None
             and streams.ndim == 4
-            and is_stream_mixing(args, streams)
+            and is_residual_stream_mixing(args, streams)
         ):
             assert self.block is not None
             self.mixing.add(self.block)

@@ -13,12 +13,15 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.model_structure.residual_stream import find_stream_input, replace_argument
+from attncli.capture.model_structure.residual_stream import (
+    find_residual_stream_input,
+    replace_tensor_argument,
+)
 from attncli.capture.strips.attention_sites import AttentionSite, MapShape
-from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
+from attncli.capture.strips.tensor_parallel_heads import find_tensor_parallel_group
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import TOKEN_MIXING
 
@@ -57,10 +60,12 @@ def find_token_mixers(
 ) -> tuple[TokenMixer, ...]:
     """Find mixers; `shapes`: of the captured attentions on these inputs; `length`: tokens, if nothing attends."""
     queries = {model.get_submodule(site.name): shape.queries for site, shape in shapes.items()}
-    return find_mixers_besides_attention(model, stacks, inputs, queries, 0 if shapes else length)
+    return find_token_mixers_besides_attention(
+        model, stacks, inputs, queries, 0 if shapes else length
+    )
 
 
-def find_mixers_besides_attention(
+def find_token_mixers_besides_attention(
     model: nn.Module,
     stacks: tuple[BlockStack, ...],
     inputs: Inputs,
@@ -71,7 +76,7 @@ def find_mixers_besides_attention(
 
     Parts of a layer that runs over several processes are not tested.
     """
-    if tensor_parallel_group(model) is not None:
+    if find_tensor_parallel_group(model) is not None:
         return ()
     seen = set(queries)
     calls = [(stack, call) for stack in stacks for call in stack.calls]
@@ -81,15 +86,15 @@ def find_mixers_besides_attention(
         model, inputs, {part for block in chosen.values() for part in block.modules()}
     )
     tokens = {
-        call.module: count_tokens([call.module], queries)
-        or count_tokens([other.module for other in stack.calls], queries)
+        call.module: count_tokens_of_attention([call.module], queries)
+        or count_tokens_of_attention([other.module for other in stack.calls], queries)
         or length
         for stack, call in calls
     }
     with torch.no_grad():
         kinds = {
-            make: group_by_kind(
-                block, iter_token_mixing_parts(block, inputs_by_module, seen, tokens[block])
+            make: group_mixers_by_kind(
+                block, iter_token_mixing_submodules(block, inputs_by_module, seen, tokens[block])
             )
             for make, block in chosen.items()
         }
@@ -102,7 +107,7 @@ def find_mixers_besides_attention(
     )
 
 
-def group_by_kind(
+def group_mixers_by_kind(
     block: nn.Module, modules: Iterator[tuple[str, nn.Module]]
 ) -> dict[str, list[str]]:
     """The paths of the submodules of a block that mix tokens, by kind."""
@@ -135,7 +140,7 @@ def record_module_inputs(
     return inputs_by_module
 
 
-def iter_token_mixing_parts(
+def iter_token_mixing_submodules(
     block: nn.Module,
     inputs: Mapping[nn.Module, ModuleInputs],
     attentions: Collection[nn.Module],
@@ -150,7 +155,7 @@ def iter_token_mixing_parts(
         for path, child in iter_called_submodules(block, inputs)
         if not type(child).__module__.startswith("torch.nn")  # a part of the block itself
         and (child in attentions or is_mixing_tokens(child, inputs[child], tokens))
-        for deeper, part in iter_token_mixing_parts(child, inputs, attentions, tokens)
+        for deeper, part in iter_token_mixing_submodules(child, inputs, attentions, tokens)
     ]
     whole = any(isinstance(child, CONVOLUTIONS) for child in block.children())
     if any(part in attentions for part in block.modules()) or (len(inside) == 1 and not whole):
@@ -171,7 +176,9 @@ def iter_called_submodules(
             yield from iter_called_submodules(child, inputs, here)
 
 
-def count_tokens(blocks: Collection[nn.Module], queries: Mapping[nn.Module, int]) -> int:
+def count_tokens_of_attention(
+    blocks: Collection[nn.Module], queries: Mapping[nn.Module, int]
+) -> int:
     """The token count of all attentions of these blocks; 0 where they differ or there are none."""
     found = {queries[part] for block in blocks for part in block.modules() if part in queries}
     return found.pop() if len(found) == 1 else 0
@@ -179,17 +186,17 @@ def count_tokens(blocks: Collection[nn.Module], queries: Mapping[nn.Module, int]
 
 def is_mixing_tokens(module: nn.Module, inputs: ModuleInputs, tokens: int) -> bool:
     """Whether another state of the middle token changes the module's output for others; False where that cannot be tested."""
-    stream = find_stream_input(inputs.args, inputs.kwargs)
+    stream = find_residual_stream_input(inputs.args, inputs.kwargs)
     if stream is None or (axis := find_token_axis(stream, tokens)) is None:
         return False
     if axis == stream.ndim - 1 and any(p.shape[-1] == tokens for p in module.parameters()):
         return False  # as many features as tokens
     middle = tokens // 2
     moved = stream.clone()
-    moved.select(axis, middle).add_(draw_noise_like(moved.select(axis, middle)))
+    moved.select(axis, middle).add_(sample_noise_like(moved.select(axis, middle)))
     try:
         first, again, other = (
-            compute_outputs_with_state(module, inputs, stream, each.clone())
+            compute_outputs_with_other_stream(module, inputs, stream, each.clone())
             for each in (stream, stream, moved)
         )
     except Exception:  # submodules with an unusual calling convention cannot be called again
@@ -197,17 +204,17 @@ def is_mixing_tokens(module: nn.Module, inputs: ModuleInputs, tokens: int) -> bo
     if any(not torch.equal(a, b) for a, b in zip(first, again, strict=True)):
         return False
     return any(
-        has_change_at_other_tokens(a, b, find_token_axis(a, tokens), middle)
+        do_outputs_differ_at_other_tokens(a, b, find_token_axis(a, tokens), middle)
         for a, b in zip(first, other, strict=True)
     )
 
 
-def compute_outputs_with_state(
+def compute_outputs_with_other_stream(
     module: nn.Module, inputs: ModuleInputs, stream: Tensor, instead: Tensor
 ) -> list[Tensor]:
-    args, kwargs = replace_argument(inputs.args, inputs.kwargs, stream, instead)
+    args, kwargs = replace_tensor_argument(inputs.args, inputs.kwargs, stream, instead)
     found = module(*args, **kwargs)
-    return [value for value in iter_tensors(found) if value.is_floating_point()]
+    return [value for value in iter_nested_tensors(found) if value.is_floating_point()]
 
 
 def find_token_axis(tensor: Tensor, tokens: int) -> int | None:
@@ -218,14 +225,16 @@ def find_token_axis(tensor: Tensor, tokens: int) -> int | None:
     return next((axis for axis in axes if tensor.shape[axis] == tokens), None)
 
 
-def draw_noise_like(like: Tensor) -> Tensor:
+def sample_noise_like(like: Tensor) -> Tensor:
     """Noise as large as the state itself."""
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(like.shape, generator=generator, dtype=torch.float32)
     return drawn.to(like) * like.abs().mean().clamp_min(1e-3)
 
 
-def has_change_at_other_tokens(first: Tensor, other: Tensor, axis: int | None, place: int) -> bool:
+def do_outputs_differ_at_other_tokens(
+    first: Tensor, other: Tensor, axis: int | None, place: int
+) -> bool:
     """Whether two outputs differ at other tokens than this one, by more than rounding."""
     if axis is None or first.shape != other.shape:
         return False
@@ -237,28 +246,28 @@ def has_change_at_other_tokens(first: Tensor, other: Tensor, axis: int | None, p
 
 def name_mixer_kind(mixer: nn.Module, path: str, block: nn.Module) -> str:
     """The words of its class with which the block's class does not begin; the module's own name if these are empty words."""
-    words = split_class_name(type(mixer).__name__)
-    known = split_class_name(type(block).__name__) if mixer is not block else []
+    words = split_class_name_into_words(type(mixer).__name__)
+    known = split_class_name_into_words(type(block).__name__) if mixer is not block else []
     while words and known and words[0] == known[0]:
         words, known = words[1:], known[1:]
     if EMPTY.issuperset(words):
         own = path.rpartition(".")[2].strip("_").replace("_", " ")
         words = [*own.split(), *(word for word in words if word not in own.split())]
     if EMPTY.issuperset(words):
-        words = split_class_name(type(mixer).__name__)
+        words = split_class_name_into_words(type(mixer).__name__)
     return " ".join(words)
 
 
-def split_class_name(name: str) -> list[str]:
+def split_class_name_into_words(name: str) -> list[str]:
     """`GatedDeltaNet` as gated, delta, net."""
     return [word.lower() for word in WORD.findall(name)]
 
 
-def pluralise(kind: str) -> str:
+def pluralise_mixer_kind(kind: str) -> str:
     return kind if kind.endswith(("s", "attention")) else f"{kind}s"
 
 
-def format_layers(layers: Iterable[int]) -> str:
+def format_layer_numbers(layers: Iterable[int]) -> str:
     """`layers 0-2, 4`."""
     ordered = sorted(set(layers))
     runs = [

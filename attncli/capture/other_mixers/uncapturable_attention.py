@@ -12,18 +12,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.model_structure.residual_stream import find_stream_input
+from attncli.capture.model_structure.residual_stream import find_residual_stream_input
 from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,
     TokenMixer,
-    compute_outputs_with_state,
-    draw_noise_like,
-    has_change_at_other_tokens,
+    compute_outputs_with_other_stream,
+    do_outputs_differ_at_other_tokens,
     record_module_inputs,
+    sample_noise_like,
 )
-from attncli.capture.reruns.seed_and_precision import fix_rng
+from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.capture.strips.attention_sites import NUMBER, AttentionSite
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
@@ -52,7 +52,7 @@ class UncapturableAttention(NamedTuple):
         )
 
 
-def find_uncapturable_mixers(
+def find_mixers_with_uncapturable_attention(
     stacks: tuple[BlockStack, ...],
     uncapturable: Iterable[UncapturableAttention],
     known: Iterable[TokenMixer],
@@ -66,8 +66,8 @@ def find_uncapturable_mixers(
         TokenMixer(stack.name, call.layer, "unseen attention", inside)
         for stack in stacks
         for call in stack.calls
-        if (inside := tuple(path for path in paths if is_path_within(path, call.name)))
-        and not any(is_path_within(path, other) for path in inside for other in known_paths)
+        if (inside := tuple(path for path in paths if is_module_path_within(path, call.name)))
+        and not any(is_module_path_within(path, other) for path in inside for other in known_paths)
     )
 
 
@@ -97,7 +97,10 @@ def refuse_partial_capture(
         if (
             not known
             or not seen
-            or any(is_path_within(family, other) or is_path_within(other, family) for other in seen)
+            or any(
+                is_module_path_within(family, other) or is_module_path_within(other, family)
+                for other in seen
+            )
         ):
             raise InputError(
                 f"{type(module).__name__} takes a softmax that never weighs whole rows of values (chunked, sparse or "
@@ -105,7 +108,7 @@ def refuse_partial_capture(
             )
 
 
-def is_path_within(path: str, other: str) -> bool:
+def is_module_path_within(path: str, other: str) -> bool:
     return path == other or path.startswith(f"{other}.")
 
 
@@ -117,17 +120,17 @@ def find_uncapturable_attention(
     first: dict[tuple[str, str], nn.Module] = {}
     for module in unclaimed:
         first.setdefault((NUMBER.sub("*", names[module]), type(module).__name__), module)
-    with torch.no_grad(), fix_rng():
+    with torch.no_grad(), fix_random_seed():
         inputs_by_module = record_module_inputs(model, inputs, first.values())
         return tuple(
             UncapturableAttention(
-                *make, is_reaching_other_tokens(module, inputs_by_module[module], tokens)
+                *make, does_module_mix_tokens(module, inputs_by_module[module], tokens)
             )
             for make, module in first.items()
         )
 
 
-def is_reaching_other_tokens(
+def does_module_mix_tokens(
     module: nn.Module, inputs: ModuleInputs, tokens: set[int]
 ) -> bool | None:
     """Whether another state of the middle token changes the module's output for others.
@@ -135,16 +138,16 @@ def is_reaching_other_tokens(
     Tested only where the module has one such input, and exactly one axis between batch and features is as long as the
     tokens: a module that takes another stack's states attends to these.
     """
-    stream = find_stream_input(inputs.args, inputs.kwargs)
+    stream = find_residual_stream_input(inputs.args, inputs.kwargs)
     axis = None if stream is None else find_single_token_axis(stream, tokens)
-    if stream is None or axis is None or len(find_token_states(inputs)) > 1:
+    if stream is None or axis is None or len(find_tensors_with_token_axis(inputs)) > 1:
         return None
     middle = stream.shape[axis] // 2
     moved = stream.clone()
-    moved.select(axis, middle).add_(draw_noise_like(moved.select(axis, middle)))
+    moved.select(axis, middle).add_(sample_noise_like(moved.select(axis, middle)))
     try:
         first, again, other = (
-            compute_outputs_with_state(module, inputs, stream, each.clone())
+            compute_outputs_with_other_stream(module, inputs, stream, each.clone())
             for each in (stream, stream, moved)
         )
     except Exception:  # submodules with an unusual calling convention cannot be called again
@@ -155,14 +158,14 @@ def is_reaching_other_tokens(
     if any(place is None for place in axes):
         return None
     return any(
-        has_change_at_other_tokens(a, b, place, middle)
+        do_outputs_differ_at_other_tokens(a, b, place, middle)
         for a, b, place in zip(first, other, axes, strict=True)
     )
 
 
-def find_token_states(inputs: ModuleInputs) -> list[Tensor]:
+def find_tensors_with_token_axis(inputs: ModuleInputs) -> list[Tensor]:
     """The tensors with an axis between those of batch and features."""
-    tensors = iter_tensors((inputs.args, inputs.kwargs))
+    tensors = iter_nested_tensors((inputs.args, inputs.kwargs))
     return [value for value in tensors if value.is_floating_point() and value.ndim >= 3]
 
 

@@ -21,14 +21,17 @@ from torch.overrides import TorchFunctionMode
 
 from attncli.capture.attention_calls import (
     ASKING,
-    function_name,
-    iter_tensors,
+    iter_nested_tensors,
     read_tensor_version,
+    read_torch_function_name,
     unseen,
 )
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.blocks import BlockStack, unique_blocks
-from attncli.capture.model_structure.residual_stream import find_stream_input, replace_argument
+from attncli.capture.model_structure.blocks import BlockStack, collect_distinct_blocks
+from attncli.capture.model_structure.residual_stream import (
+    find_residual_stream_input,
+    replace_tensor_argument,
+)
 from attncli.forward_types import Args, Function, Kwargs, Output
 
 MOVING = frozenset(
@@ -61,10 +64,10 @@ class RoundingPerturbation(TorchFunctionMode):
         if func in ASKING:
             return result
         with unseen():
-            if all(map(is_of_whole_numbers, iter_tensors((args, kwargs)))):
-                mark_whole_numbers(result)
+            if all(map(holds_whole_numbers, iter_nested_tensors((args, kwargs)))):
+                mark_tensors_of_whole_numbers(result)
                 return result
-        name = function_name(func)
+        name = read_torch_function_name(func)
         if name in MOVING:
             return result
         if type(result) is tuple:
@@ -76,7 +79,7 @@ class RoundingPerturbation(TorchFunctionMode):
         with unseen():
             if type(result) is not Tensor or not result.is_floating_point() or is_mask_like(result):
                 return result
-            shared = has_returned_argument(result, value)
+            shared = is_result_an_argument(result, value)
         if not shared:
             return self.perturb_tensor(result)
         written = name.endswith("_") and (not name.endswith("__") or name.startswith("__i"))
@@ -91,7 +94,7 @@ class RoundingPerturbation(TorchFunctionMode):
         return numbers * factors
 
 
-def is_of_whole_numbers(numbers: Tensor) -> bool:
+def holds_whole_numbers(numbers: Tensor) -> bool:
     """Whether numbers are whole, or computed from such alone and not written to since."""
     if not numbers.is_floating_point():
         return True
@@ -99,8 +102,8 @@ def is_of_whole_numbers(numbers: Tensor) -> bool:
     return version is not None and bool(version == read_tensor_version(numbers))
 
 
-def mark_whole_numbers(result: Output) -> None:
-    for part in iter_tensors(result):
+def mark_tensors_of_whole_numbers(result: Output) -> None:
+    for part in iter_nested_tensors(result):
         if part.is_floating_point():
             setattr(part, COUNTED, read_tensor_version(part))
 
@@ -112,10 +115,12 @@ def is_mask_like(numbers: Tensor) -> bool:
     return bool(((size == 0) | (size == 1) | (size > torch.finfo(size.dtype).max / 2)).all())
 
 
-def has_returned_argument(result: Tensor, value: object) -> bool:
+def is_result_an_argument(result: Tensor, value: object) -> bool:
     """Whether a function returned one of its arguments, or a view of one."""
     storage = result.untyped_storage().data_ptr()
-    return any(tensor.untyped_storage().data_ptr() == storage for tensor in iter_tensors(value))
+    return any(
+        tensor.untyped_storage().data_ptr() == storage for tensor in iter_nested_tensors(value)
+    )
 
 
 @contextmanager
@@ -124,13 +129,13 @@ def perturb_rounding(stacks: tuple[BlockStack, ...]) -> Iterator[None]:
     disturbance = RoundingPerturbation()
 
     def perturb_forward(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
-        stream = find_stream_input(args, kwargs)
+        stream = find_residual_stream_input(args, kwargs)
         if stream is not None:
-            args, kwargs = replace_argument(
+            args, kwargs = replace_tensor_argument(
                 args, kwargs, stream, disturbance.perturb_tensor(stream)
             )
         with disturbance:
             return forward(*args, **kwargs)
 
-    with wrap_forwards(unique_blocks(stacks), perturb_forward):
+    with wrap_forwards(collect_distinct_blocks(stacks), perturb_forward):
         yield

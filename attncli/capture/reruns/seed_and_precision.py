@@ -28,7 +28,7 @@ WITHOUT_FLOAT64 = frozenset({"mps"})
 
 
 @contextmanager
-def fix_rng() -> Iterator[None]:
+def fix_random_seed() -> Iterator[None]:
     """Fix the random seed within, and restore the caller's generator."""
     with torch.random.fork_rng():
         if torch.accelerator.is_available():
@@ -47,7 +47,7 @@ def move_to_float64_device(value: T) -> T:
     return value
 
 
-def run_in_native_precision(model: nn.Module) -> AbstractContextManager[None]:
+def preserve_float64_precision(model: nn.Module) -> AbstractContextManager[None]:
     """Within, a float64 model stays in float64; models of other dtypes run unchanged."""
     double = next((each.dtype for each in model.parameters()), None) == torch.float64
     return force_float64() if double else nullcontext()
@@ -75,11 +75,11 @@ class Float64Mode(TorchFunctionMode):
         if func in CASTS:
             func = torch.Tensor.double
         elif func is not torch.Tensor.view:  # `view` with a dtype reinterprets the same bits
-            args = tuple(map(to_float64, args))
-            kwargs = {name: to_float64(value) for name, value in kwargs.items()}
+            args = tuple(map(promote_floats_to_float64, args))
+            kwargs = {name: promote_floats_to_float64(value) for name, value in kwargs.items()}
         return func(*args, **kwargs)
 
 
-def to_float64(value: Output) -> Output:
+def promote_floats_to_float64(value: Output) -> Output:
     """float64 instead of a shorter float dtype; everything else unchanged."""
     return torch.float64 if type(value) is torch.dtype and value in SHORTER else value

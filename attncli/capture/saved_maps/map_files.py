@@ -21,8 +21,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attncli.capture import AttentionSite, Strip
-from attncli.capture.saved_maps.map_names import NAME, PLAIN, map_sort_key, visible_tensor_name
-from attncli.capture.saved_maps.third_party_maps import ExternalMaps, refuse_mismatched_labels
+from attncli.capture.saved_maps.map_names import (
+    NAME,
+    PLAIN,
+    make_map_name_sort_key,
+    name_visible_keys_tensor,
+)
+from attncli.capture.saved_maps.third_party_maps import ExternalMaps, refuse_mismatched_token_labels
 from attncli.capture.strips.attention_sites import SELF
 from attncli.errors import InputError, format_count
 from attncli.forward_types import Output
@@ -70,7 +75,7 @@ class MapFile:
         try:
             places = {name: place for place, name in enumerate(self.read_metadata("heads"))}
             ordered = sorted(
-                self.names, key=lambda name: (places.get(name, -1), map_sort_key(name))
+                self.names, key=lambda name: (places.get(name, -1), make_map_name_sort_key(name))
             )
             maps = [self.describe_saved_map(name) for name in ordered]
         except (ValueError, RecursionError) as error:
@@ -80,7 +85,7 @@ class MapFile:
         """Whether any map is in float64: then all are measured in it."""
         self.refuse_one_name_for_two()
         if labels is not None:
-            refuse_mismatched_labels(labels, [saved.shape for saved in self.maps])
+            refuse_mismatched_token_labels(labels, [saved.shape for saved in self.maps])
         if not self.maps:
             raise InputError(
                 f"{path} holds no attention maps: they are called layers.0.attention [head, query, key]."
@@ -133,7 +138,7 @@ class MapFile:
         if len(shape) != 3 or 0 in shape:
             raise ValueError(f"{name} has the shape {list(shape)}, not [head, query, key]")
         self.file.require_readable(name)
-        seen = visible_tensor_name(name)
+        seen = name_visible_keys_tensor(name)
         if seen in self.names and self.file.shape(seen) != shape[1:]:
             raise ValueError(
                 f"{seen} has the shape {list(self.file.shape(seen))}, not [query, key]"
@@ -167,7 +172,9 @@ class MapFile:
         total = 1.0
         for start in range(0, queries, step):
             stop = min(start + step, queries)
-            weights = to_tensor(self.file.read_block(saved.name, start, stop, axis=1))
+            weights = convert_weights_to_tensor(
+                self.file.read_block(saved.name, start, stop, axis=1)
+            )
             weights = weights.double() if self.double else weights  # one dtype for all later steps
             if start == 0 and saved.site.is_difference:
                 total = float(weights[0, 0].sum())
@@ -178,14 +185,14 @@ class MapFile:
             yield Strip(weights[None], start, 0, queries, keys, seen, total=total)
 
     def visible_keys(self, saved: SavedMap, start: int, stop: int) -> Tensor | None:
-        name = visible_tensor_name(saved.name)
+        name = name_visible_keys_tensor(saved.name)
         if name in self.names:
             numbers = self.file.read_block(name, start, stop)
             if not np.isfinite(numbers).all():
                 raise InputError(f"{self.path}: {name} holds what is neither 1 nor 0.")
             return torch.from_numpy(numbers != 0)[None, None]
         if saved.causal:
-            return make_causal_visibility(start, stop, saved.shape[2])[None, None]
+            return make_causal_key_mask(start, stop, saved.shape[2])[None, None]
         return None
 
     def check_weights(self, saved: SavedMap, weights: Tensor, start: int, total: float) -> None:
@@ -216,7 +223,7 @@ class MapFile:
         head, row = wrong.nonzero()[0].tolist()
         raise InputError(
             f"{self.path}: row {start + row} of head {saved.heads[head]} in {saved.name} has {float(hidden[head, row]):.4g} of its "
-            f"weight on keys that {visible_tensor_name(saved.name)} hides: one of them is of another text."
+            f"weight on keys that {name_visible_keys_tensor(saved.name)} hides: one of them is of another text."
         )
 
     def add_row_sums(self, name: str, sums: Tensor) -> None:
@@ -233,12 +240,12 @@ class MapFile:
         return {name: float(least.min()) for name, least in own.items() if len(least)}
 
 
-def make_causal_visibility(start: int, stop: int, keys: int) -> Tensor:
+def make_causal_key_mask(start: int, stop: int, keys: int) -> Tensor:
     """[query, key]: keys up to the query itself."""
     return torch.arange(keys) <= torch.arange(start, stop)[:, None]
 
 
-def to_tensor(weights: NDArray[np.generic]) -> Tensor:
+def convert_weights_to_tensor(weights: NDArray[np.generic]) -> Tensor:
     """Keep float64, convert everything else to float32."""
     wide = weights.dtype == np.float64
     return torch.from_numpy(weights if wide else weights.astype(np.float32))
@@ -255,7 +262,7 @@ def compute_weight_on_future_keys(
     largest = 0.0
     for start in range(0, queries, step):
         stop = min(start + step, queries)
-        ahead = ~make_causal_visibility(start, stop, keys).numpy()
+        ahead = ~make_causal_key_mask(start, stop, keys).numpy()
         later = np.where(ahead, np.abs(file.read_block(name, start, stop, axis=1)), 0.0)
         found = float(later.sum(axis=-1).max())
         if not found <= SAVED_HIDDEN_WEIGHT.tolerance_for_dtype():

@@ -13,18 +13,18 @@ PLAIN = "layers"
 """The stack of maps whose names have none."""
 
 
-def map_tensor_name(site: AttentionSite, several: bool) -> str:
+def name_attention_map_tensor(site: AttentionSite, several: bool) -> str:
     """The name of a map; it includes the stack where there are several."""
     stack = f"{site.stack}." if several else ""
     kind = "" if site.kind == SELF else f"{site.kind.replace(' ', '_')}_"
     return f"{stack}layers.{site.layer}.{kind}attention"
 
 
-def visible_tensor_name(name: str) -> str:
+def name_visible_keys_tensor(name: str) -> str:
     return f"{name.removesuffix('attention')}visible"
 
 
-def map_sort_key(name: str) -> tuple[str, int, str]:
+def make_map_name_sort_key(name: str) -> tuple[str, int, str]:
     """Sort key: stacks by name, layers by number."""
     match = NAME.fullmatch(name)
     return (match["stack"] or "", int(match["layer"]), name) if match else ("", -1, name)

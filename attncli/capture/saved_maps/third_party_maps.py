@@ -143,7 +143,7 @@ class ExternalMaps:
         numbered = {name: match for name in usable if (match := ONE_NUMBER.fullmatch(name))}
         if len(usable) == 1 and all(map(POSITIONAL.fullmatch, numbered)):
             return {}
-        stems = {name: strip_number_from_name(match) for name, match in numbered.items()}
+        stems = {name: remove_number_from_name(match) for name, match in numbered.items()}
         if len(numbered) < len(usable) or not stems:
             return {}
         if len(set(stems.values())) == 1:
@@ -211,12 +211,14 @@ class ExternalMaps:
         )
 
 
-def strip_number_from_name(match: re.Match[str]) -> str:
+def remove_number_from_name(match: re.Match[str]) -> str:
     """A name without its number."""
     return (match["before"].rstrip("._-[ ") + match["after"].rstrip("] ")).lower()
 
 
-def refuse_mismatched_labels(labels: Sequence[str], shapes: Sequence[tuple[int, int, int]]) -> None:
+def refuse_mismatched_token_labels(
+    labels: Sequence[str], shapes: Sequence[tuple[int, int, int]]
+) -> None:
     """Refuse labels that fit no map's number of tokens: they belong to another text."""
     sides = sorted({size for _, queries, keys in shapes for size in (queries, keys)})
     if len(labels) not in sides:

@@ -36,7 +36,7 @@ RECIPE = "torch.save([each.cpu() for each in output.attentions], FILE)"
 def read_torch_file(path: Path) -> InMemoryArrays:
     """Read a tensor, or lists and dicts of tensors, under names such as `attentions.3`."""
     require_memory(
-        3 * read_unpacked_size(path), f"{path}, read whole,", "save fewer tokens or heads"
+        3 * read_unpacked_file_size(path), f"{path}, read whole,", "save fewer tokens or heads"
     )
     try:
         with warnings.catch_warnings():
@@ -59,7 +59,7 @@ def read_torch_file(path: Path) -> InMemoryArrays:
     return InMemoryArrays(str(path), arrays, {})
 
 
-def read_unpacked_size(path: Path) -> int:
+def read_unpacked_file_size(path: Path) -> int:
     """The size that the file declares: an archive may unpack to more than its own size."""
     size = path.stat().st_size
     try:

@@ -93,7 +93,7 @@ class Strip(NamedTuple):
         return self.first_query + self.weights.shape[2] == self.queries
 
 
-def observe_in_rounds(
+def emit_map_rows_in_rounds(
     strips: Callable[[int], Iterable[Strip]], observe: Callable[[Strip], bool]
 ) -> None:
     """Emit all strips of one map in order, and all of them again as long as the observer requests it at the last.
@@ -107,7 +107,7 @@ def observe_in_rounds(
         number += 1
 
 
-def find_unpatched_eager(module: nn.Module) -> Attention:
+def find_unpatched_eager_attention(module: nn.Module) -> Attention:
     """The model's own eager function, which the module's forward names; other patches are removed by inspect.unwrap."""
     forward = inspect.unwrap(type(module).forward)
     named = [name for name in forward.__code__.co_names if name.endswith(EAGER)]
@@ -120,7 +120,7 @@ def find_unpatched_eager(module: nn.Module) -> Attention:
     return result
 
 
-def attend_in_strips(
+def attend_in_row_strips(
     eager: Attention, call: "EagerCall", rows: int, observe: Callable[[Strip], bool]
 ) -> Tensor:
     """Compute the output [batch, query, head, value] of one attention, and emit its map in strips."""
@@ -130,7 +130,7 @@ def attend_in_strips(
         nonlocal whole
         one_call = call.with_few_value_features() if number else call
         for start in range(0, call.queries, rows):
-            output, strip = compute_strip(eager, one_call, start, rows)
+            output, strip = compute_output_and_map_rows(eager, one_call, start, rows)
             # one output tensor for all strips: small ones between strips would keep the heap from reusing memory
             if whole is None:
                 whole = output.new_empty((len(output), call.queries, *output.shape[2:]))
@@ -138,12 +138,12 @@ def attend_in_strips(
                 whole[:, start : start + output.shape[1]] = output
             yield strip if number else strip._replace(outputs=output)
 
-    observe_in_rounds(iter_strips, observe)
+    emit_map_rows_in_rounds(iter_strips, observe)
     assert whole is not None
     return whole
 
 
-def compute_strip(
+def compute_output_and_map_rows(
     eager: Attention, call: "EagerCall", start: int, rows: int
 ) -> tuple[Tensor, Strip]:
     """Compute the output [batch, query, head, value] of some rows, and their strip of the map."""
@@ -209,7 +209,7 @@ def has_one_number_per_row(args: Args) -> bool:
     return tensors and args[1].dim() == args[0].dim() and args[1].shape[-1] == 1
 
 
-def emit_maps_without_output(
+def emit_map_rows_without_output(
     eager: Attention, call: "EagerCall", rows: int, observe: Callable[[Strip], bool]
 ) -> None:
     """Emit the map of one attention in strips, without its output."""
@@ -217,9 +217,9 @@ def emit_maps_without_output(
 
     def iter_strips(number: int) -> Iterator[Strip]:
         for start in range(0, call.queries, rows):
-            yield compute_strip(eager, narrow, start, rows)[1]
+            yield compute_output_and_map_rows(eager, narrow, start, rows)[1]
 
-    observe_in_rounds(iter_strips, observe)
+    emit_map_rows_in_rounds(iter_strips, observe)
 
 
 NARROW = 16
@@ -295,7 +295,7 @@ class EagerCall(NamedTuple):
         return value[:, :, start:stop] if rowwise and self.queries > 1 else value
 
 
-def to_float32(value: Output) -> Output:
+def promote_half_to_float32(value: Output) -> Output:
     """Half-precision tensors as float32: maps of bfloat16 have rows that are off by 2e-3."""
     half = isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16)
     return value.float() if half else value
@@ -312,7 +312,7 @@ NEAR = 2**24
 """Bytes of a strip that stay in the processor's cache during all steps."""
 
 
-def rows_per_strip(memory: int, row: int) -> int:
+def count_rows_within_memory(memory: int, row: int) -> int:
     """The number of rows to compute at a time, each with so many bytes over all heads, within the memory."""
     near = max(ENOUGH, NEAR // (ALIVE * row))
     return max(1, min(near, memory // (ALIVE * row)))

@@ -92,7 +92,7 @@ class SiteNamer:
 
     def __init__(self, model: nn.Module) -> None:
         self.names = {id(module): name for name, module in model.named_modules()}
-        self.spans = layer_types(model)
+        self.spans = read_layer_types(model)
         self.own_indices = find_distinguishing_indices(self.names.values())
         self.kinds = find_attention_kinds(model)
         self.elements = {
@@ -122,7 +122,10 @@ class SiteNamer:
     def make_site(self, module: nn.Module) -> AttentionSite:
         name = self.names.get(id(module), type(module).__name__)
         family = NUMBER.sub("*", name)
-        stack, kind = family.partition(".*")[0], self.kinds.get(family) or find_base_kind(family)
+        stack, kind = (
+            family.partition(".*")[0],
+            self.kinds.get(family) or find_attention_kind_by_class(family),
+        )
         run = self.runs[find_list_element_path(name)]
         before, layer, times = self.latest.get(name, (0, 0, 0))
         if run > 0 and run == before:
@@ -152,15 +155,15 @@ def find_list_element_path(name: str) -> str:
     return name[: numbers[-1].end()] if numbers else name
 
 
-def path_within_layer(family: str) -> str:
+def find_path_within_layer(family: str) -> str:
     """A module's path within its layer; its whole path outside any list."""
     _, inside, tail = family.partition(".*")
     return tail if inside else family
 
 
-def find_base_kind(family: str, classes: Iterable[str] = ()) -> str:
+def find_attention_kind_by_class(family: str, classes: Iterable[str] = ()) -> str:
     """The kind by the classes of the modules on the path within the layer."""
-    described = " ".join((path_within_layer(family), *classes))
+    described = " ".join((find_path_within_layer(family), *classes))
     return CROSSING if CROSS.search(described) else SELF
 
 
@@ -177,10 +180,12 @@ def find_attention_kinds(model: nn.Module) -> dict[str, str]:
     for name, module in model.named_modules():
         if could_attend_by_name(name, module):
             family = NUMBER.sub("*", name)
-            base = find_base_kind(family, (classes[inner] for inner in iter_paths_in_layer(name)))
+            base = find_attention_kind_by_class(
+                family, (classes[inner] for inner in iter_paths_in_layer(name))
+            )
             base = CROSSING if name in torchs_crossing else base
             words[family.partition(".*")[0], base][family] = find_distinguishing_words(
-                path_within_layer(family)
+                find_path_within_layer(family)
             )
     return {
         family: f"{base} {own}" if own and len(set(found.values())) > 1 else base
@@ -226,7 +231,7 @@ def find_distinguishing_indices(names: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def layer_types(model: nn.Module) -> list[str]:
+def read_layer_types(model: nn.Module) -> list[str]:
     """The layer types in the config, if it lists them."""
     config = getattr(model, "config", None)
     for one_config in (config, getattr(config, "text_config", None)):
@@ -236,7 +241,7 @@ def layer_types(model: nn.Module) -> list[str]:
     return []
 
 
-def find_enclosing_stack(site: AttentionSite, stacks: Sequence[BlockStack]) -> str:
+def find_stack_of_attention(site: AttentionSite, stacks: Sequence[BlockStack]) -> str:
     """The stack of the block that an attention runs in, if its layer has that index there; else its own list."""
     for stack in stacks:
         for call in stack.calls:

@@ -19,11 +19,11 @@ from attncli.tolerances import DIFFERENTIAL_OUTPUT
 PARAMETERS = ("lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2")
 
 
-def is_differential(module: nn.Module) -> bool:
+def is_differential_attention(module: nn.Module) -> bool:
     return all(hasattr(module, name) for name in (*PARAMETERS, "lambda_init"))
 
 
-def differential_lambda(module: nn.Module) -> float:
+def compute_differential_lambda(module: nn.Module) -> float:
     """λ: the share of the second map that is subtracted."""
     weights = map(module.get_parameter, PARAMETERS)
     q1, k1, q2, k2 = (move_to_float64_device(weight).double() for weight in weights)
@@ -37,7 +37,7 @@ def subtract_second_map_share(pairs: Tensor, share: float, dim: int) -> Tensor:
     return first - share * other
 
 
-def to_applied_map(strip: Strip, share: float) -> Strip:
+def compute_differential_map_rows(strip: Strip, share: float) -> Strip:
     """Turn a strip of both maps into one of the map that the model applies."""
     weights = subtract_second_map_share(strip.weights, share, dim=1)
     return strip._replace(weights=weights, outputs=None, scores=None, total=1.0 - share, sides=None)
@@ -47,7 +47,7 @@ class DifferentialPairs:
     """Recognises the second call of each differential attention, and verifies the map made from both."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.modules = [module for module in model.modules() if is_differential(module)]
+        self.modules = [module for module in model.modules() if is_differential_attention(module)]
         self.start_forward_pass()
 
     def start_forward_pass(self) -> None:
@@ -62,7 +62,7 @@ class DifferentialPairs:
         if module not in self.first:
             return False
         if self.first[module][0] is not query or self.first[module][1] is not key:
-            raise unknown_differential_error(module)
+            raise make_unknown_differential_error(module)
         return True
 
     def add_output(self, module: nn.Module, query: Tensor, key: Tensor, output: Tensor) -> None:
@@ -71,7 +71,9 @@ class DifferentialPairs:
             self.first[module] = query, key, output
             return
         both = torch.cat([self.first.pop(module)[2], output], dim=-1)
-        self.due[module] = subtract_second_map_share(both, differential_lambda(module), dim=2)
+        self.due[module] = subtract_second_map_share(
+            both, compute_differential_lambda(module), dim=2
+        )
 
     def check_difference(self, module: nn.Module, value: object) -> None:
         """Compare the input of the first submodule after both calls with what the two calls give together."""
@@ -79,15 +81,15 @@ class DifferentialPairs:
         if expected is None:
             return
         if not isinstance(value, Tensor) or value.shape != expected.shape:
-            raise unknown_differential_error(module)
+            raise make_unknown_differential_error(module)
         allowed = DIFFERENTIAL_OUTPUT.tolerance_for_dtype(value.dtype)
         if not float((value - expected).abs().max()) <= allowed * float(value.abs().max()):
-            raise unknown_differential_error(module)
+            raise make_unknown_differential_error(module)
 
     def refuse_unproved(self) -> None:
         """Refuse attention that was not verified by the end of the forward pass."""
         for module in (*self.first, *self.due):
-            raise unknown_differential_error(module)
+            raise make_unknown_differential_error(module)
 
     def check_inputs(self) -> AbstractContextManager[None]:
         return hook_forwards(
@@ -102,7 +104,7 @@ class DifferentialPairs:
         )
 
 
-def unknown_differential_error(module: nn.Module) -> InputError:
+def make_unknown_differential_error(module: nn.Module) -> InputError:
     return InputError(
         f"{type(module).__name__} has the parameters of differential attention and computes something else: which maps "
         "it applies is not understood."

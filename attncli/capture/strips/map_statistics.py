@@ -67,7 +67,7 @@ class StatisticsRequest(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def request_statistics(
+def request_statistics_for_metrics(
     names: tuple[str, ...], period: int | None, weights: bool = False
 ) -> StatisticsRequest:
     """What these metrics need; `weights`: whether something else reads them."""

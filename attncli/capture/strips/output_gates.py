@@ -18,7 +18,7 @@ from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.strips.attention_interface import Strip
 from attncli.capture.strips.attention_sites import AttentionSite
 from attncli.capture.strips.output_projections import OutputProjections, split_weights_by_head
-from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
+from attncli.capture.strips.tensor_parallel_heads import find_tensor_parallel_group
 from attncli.forward_types import Args, Function, Kwargs, Output
 
 SIGMOIDS = {
@@ -53,7 +53,7 @@ class OutputGates(OutputProjections):
         if first.shape[-1] != width or first.numel() != context.numel():
             return
         for sigmoid in reversed(self.sigmoids):
-            gate = gate_by_heads(sigmoid, context)
+            gate = reshape_gate_by_head(sigmoid, context)
             if gate is not None and torch.equal(
                 first.reshape(context.shape), context.to(first.dtype) * gate.to(first.dtype)
             ):
@@ -64,7 +64,7 @@ class OutputGates(OutputProjections):
                 )
 
 
-def gate_by_heads(gate: Tensor, context: Tensor) -> Tensor | None:
+def reshape_gate_by_head(gate: Tensor, context: Tensor) -> Tensor | None:
     """Shape the gate as [batch, query, head, value or 1]; None where it has no entry for each value or head."""
     if gate.numel() == context.numel():
         return gate.detach().reshape(context.shape)
@@ -90,14 +90,14 @@ class SigmoidTracker(TorchFunctionMode):
 
 
 @contextmanager
-def observe_gates(
+def observe_output_gates(
     model: nn.Module, observe: FoundGate
 ) -> Iterator[Callable[[AttentionSite, Strip], None]]:
     """Within, pass the strips of a streamed forward to the yielded function; `observe` is called with each gate.
 
     No gates are looked for where heads are divided over processes.
     """
-    if tensor_parallel_group(model) is not None:
+    if find_tensor_parallel_group(model) is not None:
         yield lambda site, strip: None
         return
     watch = OutputGates(observe)

@@ -15,7 +15,7 @@ from transformers.pytorch_utils import Conv1D
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.strips.attention_interface import Strip
 from attncli.capture.strips.attention_sites import AttentionSite
-from attncli.capture.strips.tensor_parallel_heads import tensor_parallel_group
+from attncli.capture.strips.tensor_parallel_heads import find_tensor_parallel_group
 from attncli.forward_types import Args
 
 Found = Callable[[AttentionSite, Tensor, Tensor], None]
@@ -51,7 +51,11 @@ class OutputProjections:
         outputs, context = args[0], self.context
         if not isinstance(outputs, Tensor):
             return
-        own = context if self.group is None else select_local_heads(outputs, context, self.group)
+        own = (
+            context
+            if self.group is None
+            else select_heads_of_this_process(outputs, context, self.group)
+        )
         if outputs.shape[-1] != own.shape[2] * own.shape[3] or outputs.numel() != own.numel():
             return
         if torch.equal(outputs.reshape(own.shape), own.to(outputs.dtype)):
@@ -59,7 +63,9 @@ class OutputProjections:
             self.observer(site, context, split_weights_by_head(module, context.shape[2]))
 
 
-def select_local_heads(value: Tensor, context: Tensor, group: ProcessGroup | None) -> Tensor:
+def select_heads_of_this_process(
+    value: Tensor, context: Tensor, group: ProcessGroup | None
+) -> Tensor:
     """The heads that this process computes, if its layer takes these alone."""
     width, size = context.shape[2] * context.shape[3], dist.get_world_size(group)
     if value.shape[-1] * size != width:
@@ -87,11 +93,11 @@ def fetch_offloaded_weight(module: nn.Module) -> Tensor:
 
 
 @contextmanager
-def observe_projections(
+def observe_output_projections(
     model: nn.Module, observe: Found
 ) -> Iterator[Callable[[AttentionSite, Strip], None]]:
     """Within, pass the strips of a streamed forward to the yielded function; `observe` is called with each projection."""
-    watch = OutputProjections(observe, tensor_parallel_group(model))
+    watch = OutputProjections(observe, find_tensor_parallel_group(model))
     linear = (module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D)))
     with hook_forwards((module, watch.check_projection_input) for module in linear):
         yield watch.add_strip_outputs

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.capture.attention_calls import UNCHANGED, function_name, iter_tensors
+from attncli.capture.attention_calls import UNCHANGED, iter_nested_tensors, read_torch_function_name
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Output
 
@@ -42,13 +42,13 @@ class MixedMapTracker:
 
     def follow_function(self, func: Function, args: Args, result: Output) -> None:
         """Follow views and copies; refuse a product with anything but a weight of the model."""
-        tensors = list(iter_tensors(args))
+        tensors = list(iter_nested_tensors(args))
         product: Product | None = next(
             filter(None, (getattr(each, MARK, None) for each in tensors)), None
         )
         if product is None:
             return
-        if isinstance(result, Tensor) and function_name(func) in UNCHANGED:
+        if isinstance(result, Tensor) and read_torch_function_name(func) in UNCHANGED:
             setattr(result, MARK, product)
         elif func in PRODUCTS and any(self.could_be_values(each, product.keys) for each in tensors):
             raise InputError(

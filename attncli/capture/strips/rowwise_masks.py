@@ -63,7 +63,7 @@ class RowwiseMask(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Output:
-        if func is torch.ops.aten.slice.Tensor and is_full_slice(*args):
+        if func is torch.ops.aten.slice.Tensor and is_slice_of_whole_mask(*args):
             return args[0]
         if func is torch.ops.aten.detach.default:
             return args[0]
@@ -106,7 +106,7 @@ def materialise_mask(value: object) -> Output:
     return value.materialise() if isinstance(value, RowwiseMask) else value
 
 
-def is_full_slice(
+def is_slice_of_whole_mask(
     mask: torch.Tensor, dim: int = 0, start: int | None = 0, end: int | None = None, step: int = 1
 ) -> bool:
     """Whether mask[start:end:step] is the mask, as in `mask[..., : key.shape[-2]]`."""

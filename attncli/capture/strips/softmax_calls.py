@@ -16,16 +16,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncli.capture.attention_calls import UNCHANGED, function_name, iter_tensors
+from attncli.capture.attention_calls import UNCHANGED, iter_nested_tensors, read_torch_function_name
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.strips.attention_interface import (
     SOFTMAX,
     MapOperands,
     Strip,
-    observe_in_rounds,
-    rows_per_strip,
-    to_float32,
+    count_rows_within_memory,
+    emit_map_rows_in_rounds,
+    promote_half_to_float32,
 )
 from attncli.capture.strips.attention_sites import is_named_attention
 from attncli.capture.strips.post_softmax_mixing import PRODUCTS, MixedMapTracker
@@ -132,7 +132,7 @@ class SoftmaxCapture(TorchFunctionMode):
         if self.silent or not self.running:
             return func(*args, **kwargs)
         if func is F.scaled_dot_product_attention:
-            return compute_sdpa_in_strips(self.emit_strip, self.memory, *args, **kwargs)
+            return compute_sdpa_in_row_strips(self.emit_strip, self.memory, *args, **kwargs)
         if func is F.multi_head_attention_forward:
             return self.run_multi_head_attention(func, args, kwargs)
         if func in SOFTMAX:
@@ -149,14 +149,14 @@ class SoftmaxCapture(TorchFunctionMode):
 
     def run_model_softmax(self, func: Function, args: Args, kwargs: Kwargs) -> Tensor:
         """The model's softmax; where it is in half precision, taken in float32 first and rounded for the model."""
-        exact = [to_float32(value) for value in args]
+        exact = [promote_half_to_float32(value) for value in args]
         weights: Tensor = func(
-            *exact, **{name: to_float32(value) for name, value in kwargs.items()}
+            *exact, **{name: promote_half_to_float32(value) for name, value in kwargs.items()}
         )
         result = (
             weights if exact[0] is args[0] else weights.to(kwargs.get("dtype") or args[0].dtype)
         )
-        if is_over_last_axis(result, args, kwargs):
+        if is_softmax_over_keys(result, args, kwargs):
             number = max(self.pending, default=0) + 1
             inside = [each for each in self.running if type(each) is not nn.Softmax]
             self.pending[number] = PendingMap(
@@ -176,17 +176,17 @@ class SoftmaxCapture(TorchFunctionMode):
         A map that is scaled or mixed before it weighs values is no longer the one that was seen, so it is lost here; one
         of which some weights are made zero is seen so.
         """
-        for source in iter_tensors((args, kwargs)):
+        for source in iter_nested_tensors((args, kwargs)):
             number = getattr(source, MARK, None)
             if number not in self.pending:
                 continue
             if func in PRODUCTS:
                 found = self.pending.pop(number)
-                strip = make_whole_map_strip(found.weights, found.visible, found.scores)
+                strip = make_strip_of_whole_map(found.weights, found.visible, found.scores)
                 self.keys[-1].add(strip.keys)
                 self.mixed.begin_product(found.module, found.weights, result)
                 self.emit_whole_map(strip)
-            elif isinstance(result, Tensor) and function_name(func) in UNCHANGED:
+            elif isinstance(result, Tensor) and read_torch_function_name(func) in UNCHANGED:
                 self.mark_map(result, number)
             elif args and source is args[0] and is_masking_call(func, args, result):
                 self.follow_masking(number, args[1])
@@ -209,13 +209,13 @@ class SoftmaxCapture(TorchFunctionMode):
 
     def emit_whole_map(self, strip: Strip) -> None:
         """Emit a map in one piece, as often as the observer requests it."""
-        observe_in_rounds(lambda _: [strip], self.emit_strip)
+        emit_map_rows_in_rounds(lambda _: [strip], self.emit_strip)
 
     def run_multi_head_attention(self, func: Function, args: Args, kwargs: Kwargs) -> Output:
         """Run torch's own multi-head module: it merges its masks, and calls sdpa where no weights are requested."""
 
         def in_strips(*inner: Any, **named: Any) -> Tensor:
-            return compute_sdpa_in_strips(self.emit_strip, self.memory, *inner, **named)
+            return compute_sdpa_in_row_strips(self.emit_strip, self.memory, *inner, **named)
 
         with replace_sdpa(in_strips):
             output, _ = func(*args, **{**kwargs, "need_weights": False})
@@ -246,7 +246,7 @@ def is_masking_call(func: Function, args: Args, result: Output) -> bool:
     return is_applied and func in MASKING and bool(args[2] == 0)
 
 
-def is_over_last_axis(result: Tensor, args: Args, kwargs: Kwargs) -> bool:
+def is_softmax_over_keys(result: Tensor, args: Args, kwargs: Kwargs) -> bool:
     """Whether a softmax is over the last axis of something like [head, query, key]."""
     dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
     return result.dim() >= 3 and dim in (-1, result.dim() - 1)
@@ -262,7 +262,7 @@ def find_unmasked_keys(scores: Tensor) -> Tensor | None:
     return None if bool(visible.all()) else visible[None, None]
 
 
-def make_whole_map_strip(
+def make_strip_of_whole_map(
     weights: Tensor, visible: Tensor | None = None, scores: Tensor | None = None
 ) -> Strip:
     """A strip of a whole map, as [batch, head, query, key]."""
@@ -270,14 +270,20 @@ def make_whole_map_strip(
     is_applied = (
         None
         if scores is None or not every_query_sees_a_key(scores)
-        else to_float32(add_batch_axis(scores))
+        else promote_half_to_float32(reshape_map_to_four_axes(scores))
     )
     return Strip(
-        to_float32(add_batch_axis(weights)), 0, 0, queries, keys, visible, scores=is_applied
+        promote_half_to_float32(reshape_map_to_four_axes(weights)),
+        0,
+        0,
+        queries,
+        keys,
+        visible,
+        scores=is_applied,
     )
 
 
-def add_batch_axis(values: Tensor) -> Tensor:
+def reshape_map_to_four_axes(values: Tensor) -> Tensor:
     """Add axes to [head, query, key] to make [batch, head, query, key]; merge further ones."""
     return values[None] if values.dim() == 3 else values.flatten(0, values.dim() - 4)
 
@@ -287,7 +293,7 @@ def every_query_sees_a_key(scores: Tensor) -> bool:
     return bool((scores.amax(dim=-1) > NOTHING).all())
 
 
-def compute_sdpa_in_strips(
+def compute_sdpa_in_row_strips(
     hand_on: Callable[[Strip], bool],
     memory: int,
     query: Tensor,
@@ -306,9 +312,13 @@ def compute_sdpa_in_strips(
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]
         key, value = (side.repeat_interleave(groups, -3) for side in (key, value))
-    query, key, value = to_float32(query), to_float32(key), to_float32(value)
+    query, key, value = (
+        promote_half_to_float32(query),
+        promote_half_to_float32(key),
+        promote_half_to_float32(value),
+    )
     mask = None if attn_mask is None else attn_mask.expand(*lead, queries, keys)
-    rows = rows_per_strip(memory, math.prod(lead) * keys * max(4, query.element_size()))
+    rows = count_rows_within_memory(memory, math.prod(lead) * keys * max(4, query.element_size()))
     outputs: list[Tensor] = []
 
     def iter_strips(number: int) -> Iterator[Strip]:
@@ -327,10 +337,14 @@ def compute_sdpa_in_strips(
             weights = torch.softmax(logits, dim=-1).nan_to_num(0.0)
             if not number:
                 outputs.append(weights @ value)
-            strip = make_whole_map_strip(weights, find_unmasked_keys(logits), logits)
+            strip = make_strip_of_whole_map(weights, find_unmasked_keys(logits), logits)
             rows_of = query[..., start : start + rows, :]
-            sides = MapOperands(add_batch_axis(rows_of), add_batch_axis(key), add_batch_axis(value))
+            sides = MapOperands(
+                reshape_map_to_four_axes(rows_of),
+                reshape_map_to_four_axes(key),
+                reshape_map_to_four_axes(value),
+            )
             yield strip._replace(first_query=start, queries=queries, sides=sides)
 
-    observe_in_rounds(iter_strips, hand_on)
+    emit_map_rows_in_rounds(iter_strips, hand_on)
     return torch.cat(outputs, dim=-2).to(dtype)

@@ -14,7 +14,7 @@ from attncli.errors import InputError
 from attncli.forward_types import Output
 
 
-def tensor_parallel_group(model: nn.Module) -> Output:
+def find_tensor_parallel_group(model: nn.Module) -> Output:
     """The process group that shares the model's weights; None where this process has them all."""
     for weight in model.parameters():
         mesh = getattr(weight, "device_mesh", None)
@@ -23,7 +23,9 @@ def tensor_parallel_group(model: nn.Module) -> Output:
     return None
 
 
-def gather_heads(strip: Strip, module: nn.Module, group: ProcessGroup | None) -> Strip:
+def gather_heads_of_all_processes(
+    strip: Strip, module: nn.Module, group: ProcessGroup | None
+) -> Strip:
     """Gather the strips of all processes' heads into one."""
     own, size = strip.weights.shape[1], dist.get_world_size(group)
     heads = read_head_count_from_config(module)

@@ -63,7 +63,7 @@ def find_visible_spans(mask: Tensor | None, queries: int, keys: int) -> KeySpans
     parts = []
     step = max(1, ELEMENTS // (shape[0] * keys))
     for start in range(0, shape[2], step):
-        found = find_spans_of_mask_rows(cut_mask_rows(mask, start, min(start + step, shape[2])))
+        found = find_spans_of_mask_rows(slice_mask_rows(mask, start, min(start + step, shape[2])))
         if found is None:
             return None
         parts.append(found)
@@ -71,7 +71,7 @@ def find_visible_spans(mask: Tensor | None, queries: int, keys: int) -> KeySpans
     return KeySpans(spans[..., 0], spans[..., 1], keys)
 
 
-def cut_mask_rows(mask: Tensor, start: int, stop: int) -> Tensor:
+def slice_mask_rows(mask: Tensor, start: int, stop: int) -> Tensor:
     if isinstance(mask, RowwiseMask):
         return mask.compute_mask_rows(start, stop)
     return mask if mask.shape[2] == 1 else mask[:, :, start:stop]

@@ -14,8 +14,8 @@ from attncli.capture.map_gradients import (
     refuse_incomplete_maps,
     retain_maps_with_gradients,
 )
-from attncli.capture.model_structure.blocks import observe_block_states, unique_blocks
-from attncli.capture.strips.attention_sites import find_enclosing_stack
+from attncli.capture.model_structure.blocks import collect_distinct_blocks, observe_block_states
+from attncli.capture.strips.attention_sites import find_stack_of_attention
 from attncli.commands.attribute.relevance_targets import STATE, TargetScore, select_score_to_explain
 from attncli.errors import InputError
 from attncli.models.inputs.model_input import ModelInput
@@ -66,7 +66,7 @@ def compute_relevance(
     with (
         torch.enable_grad(),
         retain_maps_with_gradients(
-            subject.model_without_head, unique_blocks(subject.stacks)
+            subject.model_without_head, collect_distinct_blocks(subject.stacks)
         ) as attention_maps,
         observe_block_states(subject.model_without_head, subject.stacks, record_last_state),
     ):
@@ -112,7 +112,7 @@ def find_stack_of_explained_token(
         for each in attentions
         if each.site.is_self
         and len(each.weights) == tokens
-        and find_enclosing_stack(each.site, subject.stacks) == subject.stack.name
+        and find_stack_of_attention(each.site, subject.stacks) == subject.stack.name
     }
     if len(found) != 1:
         raise InputError(

@@ -9,7 +9,7 @@ from torch import Tensor
 from attncli.commands.attribute.token_position_option import strip_space_markers
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.tokenizing import Tokenizer, load_tokenizer
-from attncli.models.layer_configs import text_config
+from attncli.models.layer_configs import select_text_config
 from attncli.models.loading.loaded_model import LoadedModel
 
 STATE, TOP = "state", "top"
@@ -55,7 +55,7 @@ def select_logits_at_position(output: object, position: int) -> Tensor:
 def read_class_names_of_head(checkpoint: LoadedModel, many: int) -> dict[int, str]:
     """Names of the classes, if the head classifies; empty for a vocabulary."""
     config = checkpoint.model.config
-    if many == text_config(config).to_dict().get("vocab_size"):
+    if many == select_text_config(config).to_dict().get("vocab_size"):
         return {}
     named = getattr(config, "id2label", None) or {}
     return {int(index): str(name) for index, name in named.items()} if len(named) == many else {}

@@ -19,7 +19,7 @@ from attncli.errors import InputError, format_count
 from attncli.gates import refuse_gates_on_unmeasured_metrics
 from attncli.maths.number_format import format_short_number
 from attncli.model_and_file_sources import Source
-from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
+from attncli.models.loading.memory_estimate import estimate_run_memory, find_max_head_count
 from attncli.models.precision import run_in_model_precision
 from attncli.options.model_and_input import InputOptions, WholeModelOptions
 from attncli.progress import Say
@@ -51,7 +51,7 @@ def prepare_attribution(
     subject, texts = prepare_model_for_paths(source, model, inputs, tokens, seed, needs=needs)
     body = subject.checkpoint.model_without_head
     longest = max(text.tokens for text in texts)
-    heads = max_head_count(body)
+    heads = find_max_head_count(body)
     needed = STREAMS * estimate_run_memory(body, longest, 0) + estimate_run_memory(
         body, longest, 0, heads
     )

@@ -10,7 +10,7 @@ from attncli.commands.count_paths.report import NAMES, build_path_count_report
 from attncli.errors import UsageError, require_known_names
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.model_and_file_sources import Source
-from attncli.models.layer_configs import text_config
+from attncli.models.layer_configs import select_text_config
 from attncli.networks.network_spec import NetworkSpec
 from attncli.options.model_and_input import FetchOptions
 
@@ -53,9 +53,9 @@ def read_layer_and_head_counts(
         own = build_in_memory_config(source.live.model, str(source.live))
         return own.layers, own.heads, source.live.describe_in_memory_model()
     from attncli.head_weights.head_configs import HeadConfig
-    from attncli.models.files.model_folder import find_local_folder
+    from attncli.models.files.model_folder import find_model_folder
 
-    local = find_local_folder(source, files.build_fetch_settings(), config_alone=True)
+    local = find_model_folder(source, files.build_fetch_settings(), config_alone=True)
     config = HeadConfig.read_config(local.folder)
     return config.layers, config.heads, local.describe()
 
@@ -66,7 +66,7 @@ def read_sizes_of_model_type(
     """Read the sizes from a model type's default config, except those provided."""
     from transformers import CONFIG_MAPPING
 
-    from attncli.models.layer_configs import config_value, list_head_counts
+    from attncli.models.layer_configs import list_head_counts, read_config_value
     from attncli.models.library_errors import translate_library_errors
     from attncli.models.quiet_libraries import silence_libraries
 
@@ -78,9 +78,9 @@ def read_sizes_of_model_type(
         made = translate_library_errors(
             f"random:{arch}", "there is no config of its own", CONFIG_MAPPING[arch]
         )
-        config = text_config(made)
+        config = select_text_config(made)
     counted = {
-        "layers": [config_value(config, "num_hidden_layers")],
+        "layers": [read_config_value(config, "num_hidden_layers")],
         "heads": sorted(list_head_counts(config)),
     }
     layers, heads = (

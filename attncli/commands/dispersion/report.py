@@ -20,7 +20,7 @@ from attncli.errors import format_count
 from attncli.maths.curve_fits.straight_line_slopes import fit_slopes_of_lines
 from attncli.maths.number_format import format_short_number
 from attncli.metrics.attention import ATTENTION
-from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
+from attncli.models.inputs.model_input import ModelInput, describe_inputs_besides_token_ids
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.progress import Progress, ignore_progress
 from attncli.records import (
@@ -83,7 +83,7 @@ def measure_dispersion(
         seeds=(plan.seed,),
         views=tuple(build_length_slope_tables(lines, plan.metrics.heads, len(every))),
         findings=findings,
-        warnings=(*checkpoint.warnings, *describe_extra_inputs(every)),
+        warnings=(*checkpoint.warnings, *describe_inputs_besides_token_ids(every)),
     )
 
 

@@ -24,8 +24,8 @@ from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.model_and_file_sources import Source
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.requested_inputs import make_inputs
-from attncli.models.inputs.vocabulary_and_positions import max_positions
+from attncli.models.inputs.requested_inputs import make_model_inputs
+from attncli.models.inputs.vocabulary_and_positions import find_max_positions
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.memory_estimate import require_memory_to_run
@@ -54,7 +54,7 @@ def prepare_dispersion(
     options, requested = model.build_load_options(seed), inputs.build_requested_input(None, seed)
     stop_dry_run_before_model_load()
     checkpoint = load_model(source, options)
-    most = max_positions(checkpoint.model)
+    most = find_max_positions(checkpoint.model)
     if most is not None and points[-1] > most:
         raise UsageError(
             f"`lengths={lengths!r}` goes to {points[-1]} tokens, {type(checkpoint.model).__name__} has positions for {most}: end it there."
@@ -94,7 +94,7 @@ def cut_texts_to_length(
     """Cut the texts to a length, refusing shorter ones; random tokens where no text is provided."""
     has_texts = requested.texts or requested.text_file is not None or requested.token_ids
     cut = replace(requested, tokens=length, random_tokens=None if has_texts else length)
-    texts = make_inputs(checkpoint, cut)
+    texts = make_model_inputs(checkpoint, cut)
     for text in texts:
         if text.tokens != length:
             raise UsageError(

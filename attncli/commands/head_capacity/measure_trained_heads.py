@@ -31,7 +31,7 @@ from attncli.commands.head_capacity.required_width_and_scale import (
 from attncli.errors import AttnError
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.head_weights.trained_head import Reader
-from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
+from attncli.models.inputs.model_input import ModelInput, describe_inputs_besides_token_ids
 from attncli.models.inputs.synthetic_texts import shuffle_tokens
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.progress import Progress, ignore_progress
@@ -120,7 +120,7 @@ def measure_head_capacities(
         findings=tuple(build_head_capacity_findings(rows)),
         warnings=(
             *checkpoint.warnings,
-            *describe_extra_inputs(texts),
+            *describe_inputs_besides_token_ids(texts),
             *(why.removeprefix("n/a: ") for why in reasons),
         ),
     )

@@ -48,7 +48,7 @@ from attncli.head_weights.trained_head import (
 )
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_inputs
+from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_model_inputs
 from attncli.models.loading.loaded_model import LoadedModel, remove_model_head
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.loading.random_init import make_random_init_model
@@ -224,7 +224,7 @@ def take_two_texts_by_default(requested: RequestedInput) -> RequestedInput:
 
 def cut_texts_to_shortest(checkpoint: LoadedModel, requested: RequestedInput) -> list[ModelInput]:
     """Cut all texts to the shortest; special tokens are preserved."""
-    texts = make_inputs(checkpoint, requested)
+    texts = make_model_inputs(checkpoint, requested)
     shortest = min(text.tokens for text in texts)
     if shortest < 2:
         raise InputError("the shortest input has one token: a map needs two.")
@@ -234,4 +234,4 @@ def cut_texts_to_shortest(checkpoint: LoadedModel, requested: RequestedInput) ->
         raise UsageError(
             f"`text_file` - holds texts of other lengths, and stdin is read once: give `length={shortest!r}`, or a file."
         )
-    return make_inputs(checkpoint, replace(requested, tokens=shortest))
+    return make_model_inputs(checkpoint, replace(requested, tokens=shortest))

@@ -36,7 +36,7 @@ from attncli.analysis.heads.report_rows.head_rows import (
 from attncli.analysis.heads.report_rows.token_names import TokenNames
 from attncli.analysis.heads.report_rows.token_pairs import token_pair_rows
 from attncli.analysis.heads.report_tables import build_inspection_views
-from attncli.capture import AttentionSite, MapShape, Strip, observe_in_rounds
+from attncli.capture import AttentionSite, MapShape, Strip, emit_map_rows_in_rounds
 from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.capture.saved_maps.map_files import MapFile, SavedMap
 from attncli.errors import InputError, UsageError, format_count, list_first_names
@@ -207,7 +207,7 @@ def observe_saved_maps(
         return observer.observe_map_rows(site, strip)
 
     def pass_saved_map_to_observers(saved: SavedMap) -> None:
-        observe_in_rounds(
+        emit_map_rows_in_rounds(
             lambda _: file.iter_strips(saved), partial(pass_rows_to_observers, saved.site)
         )
 

@@ -28,7 +28,7 @@ from attncli.commands.inspect_maps.report import (
 from attncli.errors import UsageError
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.io.token_label_files import read_token_labels
-from attncli.models.loading.isolate_global_state import isolate_in_process
+from attncli.models.loading.isolate_global_state import isolate_run_in_process
 from attncli.options.head_selection import HeadOptions
 from attncli.progress import Progress
 from attncli.python.questions import RunContext
@@ -69,7 +69,7 @@ def prepare_map_inspection(
     draws: bool,
 ) -> Study:
     """Maps of a file, or arrays; `draws`: figures show the heads that were chosen, and not the first few."""
-    isolate_in_process()
+    isolate_run_in_process()
     file = open_map_file_or_arrays(maps, batch, labels, how)
     numbers = {saved.site: saved.heads for saved in file.maps}
     refuse_nonexistent_heads(numbers, plan)

@@ -35,7 +35,7 @@ from attncli.maths.number_format import format_short_number
 from attncli.model_and_file_sources import Source
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_inputs
+from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_model_inputs
 from attncli.models.loading.load import load_model
 from attncli.models.loading.loaded_model import LoadedModel, remove_model_head
 from attncli.models.loading.memory_estimate import require_memory_to_run
@@ -65,7 +65,7 @@ def prepare_model_inspection(
     requested = inputs.build_requested_input(options.tokens, options.seed)
     stop_dry_run_before_model_load()
     checkpoint = load_model(source, loading, partial(check_layers_and_texts, plan, requested))
-    texts = make_inputs(checkpoint, requested)
+    texts = make_model_inputs(checkpoint, requested)
     subject = prepare_model_heads(checkpoint.model_without_head, texts[0])
     refuse_nonexistent_heads(available_heads(subject), plan)
     if subject.linear.layers and not options.metric_names:

@@ -35,7 +35,7 @@ from attncli.commands.paths.trained_models.single_paths import (
 )
 from attncli.model_and_file_sources import Source
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.layer_configs import text_config
+from attncli.models.layer_configs import select_text_config
 from attncli.models.loading.memory_estimate import estimate_run_memory
 from attncli.options.model_and_input import InputOptions, WholeModelOptions
 from attncli.resource_limits import require_memory
@@ -130,5 +130,7 @@ def require_memory_for_path_streams(
     )
     if loss:
         size = torch.finfo(checkpoint.model.dtype).bits // 8
-        needed += 2 * streams * longest * size * text_config(checkpoint.model.config).vocab_size
+        needed += (
+            2 * streams * longest * size * select_text_config(checkpoint.model.config).vocab_size
+        )
     require_memory(needed, f"a text of {longest} tokens", "cut it with `tokens`")

@@ -51,7 +51,7 @@ def prepare_model_collapse_study(
     from attncli.analysis import model_preparation
     from attncli.analysis.rank_collapse.findings_and_headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.trained_model_rank_collapse import measure_model_collapse
-    from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_inputs
+    from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_model_inputs
     from attncli.models.loading.loaded_model import remove_model_head
 
     options = model.build_load_options(seed)
@@ -59,7 +59,7 @@ def prepare_model_collapse_study(
     checkpoint = model_preparation.load_in_dtype(
         source, options, model_preparation.FLOAT64_IF_IT_FITS, ahead
     )
-    texts = make_inputs(checkpoint, requested)
+    texts = make_model_inputs(checkpoint, requested)
     refuse_texts_of_one_token(texts)
     why_plain = explain_why_no_variant_is_exact(checkpoint.model, model, arithmetic)
     first = model_preparation.prepare_model(
@@ -115,9 +115,9 @@ def explain_why_no_variant_is_exact(
 ) -> str | None:
     """Why no variant can be exact, whatever its functions; None if nothing prevents it."""
     if arithmetic == EXACTLY:
-        from attncli.models.loading.device_placement import require_one_device
+        from attncli.models.loading.device_placement import require_model_on_one_device
 
-        require_one_device(loaded, "`exact`")
+        require_model_on_one_device(loaded, "`exact`")
         return None
     if arithmetic == PLAIN:
         return ""
@@ -178,10 +178,10 @@ def require_memory_for_longest_text(
     prepared: "PreparedModel", texts: "Sequence[ModelInput]", keeps_states: bool
 ) -> None:
     """Before the first long forward pass: whether the longest text fits."""
-    from attncli.models.loading.memory_estimate import max_head_count, require_memory_to_run
+    from attncli.models.loading.memory_estimate import find_max_head_count, require_memory_to_run
 
     body = prepared.body
-    heads = max_head_count(body) if prepared.proof.whole_maps else 0
+    heads = find_max_head_count(body) if prepared.proof.whole_maps else 0
     longest = max(text.tokens for text in texts)
     states = sum(len(stack.calls) + 1 for stack in prepared.stacks)
     require_memory_to_run(

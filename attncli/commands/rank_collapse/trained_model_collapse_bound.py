@@ -22,7 +22,7 @@ from attncli.analysis.rank_collapse.collapse_bound_rows import (
     power_of_ten_or_inf_beyond_floats,
 )
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.model_structure.module_paths import find_module_by_name
+from attncli.capture.model_structure.module_paths import find_module_by_path_suffix
 from attncli.errors import AttnError, InputError, format_count
 from attncli.head_weights.collapse_bound_constants import (
     LayerTheoremConstant,
@@ -130,7 +130,7 @@ def capture_rank_one_residuals(
     places = list(dict.fromkeys(map(config.tensor_layer_index, range(config.layers))))
 
     def find_module_of_each_layer(template: str) -> list[nn.Module]:
-        return [find_module_by_name(model, template.format(l=place)) for place in places]
+        return [find_module_by_path_suffix(model, template.format(l=place)) for place in places]
 
     def record_attention_input(_: nn.Module, args: tuple[Tensor, ...]) -> None:
         read.append(first_text_to_float64_array(args[0]))

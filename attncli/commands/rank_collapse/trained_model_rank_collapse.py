@@ -39,7 +39,7 @@ from attncli.analysis.rank_collapse.trajectories import (
 from attncli.capture.causality_and_positions import AttentionProperties
 from attncli.maths.curve_fits.decay_laws_over_layers import FEWEST_POINTS
 from attncli.maths.curve_fits.rank_collapse_regime import describe_collapse_regime
-from attncli.models.inputs.model_input import ModelInput, describe_extra_inputs
+from attncli.models.inputs.model_input import ModelInput, describe_inputs_besides_token_ids
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.processes.work_sharing import list_item_indices_of_rank
@@ -108,7 +108,7 @@ def measure_model_collapse(
         ),
         warnings=(
             *checkpoint.warnings,
-            *describe_extra_inputs(texts),
+            *describe_inputs_besides_token_ids(texts),
             *prepared.idle_towers,
             *subjects[""].anatomy.notes,
             *describe_published_albert_variants(subjects[""].anatomy, variants),

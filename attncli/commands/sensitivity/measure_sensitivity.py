@@ -24,7 +24,7 @@ from attncli.analysis.paths.jacobian_norm_sampling import (
 )
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
-from attncli.capture.strips.attention_sites import find_enclosing_stack
+from attncli.capture.strips.attention_sites import find_stack_of_attention
 from attncli.commands.sensitivity.report import (
     METRICS,
     RepeatedToken,
@@ -36,7 +36,7 @@ from attncli.commands.sensitivity.report import (
 )
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.model_input import WORDS, ModelInput
-from attncli.models.inputs.vocabulary_and_positions import max_positions
+from attncli.models.inputs.vocabulary_and_positions import find_max_positions
 from attncli.models.precision import run_in_model_precision
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report
@@ -175,7 +175,10 @@ def multiply_rollout_maps(subject: DecomposableModel, text: ModelInput) -> Rollo
     means: dict[AttentionSite, tuple[Tensor, Tensor]] = {}
 
     def add_rows_to_mean_maps(site: AttentionSite, strip: Strip) -> None:
-        if site.kind != "self" or find_enclosing_stack(site, subject.stacks) != subject.stack.name:
+        if (
+            site.kind != "self"
+            or find_stack_of_attention(site, subject.stacks) != subject.stack.name
+        ):
             return
         if site not in means:
             blank = torch.zeros(strip.queries, strip.keys)
@@ -208,7 +211,7 @@ def choose_repetition_lengths(subject: DecomposableModel, text: ModelInput) -> l
     """Doubling lengths up to the text's own; none where the model reads more than one text's ids."""
     if set(text.kwargs) != {WORDS}:
         return []
-    most = min(text.tokens, (max_positions(subject.checkpoint.model) or text.tokens + 1) - 1)
+    most = min(text.tokens, (find_max_positions(subject.checkpoint.model) or text.tokens + 1) - 1)
     found = []
     length = SHORTEST
     while length < most:

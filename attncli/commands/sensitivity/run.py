@@ -7,7 +7,7 @@ from attncli.analysis.paths.path_model_preparation import prepare_model_for_path
 from attncli.commands.sensitivity.measure_sensitivity import measure_sensitivity, plan_sensitivity
 from attncli.errors import UsageError
 from attncli.model_and_file_sources import Source
-from attncli.models.loading.memory_estimate import estimate_run_memory, max_head_count
+from attncli.models.loading.memory_estimate import estimate_run_memory, find_max_head_count
 from attncli.options.model_and_input import InputOptions, WholeModelOptions
 from attncli.progress import Say
 from attncli.resource_limits import format_gibibytes, require_memory
@@ -34,7 +34,7 @@ def prepare_sensitivity(
     body, blocks = subject.model_without_head, len(subject.stack.calls)
     plan = plan_sensitivity(subject, subject.short_input, directions, seed)
     longest = max(text.tokens for text in texts)
-    heads = max_head_count(body)
+    heads = find_max_head_count(body)
     needed = blocks * (estimate_run_memory(body, longest, 0, heads) + 4 * MEANS * longest**2)
     what = f"gradients of {longest} tokens through {blocks} blocks"
     require_memory(needed, what, "cut the text with `tokens`")

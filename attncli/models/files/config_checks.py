@@ -43,10 +43,10 @@ def refuse_adapter(folder: Path) -> None:
 def refuse_adapted_or_packed_weights(folder: Path, config: Facts) -> None:
     """Refuse tensors that are not yet the model's weights: an adapter to be merged, or packed numbers."""
     refuse_adapter(folder)
-    refuse_quantised(folder / "config.json", config)
+    refuse_quantised_weights(folder / "config.json", config)
 
 
-def read_config(folder: Path) -> JsonObject:
+def read_model_config(folder: Path) -> JsonObject:
     """Read config.json, and refuse one that names no model."""
     path = folder / "config.json"
     config = read_config_json(folder)
@@ -56,12 +56,12 @@ def read_config(folder: Path) -> JsonObject:
             f'{path} names no model_type: add it by hand, as in "model_type": "bert", if you know it.'
         )
     refuse_adapted_or_packed_weights(folder, config)
-    refuse_oversized_values(str(path), config)
-    refuse_invalid_probabilities(path, config)
+    refuse_oversized_config_values(str(path), config)
+    refuse_invalid_dropout(path, config)
     return config
 
 
-def refuse_quantised(path: Path, config: Facts) -> None:
+def refuse_quantised_weights(path: Path, config: Facts) -> None:
     """Refuse quantised weights: packed integers that only other libraries can interpret."""
     found = config.get("quantization_config")
     if found:
@@ -71,14 +71,16 @@ def refuse_quantised(path: Path, config: Facts) -> None:
         )
 
 
-def refuse_oversized_values(where: str, config: Facts, error: type[AttnError] = InputError) -> None:
+def refuse_oversized_config_values(
+    where: str, config: Facts, error: type[AttnError] = InputError
+) -> None:
     for name, value in iter_config_numbers(config):
         for names, most in MOST:
             if names.fullmatch(name.rpartition(".")[2]) and value > most:
                 raise error(f"{where} asks for {name} = {value}: no model has more than {most}.")
 
 
-def refuse_invalid_probabilities(path: Path, config: Facts) -> None:
+def refuse_invalid_dropout(path: Path, config: Facts) -> None:
     """Refuse invalid dropout: it is never applied here, but torch checks its numbers in every pass."""
     for name, value in iter_config_numbers(config):
         if "drop" in name and not 0 <= value <= 1:

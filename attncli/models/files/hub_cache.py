@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from attncli.errors import InputError, LimitError, shorten_error_text
 from attncli.model_and_file_sources import Source, find_similarly_named_folder
-from attncli.models.files.weight_files import has_safetensors
+from attncli.models.files.weight_files import has_safetensors_files
 
 SMALL = (
     "config.json",
@@ -31,13 +31,13 @@ PROXIES = re.compile("https?_proxy|all_proxy", re.IGNORECASE)
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
 
 
-def fetch_model(
+def fetch_hub_model(
     source: Source, revision: str | None, offline: bool, allow_pickle: bool, trust_remote_code: bool
 ) -> Path:
     """The snapshot's folder; its name is the commit."""
     patterns = (*SMALL, *SAFE, *(("*.py",) if trust_remote_code else ()))
     folder = download_snapshot(source, revision, offline, patterns)
-    if allow_pickle and not has_safetensors(folder):
+    if allow_pickle and not has_safetensors_files(folder):
         return download_snapshot(source, revision, offline, (*patterns, *PICKLED))
     return folder
 
@@ -134,18 +134,18 @@ def suggest_local_path(source: Source) -> str:
     return f", or {near}, which lies on this machine" if near else ""
 
 
-def is_cached(name: str) -> bool:
+def is_model_in_hub_cache(name: str) -> bool:
     """Whether any file of the model is in the cache."""
-    return any(repository.repo_id == name for repository in scan_cache())
+    return any(repository.repo_id == name for repository in list_models_in_hub_cache())
 
 
-def remove_from_cache(name: str) -> None:
+def remove_model_from_hub_cache(name: str) -> None:
     """Remove every revision of the model from the cache."""
     from huggingface_hub import scan_cache_dir
 
     commits = [
         revision.commit_hash
-        for repository in scan_cache()
+        for repository in list_models_in_hub_cache()
         if repository.repo_id == name
         for revision in repository.revisions
     ]
@@ -153,7 +153,7 @@ def remove_from_cache(name: str) -> None:
         scan_cache_dir().delete_revisions(*commits).execute()
 
 
-def scan_cache() -> list[Any]:
+def list_models_in_hub_cache() -> list[Any]:
     """List the models in the cache; none where there is no cache yet."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound

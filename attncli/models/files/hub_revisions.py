@@ -12,7 +12,7 @@ UNREACHABLE = cast("tuple[type[Exception], ...]", HfHubHTTPError.__bases__)
 """OSError and the base error of the HTTP library, which is another one in each version of huggingface_hub."""
 
 
-def list_revisions(name: str, pattern: str) -> list[str]:
+def list_hub_revisions(name: str, pattern: str) -> list[str]:
     """List the matching revisions by the hub's own list: the cache only knows those once fetched."""
     try:
         refs = HfApi().list_repo_refs(name)

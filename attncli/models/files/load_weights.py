@@ -30,7 +30,7 @@ from attncli.models.files.weight_files import (
     choose_pickled_weights,
     find_weight_files,
     iter_stored_weights,
-    read_headers,
+    read_safetensors_headers,
 )
 from attncli.models.files.weight_hashing import FLOATS, hash_weights
 from attncli.models.library_errors import translate_library_errors
@@ -72,7 +72,7 @@ def read_weights(folder: Path, allow_pickle: bool) -> LoadedWeights:
 def read_safetensors_weights(folder: Path) -> LoadedWeights:
     files = find_weight_files(folder)
     before = record_file_versions(files)
-    places = read_headers(files)
+    places = read_safetensors_headers(files)
     dtypes = {name: place.dtype for name, place in places.items()}
     refuse_unsupported_dtypes(folder, dtypes)
 
@@ -99,7 +99,7 @@ def read_pickled_weights(folder: Path, files: list[Path]) -> LoadedWeights:
             f"{path.name} cannot be read as pickled tensors",
             partial(unpickle_tensors, path),
         )
-        require_tensors(path, found)
+        require_mapping_of_tensors(path, found)
         state |= found
     dtypes = {name: name_stored_dtype(tensor) for name, tensor in state.items()}
     refuse_unsupported_dtypes(folder, dtypes)
@@ -123,7 +123,7 @@ def unpickle_tensors(path: Path) -> Any:
         raise make_not_tensors_error(path) from None
 
 
-def require_tensors(path: Path, loaded: object) -> None:
+def require_mapping_of_tensors(path: Path, loaded: object) -> None:
     if not isinstance(loaded, Mapping) or not all(
         isinstance(name, str) and isinstance(tensor, torch.Tensor)
         for name, tensor in loaded.items()

@@ -47,7 +47,7 @@ class FetchSettings:
 NOTHING_TRUSTED = FetchSettings()
 
 
-def find_local_folder(
+def find_model_folder(
     source: Source | str, how: FetchSettings = NOTHING_TRUSTED, config_alone: bool = False
 ) -> LocalModel:
     """Find the folder that SOURCE names; a hub model, or its config alone, comes from the cache or is fetched."""
@@ -62,14 +62,14 @@ def find_local_folder(
         return LocalModel(source.path, source)
     from attncli.models.files.hub_cache import (  # only hub models need the library
         download_snapshot,
-        fetch_model,
+        fetch_hub_model,
     )
 
     if config_alone:
         return LocalModel(
             download_snapshot(source, revision, how.offline, ("config.json",)), source, revision
         )
-    folder = fetch_model(source, revision, how.offline, how.allow_pickle, how.trust_remote_code)
+    folder = fetch_hub_model(source, revision, how.offline, how.allow_pickle, how.trust_remote_code)
     return LocalModel(folder, source, revision)
 
 

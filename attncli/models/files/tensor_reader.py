@@ -14,7 +14,11 @@ from attncli.errors import InputError
 from attncli.io.file_change_detection import record_file_versions, refuse_changed_files
 from attncli.io.safetensors_arrays import FLOATS, StoredArrays
 from attncli.io.safetensors_headers import Header
-from attncli.models.files.weight_files import find_weight_files, iter_stored_weights, read_headers
+from attncli.models.files.weight_files import (
+    find_weight_files,
+    iter_stored_weights,
+    read_safetensors_headers,
+)
 from attncli.models.files.weight_hashing import hash_weights
 
 Array = NDArray[np.float64]
@@ -27,7 +31,7 @@ class TensorReader:
         self.folder = folder
         self.files = files or find_weight_files(folder)
         self.before = record_file_versions(self.files)
-        self.places = read_headers(self.files)
+        self.places = read_safetensors_headers(self.files)
         self.read_from: set[str] = set()
         """Names of the tensors that were read, wholly or in part."""
         self.name = cache(self.find_tensor)

@@ -32,7 +32,7 @@ SAFETENSORS, PICKLED = WeightFileLayout(ONE_FILE, INDEX), WeightFileLayout(PICKL
 
 def find_weight_files(folder: Path) -> list[Path]:
     """Find the one weight file, or the shards that the index names."""
-    found = list_layout_files(folder, SAFETENSORS)
+    found = list_files_of_layout(folder, SAFETENSORS)
     if found:
         return found
     pickles = find_pickled_weights(folder)
@@ -47,7 +47,7 @@ def find_weight_files(folder: Path) -> list[Path]:
 
 def choose_pickled_weights(folder: Path, allow_pickle: bool) -> list[Path]:
     """Choose pickles: None where there are safetensors; otherwise only if the user allows it."""
-    found = [] if has_safetensors(folder) else list_layout_files(folder, PICKLED)
+    found = [] if has_safetensors_files(folder) else list_files_of_layout(folder, PICKLED)
     if found and not allow_pickle:
         raise InputError(
             f"{folder} has its weights in {found[0].name}, a pickle: `allow_pickle=True` reads its tensors and nothing else, "
@@ -59,7 +59,7 @@ def choose_pickled_weights(folder: Path, allow_pickle: bool) -> list[Path]:
 def refuse_unreadable_weights(folder: Path, allow_pickle: bool) -> None:
     """Refuse what names and headers of the files show to be unreadable, before reading a tensor."""
     if not choose_pickled_weights(folder, allow_pickle):
-        read_headers(find_weight_files(folder))
+        read_safetensors_headers(find_weight_files(folder))
 
 
 def describe_unread_shards(folder: Path) -> str | None:
@@ -84,7 +84,7 @@ def find_pickled_weights(folder: Path) -> list[str]:
     return [name for name in found if name not in NOT_WEIGHTS]
 
 
-def list_layout_files(folder: Path, layout: WeightFileLayout) -> list[Path]:
+def list_files_of_layout(folder: Path, layout: WeightFileLayout) -> list[Path]:
     """The layout's files in reading order; none where the folder has neither its file nor its index."""
     if (folder / layout.whole).is_file():
         return [folder / layout.whole]
@@ -110,7 +110,7 @@ def read_weight_map(index: Path) -> Mapping[str, str]:
     return weight_map
 
 
-def read_headers(files: Sequence[Path]) -> dict[str, TensorOffset]:
+def read_safetensors_headers(files: Sequence[Path]) -> dict[str, TensorOffset]:
     """Read all tensors' headers by name; refuse one in two shards, or in another shard than the index says."""
     places: dict[str, TensorOffset] = {}
     for path in files:
@@ -140,7 +140,7 @@ def refuse_mismatched_index(index: Path, places: Mapping[str, TensorOffset]) -> 
             )
 
 
-def has_safetensors(folder: Path) -> bool:
+def has_safetensors_files(folder: Path) -> bool:
     return any(folder.glob("*.safetensors")) or any(folder.glob("*.safetensors.index.json"))
 
 

@@ -31,7 +31,7 @@ class RequestedInput:
     """How many of the package's own texts to read if no option names an input: 1 or 2."""
 
 
-def refuse_impossible_input(options: RequestedInput) -> None:
+def refuse_impossible_input_options(options: RequestedInput) -> None:
     """Refuse impossible sizes and ids."""
     for name, size in (
         ("tokens", options.tokens),
@@ -41,8 +41,8 @@ def refuse_impossible_input(options: RequestedInput) -> None:
         if size is not None and size < 1:
             raise UsageError(f"`{name}={size}`: it must be at least 1.")
     if options.token_ids:
-        from attncli.models.inputs.token_id_lists import refuse_malformed_ids
+        from attncli.models.inputs.token_id_lists import refuse_malformed_token_ids
 
-        refuse_malformed_ids(options.token_ids)
+        refuse_malformed_token_ids(options.token_ids)
     if options.samples > MOST_SAMPLES:
         raise UsageError(f"`samples={options.samples!r}`: it must be at most {MOST_SAMPLES:,}.")

@@ -9,15 +9,15 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.capture.model_structure.probe_forward import probe_forward
-from attncli.capture.reruns.seed_and_precision import run_in_native_precision
+from attncli.capture.reruns.seed_and_precision import preserve_float64_precision
 from attncli.capture.verification import list_output_tensors
 from attncli.errors import InputError, UsageError, format_parameter_list
 from attncli.forward_types import Inputs
-from attncli.models.forward_signatures import forward_signature
+from attncli.models.forward_signatures import find_forward_signature
 from attncli.models.inputs.input_options import TEXT_OPTIONS
 from attncli.models.inputs.model_input import OF_WORDS, WORDS
 from attncli.models.random.dummy_inputs import (
-    accepts_inputs,
+    does_model_accept_inputs,
     list_required_inputs,
     make_example_inputs,
     make_named_inputs,
@@ -47,9 +47,9 @@ class ExtraInputs:
         return {name: found[name] for name in self.other_names}
 
 
-def find_extra_inputs(body: PreTrainedModel) -> ExtraInputs:
+def find_inputs_besides_token_ids(body: PreTrainedModel) -> ExtraInputs:
     """Find what the forward needs with ids, on a short input; refuse a model that reads no ids, or several a token."""
-    taken = forward_signature(body).parameters
+    taken = find_forward_signature(body).parameters
     any_name = any(each.kind is each.VAR_KEYWORD for each in taken.values())
     decoder = any_name or "decoder_input_ids" in taken
     names = list_required_inputs(body)
@@ -65,7 +65,7 @@ def find_extra_inputs(body: PreTrainedModel) -> ExtraInputs:
     alone = {name: value for name, value in short.items() if name in OF_WORDS}
     if len(alone) == len(short) or can_run_on_ids_alone(body, alone, short):
         return ExtraInputs(decoder)
-    refuse_ids_not_read(body, short)
+    refuse_model_ignoring_token_ids(body, short)
     return ExtraInputs(decoder, tuple(short))
 
 
@@ -74,7 +74,7 @@ def can_run_on_ids_alone(body: PreTrainedModel, alone: Inputs, short: Inputs) ->
 
     Other inputs may switch the text's own part off, as speech does: then the text runs without them.
     """
-    if not accepts_inputs(body, alone):
+    if not does_model_accept_inputs(body, alone):
         return False
     own, every = find_attention_module_paths(body, alone), find_attention_module_paths(body, short)
     return own == every or not own.issubset(every)
@@ -82,16 +82,16 @@ def can_run_on_ids_alone(body: PreTrainedModel, alone: Inputs, short: Inputs) ->
 
 def find_attention_module_paths(body: PreTrainedModel, inputs: Inputs) -> set[tuple[str, ...]]:
     """Find where attention happens, by the modules around it."""
-    with run_in_native_precision(body):
+    with preserve_float64_precision(body):
         return {
             tuple(call.name for call in around) for around in probe_forward(body, inputs).attention
         }
 
 
-def refuse_ids_not_read(body: PreTrainedModel, short: Inputs) -> None:
+def refuse_model_ignoring_token_ids(body: PreTrainedModel, short: Inputs) -> None:
     """Refuse a model whose output ignores ids: other inputs may replace them."""
     moved = {**short, WORDS: short[WORDS].roll(1, dims=1)}
-    with torch.no_grad(), run_in_native_precision(body):
+    with torch.no_grad(), preserve_float64_precision(body):
         one, other = (list_output_tensors(body(**each)) for each in (short, moved))
     if all(map(torch.equal, one, other)):
         others = [name for name in short if name not in OF_WORDS]
@@ -111,7 +111,7 @@ def has_one_id_per_token(inputs: Inputs) -> bool:
     return isinstance(ids, Tensor) and ids.dim() == 2 and len(ids) == 1
 
 
-def shift_ids_right(model: PreTrainedModel, ids: Tensor) -> Tensor:
+def shift_decoder_ids_right(model: PreTrainedModel, ids: Tensor) -> Tensor:
     """Shift ids right: by `_shift_right` of the class (T5), `shift_tokens_right` of its file (BART), else by hand."""
     config = model.config
     start = getattr(config, "decoder_start_token_id", None)

@@ -20,7 +20,7 @@ Shapes = tuple[tuple[object, ...], ...]
 """What inputs of one batch have in common."""
 
 
-def cast_inputs(inputs: Inputs, dtype: torch.dtype) -> dict[str, Tensor]:
+def cast_floating_inputs(inputs: Inputs, dtype: torch.dtype) -> dict[str, Tensor]:
     """Cast floating tensors to the model's dtype, which may differ from the user's, and copy inference tensors."""
 
     def cast_value(value: Any) -> Any:
@@ -32,7 +32,7 @@ def cast_inputs(inputs: Inputs, dtype: torch.dtype) -> dict[str, Tensor]:
     return {name: cast_value(value) for name, value in inputs.items()}
 
 
-def input_shapes(inputs: Inputs) -> Shapes:
+def describe_input_shapes(inputs: Inputs) -> Shapes:
     """Name, dtype and shape of each tensor, and what is no tensor as it is."""
     return tuple(
         (name, value.dtype, tuple(value.shape))
@@ -61,14 +61,18 @@ class ModelInput:
 
     def to_float64(self) -> "ModelInput":
         """The same input for a model in float64: images and sounds have the model's dtype."""
-        return replace(self, kwargs=cast_inputs(self.kwargs, torch.float64))
+        return replace(self, kwargs=cast_floating_inputs(self.kwargs, torch.float64))
 
     @property
     def sha256(self) -> str:
         """The hash of all input tensors."""
         digest = hashlib.sha256()
         for name, tensor in self.kwargs.items():
-            value = tensor_bytes(tensor) if isinstance(tensor, Tensor) else repr(tensor).encode()
+            value = (
+                serialise_tensor_for_hash(tensor)
+                if isinstance(tensor, Tensor)
+                else repr(tensor).encode()
+            )
             digest.update(name.encode() + value)
         return digest.hexdigest()
 
@@ -83,7 +87,7 @@ def label_tokens_by_ids(ids: Sequence[int]) -> list[str]:
     return [str(each) for each in ids]
 
 
-def decoder_labels(kwargs: Kwargs, labels: Sequence[str]) -> tuple[str, ...]:
+def label_decoder_tokens(kwargs: Kwargs, labels: Sequence[str]) -> tuple[str, ...]:
     """The decoder's labels: the encoder's, by id; start tokens are labelled by id, and sounds not at all."""
     moved, ids = kwargs.get("decoder_input_ids"), kwargs.get(WORDS)
     if moved is None or ids is None or moved.dim() > 2:
@@ -92,14 +96,14 @@ def decoder_labels(kwargs: Kwargs, labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(known.get(each, str(each)) for each in moved[0].tolist())
 
 
-def tensor_bytes(tensor: Tensor) -> bytes:
+def serialise_tensor_for_hash(tensor: Tensor) -> bytes:
     flat = tensor.detach().cpu().contiguous().reshape(-1)
     return (
         f"{tensor.dtype} {tuple(tensor.shape)}".encode() + flat.view(torch.uint8).numpy().tobytes()
     )
 
 
-def describe_extra_inputs(texts: Sequence[ModelInput]) -> Iterator[str]:
+def describe_inputs_besides_token_ids(texts: Sequence[ModelInput]) -> Iterator[str]:
     """Describe the extra inputs drawn for texts, for readers of the numbers."""
     extra_names = dict.fromkeys(name for text in texts for name in text.random_inputs)
     if extra_names:

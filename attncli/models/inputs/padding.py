@@ -40,16 +40,20 @@ def remove_padding(model: PreTrainedModel, provided: Inputs, text: str) -> Input
         if not isinstance(value, Tensor) or value.ndim < 2 or len(value) != 1:
             continue
         of = next(
-            (name for name in inputs if tensor_shape(found.get(name))[:2] == tensor_shape(value)),
+            (
+                name
+                for name in inputs
+                if read_tensor_shape(found.get(name))[:2] == read_tensor_shape(value)
+            ),
             None,
         )
         if of is None:
-            refuse_unsupported_mask(mask, value, text)
+            refuse_unsupported_padding_mask(mask, value, text)
             continue
         real = find_unpadded_slice(mask, value, text)
         if real.stop - real.start < value.shape[1]:
             found = {
-                name: cut_padding(name, each, of, mask, real, value.shape[1], text)
+                name: cut_padding_of_input(name, each, of, mask, real, value.shape[1], text)
                 for name, each in found.items()
             }
         if of in WORDS and mask not in list_required_inputs(model):
@@ -60,11 +64,11 @@ def remove_padding(model: PreTrainedModel, provided: Inputs, text: str) -> Input
     }
 
 
-def tensor_shape(value: object) -> tuple[int, ...]:
+def read_tensor_shape(value: object) -> tuple[int, ...]:
     return tuple(value.shape) if isinstance(value, Tensor) else ()
 
 
-def refuse_unsupported_mask(mask: str, value: Tensor, text: str) -> None:
+def refuse_unsupported_padding_mask(mask: str, value: Tensor, text: str) -> None:
     """Refuse a mask of another shape than its input; masks of token pairs mark no padding."""
     pairs = mask in ("attention_mask", "decoder_attention_mask") and value.ndim > 2
     if not pairs and not bool((value != 0).all()):
@@ -90,11 +94,11 @@ def find_unpadded_slice(mask: str, value: Tensor, text: str) -> slice:
     return slice(places[0], places[-1] + 1)
 
 
-def cut_padding(
+def cut_padding_of_input(
     name: str, value: Any, of: str, mask: str, real: slice, length: int, text: str
 ) -> Any:
     """Cut padding from inputs that run along the same tokens."""
-    sizes = tensor_shape(value)
+    sizes = read_tensor_shape(value)
     of_decoder = name.startswith("decoder_")
     if (
         length not in sizes[1:]

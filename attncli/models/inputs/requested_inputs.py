@@ -12,10 +12,15 @@ from attncli.errors import UsageError
 from attncli.models.inputs.input_options import (
     TEXT_OPTIONS,
     RequestedInput,
-    refuse_impossible_input,
+    refuse_impossible_input_options,
 )
-from attncli.models.inputs.model_input import WORDS, ModelInput, decoder_labels, label_tokens_by_ids
-from attncli.models.inputs.vocabulary_and_positions import max_positions, refuse_too_long_text
+from attncli.models.inputs.model_input import (
+    WORDS,
+    ModelInput,
+    label_decoder_tokens,
+    label_tokens_by_ids,
+)
+from attncli.models.inputs.vocabulary_and_positions import find_max_positions, refuse_too_long_text
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.random.dummy_inputs import make_example_inputs
 
@@ -23,13 +28,13 @@ DEFAULT_LENGTH = 128
 """Tokens of a random text, if no length is requested and the model has as many positions."""
 
 
-def make_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
+def make_model_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
     """Make every input that the options name, in their order."""
-    refuse_impossible_input(options)
+    refuse_impossible_input_options(options)
     if checkpoint.user_inputs is not None:
-        from attncli.models.inputs.python_api_inputs import make_user_inputs
+        from attncli.models.inputs.python_api_inputs import make_inputs_from_python
 
-        return make_user_inputs(checkpoint)
+        return make_inputs_from_python(checkpoint)
     reads_media = checkpoint.model_without_head.main_input_name != WORDS
     if reads_media:
         refuse_texts_for_media_model(checkpoint, options)
@@ -61,33 +66,33 @@ def check_config_and_tokenizer(options: RequestedInput, checkpoint: LoadedModel)
         refuse_texts_for_media_model(checkpoint, options)
         return None
     if options.random_tokens is not None:
-        choose_random_length(checkpoint.model, options)
+        choose_random_input_length(checkpoint.model, options)
         return None
-    from attncli.models.inputs.text_inputs import encode_texts
+    from attncli.models.inputs.text_inputs import encode_requested_texts
 
-    return encode_texts(checkpoint, options)
+    return encode_requested_texts(checkpoint, options)
 
 
 def make_random_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[ModelInput]:
     """Make random tokens, images or sounds, as the model reads; each sample from its own seed."""
-    length = choose_random_length(checkpoint.model, options)
+    length = choose_random_input_length(checkpoint.model, options)
     main = checkpoint.model.main_input_name
     kind = "random tokens" if main == WORDS else f"random {main}"
     return [
-        make_random_input(checkpoint, f"{kind}, seed {seed}", kind, length, seed)
+        make_random_model_input(checkpoint, f"{kind}, seed {seed}", kind, length, seed)
         for seed in range(options.seed, options.seed + options.samples)
     ]
 
 
-def choose_random_length(model: PreTrainedModel, options: RequestedInput) -> int:
+def choose_random_input_length(model: PreTrainedModel, options: RequestedInput) -> int:
     """The requested length, if the model has so many positions."""
     lengths = [each for each in (options.random_tokens, options.tokens) if each is not None]
-    length = min(lengths or [DEFAULT_LENGTH, max_positions(model) or DEFAULT_LENGTH])
+    length = min(lengths or [DEFAULT_LENGTH, find_max_positions(model) or DEFAULT_LENGTH])
     refuse_too_long_text(model, "`random_tokens`", length)
     return length
 
 
-def make_random_input(
+def make_random_model_input(
     checkpoint: LoadedModel, name: str, kind: str, length: int, seed: int
 ) -> ModelInput:
     body = checkpoint.model_without_head
@@ -98,10 +103,10 @@ def make_random_input(
     }
     ids = made.get(WORDS)
     if ids is None:
-        from attncli.capture.input_token_counts import count_positions
+        from attncli.capture.input_token_counts import count_input_positions
 
-        return ModelInput(name, kind, placed, count_positions(body, placed) or length)
+        return ModelInput(name, kind, placed, count_input_positions(body, placed) or length)
     labels = label_tokens_by_ids(ids[0].tolist())
     return ModelInput(
-        name, kind, placed, len(labels), tuple(labels), decoder_labels(placed, labels)
+        name, kind, placed, len(labels), tuple(labels), label_decoder_tokens(placed, labels)
     )

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from attncli.errors import UsageError
 from attncli.forward_types import Inputs
 from attncli.models.inputs.padding import ALONG_TOKENS, PADDING, remove_padding
-from attncli.models.layer_configs import text_config
+from attncli.models.layer_configs import select_text_config
 from attncli.models.random.dummy_inputs import make_example_inputs
 
 IDS = ("input_ids", "decoder_input_ids")
@@ -22,21 +22,21 @@ ADVICE = "give a list with a batch of one for each text"
 
 def split_batch(model: PreTrainedModel, inputs: Inputs) -> Iterator[Inputs]:
     """Split one set of arguments into its texts, in order."""
-    inputs = add_batch_axis(inputs)
-    count = count_texts(model, inputs)
+    inputs = add_batch_axis_to_text(inputs)
+    count = count_texts_in_batch(model, inputs)
     if count == 0:
         raise UsageError("`inputs` holds no text: its first axis is empty.")
     if count > 1:
         refuse_unmarked_padding(model, inputs)
     for row in range(count):
         own = {
-            name: each if count == 1 else select_row(name, each, row, count)
+            name: each if count == 1 else select_text_of_batch(name, each, row, count)
             for name, each in inputs.items()
         }
         yield remove_padding(model, own, f"text {row + 1} of `inputs`")
 
 
-def add_batch_axis(inputs: Inputs) -> Inputs:
+def add_batch_axis_to_text(inputs: Inputs) -> Inputs:
     """Add a batch axis to token ids of a single text, and to its other inputs."""
     ids = inputs.get(IDS[0])
     if not isinstance(ids, Tensor) or ids.ndim != 1:
@@ -45,7 +45,7 @@ def add_batch_axis(inputs: Inputs) -> Inputs:
     return {name: value[None] if name in flat else value for name, value in inputs.items()}
 
 
-def count_texts(model: PreTrainedModel, inputs: Inputs) -> int:
+def count_texts_in_batch(model: PreTrainedModel, inputs: Inputs) -> int:
     """How many texts there are; one where the first axis is not the batch, as with patches of images."""
     tensors = {
         name: each for name, each in inputs.items() if isinstance(each, Tensor) and each.ndim
@@ -53,7 +53,7 @@ def count_texts(model: PreTrainedModel, inputs: Inputs) -> int:
     if all(len(each) == 1 for each in tensors.values()):
         return 1
     usual = {name: each for name, each in make_example_inputs(model).items() if each.ndim}
-    main = main_input_name(model, tensors)
+    main = find_main_input_name(model, tensors)
     first, one = tensors[main], usual.get(main)
     if one is not None and len(one) != 1:
         refuse_batch_in_other_axes(model, main, tensors, usual)
@@ -65,7 +65,7 @@ def count_texts(model: PreTrainedModel, inputs: Inputs) -> int:
     return len(first)
 
 
-def main_input_name(model: PreTrainedModel, tensors: Mapping[str, Tensor]) -> str:
+def find_main_input_name(model: PreTrainedModel, tensors: Mapping[str, Tensor]) -> str:
     """The name of the main input: what is read, rather than a mask or positions."""
     named: Any = model.main_input_name
     own: list[str] = [named] if isinstance(named, str) else list(named)
@@ -93,7 +93,7 @@ def refuse_batch_in_other_axes(
         )
 
 
-def select_row(name: str, value: Any, row: int, count: int) -> Any:
+def select_text_of_batch(name: str, value: Any, row: int, count: int) -> Any:
     """One text's row of a tensor; positions may be shared by all."""
     if not isinstance(value, Tensor) or not value.ndim:
         return value
@@ -110,7 +110,7 @@ def select_row(name: str, value: Any, row: int, count: int) -> Any:
 
 def refuse_unmarked_padding(model: PreTrainedModel, provided: Inputs) -> None:
     """Refuse rows of one length that begin or end in padding without a mask."""
-    config = vars(text_config(model.config))
+    config = vars(select_text_config(model.config))
     pad, named = config.get("pad_token_id"), [config.get(name) for name in OTHER_ENDS]
     others = {each for one in named for each in (one if isinstance(one, list) else [one])}
     for name in IDS:

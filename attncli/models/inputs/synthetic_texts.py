@@ -11,7 +11,10 @@ from transformers import PreTrainedModel
 
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.models.inputs.model_input import OF_WORDS, WORDS, ModelInput
-from attncli.models.inputs.vocabulary_and_positions import list_ordinary_token_ids, max_positions
+from attncli.models.inputs.vocabulary_and_positions import (
+    find_max_positions,
+    list_ordinary_token_ids,
+)
 from attncli.models.random.dummy_inputs import (
     list_required_inputs,
     make_example_inputs,
@@ -52,10 +55,10 @@ class RepeatedTokens(NamedTuple):
 
 def make_repeated_tokens(body: PreTrainedModel, seed: int) -> RepeatedTokens | None:
     """Draw random tokens, each text repeated twice; None if the model does not read tokens alone or has too few positions."""
-    names = token_argument_names(body)
+    names = find_token_argument_names(body)
     if names is None:
         return None
-    most = max_positions(body)
+    most = find_max_positions(body)
     known = list_ordinary_token_ids(body)
     period = min(PERIOD, len(known), PERIOD if most is None else most // 2)
     if period < SHORTEST_PERIOD:
@@ -67,7 +70,7 @@ def make_repeated_tokens(body: PreTrainedModel, seed: int) -> RepeatedTokens | N
     return RepeatedTokens(dict.fromkeys(names, ids), period)
 
 
-def token_argument_names(body: PreTrainedModel) -> set[str] | None:
+def find_token_argument_names(body: PreTrainedModel) -> set[str] | None:
     """Argument names of a model that reads one id per token and nothing else, at any length; None for any other."""
     if isinstance(body, ForeignModule):
         return None
@@ -92,11 +95,11 @@ Chosen = Callable[[Tensor, int, torch.Generator], Tensor | None]
 
 def make_synthetic_texts(body: PreTrainedModel, kind: str, seed: int) -> list[SyntheticText]:
     """Make texts of `needles` or `markov`; none if the model does not read tokens alone or has too few positions."""
-    names = token_argument_names(body)
+    names = find_token_argument_names(body)
     if names is None:
         return []
     known = list_ordinary_token_ids(body)
-    most = max_positions(body)
+    most = find_max_positions(body)
     found = []
     for text in range(TEXTS):
         generator = torch.Generator().manual_seed(TEXTS * seed + text)
@@ -123,7 +126,7 @@ def make_tokens_with_repeats(known: Tensor, most: int, generator: torch.Generato
     return torch.cat([hay, *(hay[start : start + copied] for start in starts)])
 
 
-def make_markov_chain(known: Tensor, most: int, generator: torch.Generator) -> Tensor | None:
+def make_markov_chain_tokens(known: Tensor, most: int, generator: torch.Generator) -> Tensor | None:
     """A chain over a few tokens whose transitions are drawn uniformly (Edelman et al. 2024)."""
     steps = min(STEPS, most)
     if len(known) < SYMBOLS or steps < SHORTEST:
@@ -136,7 +139,10 @@ def make_markov_chain(known: Tensor, most: int, generator: torch.Generator) -> T
     return symbols[torch.tensor(state)]
 
 
-MADE: Mapping[str, Chosen] = {"needles": make_tokens_with_repeats, "markov": make_markov_chain}
+MADE: Mapping[str, Chosen] = {
+    "needles": make_tokens_with_repeats,
+    "markov": make_markov_chain_tokens,
+}
 
 
 def shuffle_tokens(text: ModelInput, seed: int) -> ModelInput | None:

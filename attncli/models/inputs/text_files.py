@@ -25,21 +25,21 @@ MARKED_UP = (".html", ".htm", ".xml", ".yaml", ".yml", ".toml", ".ipynb", ".rtf"
 FIELD = "text"
 
 
-def read_text_file(name: str) -> list[str]:
+def read_texts_from_file(name: str) -> list[str]:
     """Read the texts of a file, by its ending."""
     ending = Path(name).suffix.lower()
     if ending in MARKED_UP:
         raise InputError(
             f'{name} is marked up: take the texts out first, into .txt, or .jsonl with a "{FIELD}" in each line.'
         )
-    content = read_text(name)
+    content = read_file_or_stdin(name)
     found = list(READERS.get(ending, split_paragraphs)(content, name))
     if not found:
         raise InputError(f"{name} holds no text.")
     return found
 
 
-def read_text(name: str) -> str:
+def read_file_or_stdin(name: str) -> str:
     """Read a file, or stdin."""
     try:
         if name == STDIN:
@@ -75,16 +75,18 @@ def split_paragraphs(content: str, name: str) -> Iterator[str]:
 def read_json_lines(content: str, name: str) -> Iterator[str]:
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
-            yield extract_text(parse_json(line, f"{name}, line {number}"), f"{name}, line {number}")
+            yield extract_text_of_record(
+                parse_json_text(line, f"{name}, line {number}"), f"{name}, line {number}"
+            )
 
 
 def read_json_texts(content: str, name: str) -> Iterator[str]:
-    found = parse_json(content, name)
+    found = parse_json_text(content, name)
     for number, record in enumerate(found if isinstance(found, list) else [found], start=1):
-        yield extract_text(record, f"{name}, entry {number}")
+        yield extract_text_of_record(record, f"{name}, entry {number}")
 
 
-def parse_json(content: str, where: str) -> Any:
+def parse_json_text(content: str, where: str) -> Any:
     try:
         return json.loads(content)
     except BROKEN_JSON as error:
@@ -94,7 +96,7 @@ def parse_json(content: str, where: str) -> Any:
         ) from None
 
 
-def extract_text(record: object, where: str) -> str:
+def extract_text_of_record(record: object, where: str) -> str:
     found = record.get(FIELD) if isinstance(record, dict) else record
     if not isinstance(found, str):
         raise InputError(f'{where} has no text: write "…" or {{"{FIELD}": "…"}}.')
@@ -112,7 +114,7 @@ def read_text_column(content: str, name: str) -> Iterator[str]:
                 f"{name} has no column '{FIELD}' in its first line: plain text goes into .txt."
             )
         for row in rows:
-            yield extract_text(row, f"{name}, line {rows.line_num}")
+            yield extract_text_of_record(row, f"{name}, line {rows.line_num}")
     except csv.Error as error:
         raise InputError(f"{name} cannot be read as a table: {error}.") from None
 

@@ -13,13 +13,21 @@ from attncli.errors import InputError
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.inputs_besides_token_ids import (
     ExtraInputs,
-    find_extra_inputs,
-    shift_ids_right,
+    find_inputs_besides_token_ids,
+    shift_decoder_ids_right,
 )
-from attncli.models.inputs.model_input import WORDS, ModelInput, decoder_labels, label_tokens_by_ids
-from attncli.models.inputs.token_id_lists import read_id_lists
+from attncli.models.inputs.model_input import (
+    WORDS,
+    ModelInput,
+    label_decoder_tokens,
+    label_tokens_by_ids,
+)
+from attncli.models.inputs.token_id_lists import read_token_id_lists
 from attncli.models.inputs.tokenizing import EncodedText, encode_text, load_tokenizer
-from attncli.models.inputs.vocabulary_and_positions import refuse_too_long_text, vocabulary_size
+from attncli.models.inputs.vocabulary_and_positions import (
+    find_vocabulary_size,
+    refuse_too_long_text,
+)
 from attncli.models.loading.loaded_model import LoadedModel
 
 OWN_TEXTS = (("default text", "default_text.txt"), ("second text", "second_text.txt"))
@@ -39,20 +47,22 @@ def make_text_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[M
     known = (
         ahead
         if ahead is not None and ahead.options == options
-        else encode_texts(checkpoint, options)
+        else encode_requested_texts(checkpoint, options)
     )
     reading = TextEncoder(
-        checkpoint, find_extra_inputs(checkpoint.model_without_head), options.seed
+        checkpoint, find_inputs_besides_token_ids(checkpoint.model_without_head), options.seed
     )
     kind = "token ids" if options.token_ids else "text"
     return [make_text_input(reading, name, kind, encoded) for name, encoded in known.texts]
 
 
-def encode_texts(checkpoint: LoadedModel, options: RequestedInput) -> EncodedTexts:
+def encode_requested_texts(checkpoint: LoadedModel, options: RequestedInput) -> EncodedTexts:
     """Encode texts or ids, and refuse those that the model cannot read."""
     model = checkpoint.model
     if options.token_ids:
-        lists = [(name, ids[: options.tokens]) for name, ids in read_id_lists(options.token_ids)]
+        lists = [
+            (name, ids[: options.tokens]) for name, ids in read_token_id_lists(options.token_ids)
+        ]
         found = [(name, EncodedText(ids, label_tokens_by_ids(ids), 0)) for name, ids in lists]
     else:
         tokenizer = load_tokenizer(checkpoint)
@@ -80,9 +90,9 @@ def collect_named_texts(options: RequestedInput) -> list[tuple[str, str]]:
     """Collect texts of the command line, then those of the file, else the package's own."""
     found = [(f"text {n}", text) for n, text in enumerate(options.texts, start=1)]
     if options.text_file is not None:
-        from attncli.models.inputs.text_files import read_text_file
+        from attncli.models.inputs.text_files import read_texts_from_file
 
-        parts = read_text_file(options.text_file)
+        parts = read_texts_from_file(options.text_file)
         found += [(f"{options.text_file} {n}", text) for n, text in enumerate(parts, start=1)]
     return found or read_bundled_texts(options.own_texts)
 
@@ -109,7 +119,7 @@ def make_text_input(reading: TextEncoder, name: str, kind: str, encoded: Encoded
     )
     kwargs = {WORDS: ids, **others}
     if model.config.is_encoder_decoder and extra.reads_decoder_ids:
-        kwargs["decoder_input_ids"] = shift_ids_right(model, ids)
+        kwargs["decoder_input_ids"] = shift_decoder_ids_right(model, ids)
     placed = {
         key: value.to(model.device) if isinstance(value, Tensor) else value
         for key, value in kwargs.items()
@@ -120,13 +130,13 @@ def make_text_input(reading: TextEncoder, name: str, kind: str, encoded: Encoded
         placed,
         len(encoded.ids),
         tuple(encoded.labels),
-        decoder_labels(placed, encoded.labels),
+        label_decoder_tokens(placed, encoded.labels),
         tuple(others),
     )
 
 
 def refuse_unknown_ids(model: PreTrainedModel, name: str, ids: Sequence[int]) -> None:
-    known = vocabulary_size(model)
+    known = find_vocabulary_size(model)
     outside = [each for each in ids if each < 0 or (known is not None and each >= known)]
     if outside:
         least = "ids from 0 on" if known is None else f"0 … {known - 1}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from attncli.errors import InputError, UsageError
 from attncli.io.json_files import BROKEN_JSON
-from attncli.models.inputs.text_files import read_text
+from attncli.models.inputs.text_files import read_file_or_stdin
 
 OPTION = "token_ids"
 FILE = "@"
@@ -16,27 +16,27 @@ Named = tuple[str, list[int]]
 """A text's name in reports, and its ids."""
 
 
-def read_id_lists(files: Sequence[str]) -> list[Named]:
+def read_token_id_lists(files: Sequence[str]) -> list[Named]:
     """Read token ids: one list for each text, in the order of the command line."""
     found: list[Named] = []
     for place, text in enumerate(files, start=1):
         name = f"{OPTION} {place}" if len(files) > 1 else OPTION
         found += (
-            read_id_file(text.removeprefix(FILE))
+            read_token_id_file(text.removeprefix(FILE))
             if text.startswith(FILE)
-            else [(name, parse_ids(text))]
+            else [(name, parse_comma_separated_ids(text))]
         )
     return found
 
 
-def refuse_malformed_ids(files: Sequence[str]) -> None:
+def refuse_malformed_token_ids(files: Sequence[str]) -> None:
     """Refuse ids of the command line that are no numbers; files are read later."""
     for text in files:
         if not text.startswith(FILE):
-            parse_ids(text)
+            parse_comma_separated_ids(text)
 
 
-def parse_ids(text: str) -> list[int]:
+def parse_comma_separated_ids(text: str) -> list[int]:
     numbers = parse_whole_numbers(text.split(","))
     if numbers is None:
         raise UsageError(
@@ -50,9 +50,9 @@ def parse_whole_numbers(parts: Sequence[str]) -> list[int] | None:
     return [int(part) for part in parts] if all(map(NUMBER.fullmatch, parts)) else None
 
 
-def read_id_file(path: str) -> list[Named]:
-    content = read_text(path)
-    lists = parse_json_ids(content) or list(parse_id_lines(content, path))
+def read_token_id_file(path: str) -> list[Named]:
+    content = read_file_or_stdin(path)
+    lists = parse_json_token_ids(content) or list(parse_lines_of_token_ids(content, path))
     if not lists:
         raise InputError(f"{path} holds no token ids.")
     for place, found in enumerate(lists, start=1):
@@ -62,7 +62,7 @@ def read_id_file(path: str) -> list[Named]:
     return [(f"{path} {place}" if several else path, found) for place, found in enumerate(lists, 1)]
 
 
-def parse_json_ids(content: str) -> list[list[int]] | None:
+def parse_json_token_ids(content: str) -> list[list[int]] | None:
     """Parse a JSON list of ids, or of such lists."""
     try:
         found = json.loads(content)
@@ -78,12 +78,12 @@ def is_json_list_of_ids(value: object) -> bool:
     return isinstance(value, list) and all(type(each) is int for each in value)
 
 
-def parse_id_lines(content: str, path: str) -> Iterator[list[int]]:
+def parse_lines_of_token_ids(content: str, path: str) -> Iterator[list[int]]:
     """Parse lines: in each a JSON list, or numbers with commas or blanks between them."""
     for number, line in enumerate(content.splitlines(), start=1):
         if not line.strip():
             continue
-        listed = parse_json_ids(line)
+        listed = parse_json_token_ids(line)
         plain = parse_whole_numbers(line.replace(",", " ").split())
         found = listed[0] if listed and len(listed) == 1 else plain
         if found is None:

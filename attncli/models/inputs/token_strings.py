@@ -44,15 +44,17 @@ class TokenPieceDecoder:
         """The text of one token, without characters that a terminal would act upon."""
         bare = piece.removesuffix(self.word_end) or piece
         if self.letters_for_bytes and all(letter in LETTERS for letter in bare):
-            return make_piece_visible(decode_bytes(bytes(LETTERS[letter] for letter in bare)))
+            return make_piece_visible(
+                decode_utf8_visibly(bytes(LETTERS[letter] for letter in bare))
+            )
         if self.marked_spaces:
             if byte := BYTE.fullmatch(bare):
-                return make_piece_visible(decode_bytes(bytes.fromhex(byte[1])))
+                return make_piece_visible(decode_utf8_visibly(bytes.fromhex(byte[1])))
             bare = bare.replace(SPACE, " ")
         return make_piece_visible(bare)
 
 
-def decode_bytes(raw: bytes) -> str:
+def decode_utf8_visibly(raw: bytes) -> str:
     """Decode UTF-8; bytes that form no character are shown one by one."""
     return "".join(
         f"<0x{ord(letter) - 0xDC00:02X}>" if "\udc80" <= letter <= "\udcff" else letter

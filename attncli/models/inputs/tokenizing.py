@@ -77,7 +77,7 @@ class TransformersTokenizer:
     """A tokenizer of transformers: built from vocab.txt and the like, or given with an in-memory model."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        refuse_no_tokenizer(tokenizer)
+        refuse_invalid_tokenizer(tokenizer)
         self.tokenizer = tokenizer
 
     @classmethod
@@ -127,7 +127,7 @@ def preserve_tokenizer_settings(inner: Any) -> Iterator[None]:
         inner.enable_padding(**padded) if padded else inner.no_padding()
 
 
-def refuse_no_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
+def refuse_invalid_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
     """Refuse an object that is no tokenizer, such as a name."""
     if not callable(tokenizer) or any(not hasattr(tokenizer, name) for name in NEEDED):
         raise UsageError(

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from attncli.errors import InputError
-from attncli.models.layer_configs import text_config
+from attncli.models.layer_configs import select_text_config
 
 POSITIONS = (
     "max_position_embeddings",
@@ -15,19 +15,19 @@ POSITIONS = (
 """Config names of the number of positions; relative positions such as T5's have no such limit."""
 
 
-def vocabulary_size(model: PreTrainedModel) -> int | None:
+def find_vocabulary_size(model: PreTrainedModel) -> int | None:
     """Rows of the embedding table: an id must be smaller, whatever the config says.
 
     Without a table, or with one for each part, the config's number; None where it has none.
     """
-    table = word_embedding(model)
+    table = find_word_embedding_weight(model)
     if table is not None:
         return len(table)
-    size = getattr(text_config(model.config), "vocab_size", None)
+    size = getattr(select_text_config(model.config), "vocab_size", None)
     return size if isinstance(size, int) and size > 0 else None
 
 
-def word_embedding(model: PreTrainedModel) -> Tensor | None:
+def find_word_embedding_weight(model: PreTrainedModel) -> Tensor | None:
     """[id, feature], where transformers knows the embedding."""
     try:
         found = model.get_input_embeddings()
@@ -40,14 +40,14 @@ def word_embedding(model: PreTrainedModel) -> Tensor | None:
 def list_ordinary_token_ids(model: PreTrainedModel) -> Tensor:
     """Ids of ordinary tokens, none special; empty where the vocabulary is unknown."""
     return torch.tensor(
-        sorted(set(range(vocabulary_size(model) or 0)) - list_special_token_ids(model)),
+        sorted(set(range(find_vocabulary_size(model) or 0)) - list_special_token_ids(model)),
         dtype=torch.long,
     )
 
 
 def list_special_token_ids(model: PreTrainedModel) -> set[int]:
     """Ids with a special meaning in the config, such as the end of a text."""
-    config = text_config(model.config).to_dict()
+    config = select_text_config(model.config).to_dict()
     return {
         value
         for name, value in config.items()
@@ -55,16 +55,16 @@ def list_special_token_ids(model: PreTrainedModel) -> set[int]:
     }
 
 
-def max_positions(model: PreTrainedModel) -> int | None:
+def find_max_positions(model: PreTrainedModel) -> int | None:
     """The number of positions; None where nothing limits it."""
-    config = text_config(model.config)
+    config = select_text_config(model.config)
     found = [getattr(config, name, None) for name in POSITIONS]
-    found += [usable_positions(name, module) for name, module in model.named_modules()]
+    found += [count_usable_positions(name, module) for name, module in model.named_modules()]
     limits = [limit for limit in found if isinstance(limit, int) and limit > 0]
     return min(limits, default=None)
 
 
-def usable_positions(name: str, module: nn.Module) -> int | None:
+def count_usable_positions(name: str, module: nn.Module) -> int | None:
     """The number of usable positions: RoBERTa's begin behind the padding row, so two of its 514 are never used.
 
     DETR's `query_position_embeddings` are its queries, and no positions of what it reads.
@@ -78,7 +78,7 @@ def usable_positions(name: str, module: nn.Module) -> int | None:
 
 
 def refuse_too_long_text(model: PreTrainedModel, name: str, length: int) -> None:
-    most = max_positions(model)
+    most = find_max_positions(model)
     if most is not None and length > most:
         raise InputError(
             f"{name} has {length} tokens, {type(model).__name__} has positions for {most}: cut it with `tokens={most!r}`."

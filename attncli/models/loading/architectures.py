@@ -51,7 +51,7 @@ def find_architecture(folder: Path, settings: Facts, trust_remote_code: bool) ->
     """Find the config's own class; code that came with the checkpoint runs only if it is trusted."""
     remote = trust_remote_code and isinstance(settings.get("auto_map"), dict)
     if not remote:
-        refuse_unknown_type(folder, settings)
+        refuse_unknown_model_type(folder, settings)
     config = translate_library_errors(
         folder,
         "config.json is not understood",
@@ -59,26 +59,26 @@ def find_architecture(folder: Path, settings: Facts, trust_remote_code: bool) ->
             folder, trust_remote_code=trust_remote_code, local_files_only=True
         ),
     )
-    forget_attention_implementation(config)
+    drop_saved_attention_implementation(config)
     if remote:
         found = translate_library_errors(
             folder,
             "its own code does not load",
-            lambda: load_remote_class(folder, settings["auto_map"]),
+            lambda: load_remote_model_class(folder, settings["auto_map"]),
         )
         return Architecture(config, found, remote=True)
     model_class, warnings = find_model_class(folder, config)
     return Architecture(config, model_class, remote=False, warnings=warnings)
 
 
-def forget_attention_implementation(config: PreTrainedConfig) -> None:
+def drop_saved_attention_implementation(config: PreTrainedConfig) -> None:
     """Forget the saved attention implementation: it changes no weights, and its package may be missing here."""
     for each in iter_nested_configs(config):
         if each._attn_implementation_internal not in (None, *HERE):
             each._attn_implementation_internal = None
 
 
-def refuse_unknown_type(folder: Path, config: Facts) -> None:
+def refuse_unknown_model_type(folder: Path, config: Facts) -> None:
     kind = config["model_type"]
     if kind in CONFIG_MAPPING:
         return
@@ -92,7 +92,7 @@ def refuse_unknown_type(folder: Path, config: Facts) -> None:
     )
 
 
-def load_remote_class(folder: Path, auto_map: Facts) -> type[PreTrainedModel]:
+def load_remote_model_class(folder: Path, auto_map: Facts) -> type[PreTrainedModel]:
     names = [*REMOTE_ORDER, *(name for name in auto_map if name.startswith("AutoModel"))]
     for name in names:
         if isinstance(auto_map.get(name), str):

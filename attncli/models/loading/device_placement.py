@@ -30,13 +30,13 @@ def make_offload_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="attn-offload-")
 
 
-def model_devices(model: PreTrainedModel) -> set[str]:
+def find_devices_of_spread_model(model: PreTrainedModel) -> set[str]:
     """The devices that accelerate has spread the model over; empty where it lies on one."""
     found = {str(place) for place in (getattr(model, "hf_device_map", None) or {}).values()}
     return found if len(found) > 1 or "disk" in found else set()
 
 
-def refuse_meta_model(model: PreTrainedModel) -> None:
+def refuse_model_on_meta_device(model: PreTrainedModel) -> None:
     """Refuse a model without a device for its inputs: texts go to where the model begins."""
     if model.device.type == "meta":
         raise LimitError(
@@ -45,9 +45,9 @@ def refuse_meta_model(model: PreTrainedModel) -> None:
         )
 
 
-def require_one_device(model: PreTrainedModel, what: str) -> None:
+def require_model_on_one_device(model: PreTrainedModel, what: str) -> None:
     """Refuse a spread model where weights are read directly, not by the model's own call that fetches them."""
-    spread = model_devices(model)
+    spread = find_devices_of_spread_model(model)
     if spread:
         raise InputError(
             f"{what} needs the model on one device, and `device_map` has distributed it over {', '.join(sorted(spread))}: "

@@ -21,22 +21,24 @@ SLACK = 1_000_000
 """Numbers that a small checkpoint may lack of those its config describes before it is refused by size alone."""
 
 
-def find_loadable_names(weights: LoadedWeights, blank: PreTrainedModel) -> list[str]:
+def find_loadable_tensor_names(weights: LoadedWeights, blank: PreTrainedModel) -> list[str]:
     """Whole numbers are handed over only under last names that the model gives to whole numbers alone.
 
     Elsewhere transformers would cast them, and a spoilt type in a header would become wrong weights without a word.
     """
     kinds: dict[str, set[bool]] = {}
     for name, tensor in blank.state_dict().items():
-        kinds.setdefault(last_name_component(name), set()).add(tensor.is_floating_point())
+        kinds.setdefault(find_last_name_component(name), set()).add(tensor.is_floating_point())
     return [
         name
         for name, dtype in weights.dtypes.items()
-        if dtype in FLOATS or kinds.get(last_name_component(name)) == {False}
+        if dtype in FLOATS or kinds.get(find_last_name_component(name)) == {False}
     ]
 
 
-def refuse_prefix_duplicates(folder: Path, weights: LoadedWeights, blank: PreTrainedModel) -> None:
+def refuse_names_differing_by_prefix(
+    folder: Path, weights: LoadedWeights, blank: PreTrainedModel
+) -> None:
     """Refuse names that differ by the body's prefix alone: transformers loads both tensors, and the last one stays."""
     own, available = blank.state_dict().keys(), weights.dtypes.keys()
     for name in sorted(available) if blank.base_model_prefix else ():
@@ -68,11 +70,11 @@ def do_names_differ_by_prefix(one: str, other: str) -> bool:
     return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
 
 
-def last_name_component(name: str) -> str:
+def find_last_name_component(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def assign_tensors(
+def assign_tensors_to_model(
     folder: Path,
     architecture: Architecture,
     state: State,

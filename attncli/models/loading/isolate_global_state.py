@@ -18,7 +18,7 @@ DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "maia", "ipu", "xla", "pr
 """Device types that autocast knows, whether this machine has them or not."""
 
 
-def isolate_in_process() -> None:
+def isolate_run_in_process() -> None:
     """Run alone in this process, with neutral global state."""
     turn = TURNS.acquire_until_scope_ends()
     if turn is not None:
@@ -32,7 +32,7 @@ def take_measurement_lock() -> Iterator[None]:
         yield
         return
     with TURNS.open_measurement_scope():
-        isolate_in_process()
+        isolate_run_in_process()
         yield
 
 
@@ -44,7 +44,7 @@ def use_neutral_global_state() -> Iterator[None]:
         stack.enter_context(silence_libraries())
         if torch.is_inference_mode_enabled():
             stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(without_autocast())
+        stack.enter_context(disable_autocast())
         stack.enter_context(disable_compiler())
         if torch.get_default_device() != torch.device("cpu"):
             stack.enter_context(torch.device("cpu"))
@@ -54,7 +54,7 @@ def use_neutral_global_state() -> Iterator[None]:
 
 
 @contextmanager
-def without_autocast() -> Iterator[None]:
+def disable_autocast() -> Iterator[None]:
     """Turn autocast off on all device types."""
     with ExitStack() as stack:
         for device in DEVICES:
@@ -88,12 +88,12 @@ def replace_inference_tensors(model: nn.Module) -> Iterator[None]:
                     if tensor is not None and tensor.is_inference():
                         stack.callback(guard.__setitem__, name, tensor)
                         if tensor not in copies:
-                            copies[tensor] = copy_tensor(tensor)
+                            copies[tensor] = copy_tensor_or_parameter(tensor)
                         guard[name] = copies[tensor]
         yield
 
 
-def copy_tensor(tensor: Any) -> Any:
+def copy_tensor_or_parameter(tensor: Any) -> Any:
     """Copy a tensor; a parameter stays a parameter."""
     copy = tensor.detach().clone()
     is_parameter = isinstance(tensor, nn.Parameter)

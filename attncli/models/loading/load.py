@@ -7,16 +7,16 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.model_and_file_sources import Source, parse_source
-from attncli.models.files.model_folder import choose_revision, find_local_folder
+from attncli.models.files.model_folder import choose_revision, find_model_folder
 from attncli.models.files.state_dict_hashing import hash_state_dict
 from attncli.models.loading.in_memory.eval_mode import set_eval_mode
-from attncli.models.loading.isolate_global_state import isolate_in_process
+from attncli.models.loading.isolate_global_state import isolate_run_in_process
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import Ahead, LoadedModel
 from attncli.models.precision import (
     cast_model,
     choose_dtype,
-    dtype_name,
+    format_dtype,
     parse_device,
     require_accelerate,
 )
@@ -30,7 +30,7 @@ def load_model(
     source: Source | str, options: LoadOptions | None = None, ahead: Ahead | None = None
 ) -> LoadedModel:
     """Load the model that SOURCE names."""
-    isolate_in_process()
+    isolate_run_in_process()
     options = options or LoadOptions()
     source = parse_source(source) if isinstance(source, str) else source
     if options.revision is not None:
@@ -43,11 +43,11 @@ def load_model(
         return load_in_memory_model(source.live, options)
     if source.kind == "random":
         return load_random_model(source, options, device)
-    from attncli.models.loading.checkpoints import load_folder
+    from attncli.models.loading.checkpoints import load_checkpoint_folder
 
     with silence_libraries():
-        local = find_local_folder(source, options)
-        found = load_folder(local.folder, options, device, ahead)
+        local = find_model_folder(source, options)
+        found = load_checkpoint_folder(local.folder, options, device, ahead)
     return replace(
         found,
         identity={**local.describe(), **found.identity},
@@ -56,7 +56,7 @@ def load_model(
 
 
 def load_in_memory_model(live: "InMemoryModel", options: LoadOptions) -> LoadedModel:
-    """Take the user's module where it is; only within `restore_model`, which undoes the changes made here."""
+    """Take the user's module where it is; only within `restore_in_memory_model`, which undoes the changes made here."""
     model, identity = cast(PreTrainedModel, live.model), live.describe_in_memory_model()
     dtype = choose_dtype(options.dtype, model.dtype, model.device)
     if options.dtype is None and not options.half:
@@ -65,7 +65,7 @@ def load_in_memory_model(live: "InMemoryModel", options: LoadOptions) -> LoadedM
     set_eval_mode(model, None)
     return LoadedModel(
         model,
-        {**identity, "dtype": dtype_name(dtype)},
+        {**identity, "dtype": format_dtype(dtype)},
         None,
         tokenizer=live.tokenizer,
         user_inputs=live.inputs,
@@ -89,7 +89,7 @@ def load_random_model(source: Source, options: LoadOptions, device: torch.device
         "model_type": model.config.model_type,
         "class": type(model).__name__,
         "parameters": model.num_parameters(),
-        "dtype": dtype_name(dtype),
+        "dtype": format_dtype(dtype),
         "device": str(device),
         "weight_sha256": hash_state_dict(f"random:{source.name}", model.state_dict()),
     }

@@ -53,7 +53,7 @@ class LoadingIssues:
     unexpected_heads: tuple[str, ...] = ()
 
 
-def refuse_shape_mismatches(where: Path, loaded: LoadingResult) -> None:
+def refuse_weight_shape_mismatches(where: Path, loaded: LoadingResult) -> None:
     """Refuse weights of another shape: the config and the files belong to two models."""
     found = sorted(loaded.mismatched, key=lambda each: each[0])
     if found:
@@ -64,10 +64,10 @@ def refuse_shape_mismatches(where: Path, loaded: LoadingResult) -> None:
         )
 
 
-def classify_issues(loaded: LoadingResult, computed: Collection[str]) -> LoadingIssues:
+def classify_loading_issues(loaded: LoadingResult, computed: Collection[str]) -> LoadingIssues:
     """Classify what did not fit; `computed` weights came from no file, but the model's code makes them right."""
     missing = [name for name in loaded.find_random_weights() if name not in computed]
-    heads = {name for name in missing if is_head_weight(loaded.model, name)}
+    heads = {name for name in missing if is_weight_outside_body(loaded.model, name)}
     unexpected = sorted(loaded.unexpected)
     outside = {name for name in unexpected if not is_body_weight(loaded.model, name)}
     return LoadingIssues(
@@ -78,7 +78,7 @@ def classify_issues(loaded: LoadingResult, computed: Collection[str]) -> Loading
     )
 
 
-def is_head_weight(model: PreTrainedModel, name: str) -> bool:
+def is_weight_outside_body(model: PreTrainedModel, name: str) -> bool:
     """Whether a weight is outside the body: outside the base model, in a pooler, or in the output over the vocabulary."""
     if POOLER in name.split("."):
         return True
@@ -99,7 +99,7 @@ def is_body_weight(model: PreTrainedModel, name: str) -> bool:
     return hasattr(body, first) if rest else own != name
 
 
-def report_issues(
+def report_loading_issues(
     where: Path, issues: LoadingIssues, prefix: str | None, allow_missing: bool
 ) -> list[str]:
     """Refuse issues that make numbers wrong; warn of the rest."""
@@ -110,12 +110,12 @@ def report_issues(
             else ("config.json and the files do not belong together")
         )
         raise InputError(
-            f"{where} lacks {format_counted_names(issues.missing, 'weight')} of the model: {hint}; "
+            f"{where} lacks {format_count_and_names(issues.missing, 'weight')} of the model: {hint}; "
             "`allow_missing=True` would leave them random."
         )
     if issues.unexpected:
         raise InputError(
-            f"{where} holds {format_counted_names(issues.unexpected, 'weight')} that the model of config.json has no place for: "
+            f"{where} holds {format_count_and_names(issues.unexpected, 'weight')} that the model of config.json has no place for: "
             "the config is of another model."
         )
     warnings = []
@@ -125,11 +125,11 @@ def report_issues(
         (issues.unexpected_heads, "in the files but not in the model; outside the body"),
     ):
         if names:
-            warnings.append(f"{where}: {format_counted_names(names, 'weight')}: {text}.")
+            warnings.append(f"{where}: {format_count_and_names(names, 'weight')}: {text}.")
     return warnings
 
 
-def format_counted_names(names: Sequence[str], word: str) -> str:
+def format_count_and_names(names: Sequence[str], word: str) -> str:
     return f"{format_count(len(names), word)} ({format_first_names(names)})"
 
 
@@ -138,7 +138,7 @@ def format_first_names(names: Sequence[str]) -> str:
     return ", ".join([*names[:SHOWN], "…"] if len(names) > SHOWN else names)
 
 
-def find_wrapper_prefix(stored: Iterable[str], model: PreTrainedModel) -> str | None:
+def find_wrapper_prefix_of_names(stored: Iterable[str], model: PreTrainedModel) -> str | None:
     """The prefix that all names of the files have and none of the model's, as wrappers add it."""
     stored = list(stored)
     known = set(model.state_dict())
@@ -172,10 +172,12 @@ def find_weights_computed_by_code(
     if not candidates:
         return set()
     first, second = loaded.model.state_dict(), again().model.state_dict()
-    return {name for name in candidates if is_computed_by_code(name, first[name], second[name])}
+    return {
+        name for name in candidates if is_weight_computed_by_code(name, first[name], second[name])
+    }
 
 
-def is_computed_by_code(name: str, one: torch.Tensor, other: torch.Tensor) -> bool:
+def is_weight_computed_by_code(name: str, one: torch.Tensor, other: torch.Tensor) -> bool:
     if name.endswith("num_batches_tracked"):  # counts training steps; evaluation never reads it
         return True
     constant = one.numel() > 0 and bool((one == one.flatten()[0]).all())

@@ -10,7 +10,7 @@ from transformers import PreTrainedConfig
 from attncli.errors import format_count
 from attncli.models.layer_configs import list_head_counts
 from attncli.models.model_classes import iter_nested_configs
-from attncli.models.precision import dtype_name
+from attncli.models.precision import format_dtype
 from attncli.resource_limits import require_memory
 
 ALIVE = 8
@@ -29,7 +29,7 @@ def require_memory_for_weights(
     numbers = sum(weight.numel() for weight in blank.parameters())
     require_memory(
         numbers * dtype.itemsize // parts,
-        f"{folder} in {dtype_name(dtype)}",
+        f"{folder} in {format_dtype(dtype)}",
         "choose a narrower `dtype`; in the file's own, on the CPU, the system pages the weights from the file",
     )
 
@@ -48,7 +48,7 @@ def require_memory_to_run(
     """
     needed = estimate_run_memory(body, tokens, strip_memory, heads_at_once)
     if states_in_memory:
-        needed += 8 * states_in_memory * tokens * find_state_width(body)
+        needed += 8 * states_in_memory * tokens * find_hidden_state_width(body)
     require_memory(
         needed,
         f"a text of {format_count(tokens, 'token')}",
@@ -61,24 +61,24 @@ def estimate_run_memory(
 ) -> int:
     """Estimate the bytes of a run, without the weights."""
     itemsize = max((weight.dtype.itemsize for weight in body.parameters()), default=4)
-    states = ALIVE * tokens * widest_matrix_side(body) * itemsize
+    states = ALIVE * tokens * find_widest_matrix_side(body) * itemsize
     maps = MAPS_ALIVE * heads_at_once * tokens**2 * max(itemsize, 4)
     return states + strip_memory + maps
 
 
-def max_head_count(body: nn.Module) -> int:
+def find_max_head_count(body: nn.Module) -> int:
     """The largest number of heads of any layer, by the config and those nested in it."""
     configs = iter_nested_configs(cast("PreTrainedConfig", body.config))
     return max((heads for config in configs for heads in list_head_counts(config)), default=1)
 
 
-def find_state_width(body: nn.Module) -> int:
+def find_hidden_state_width(body: nn.Module) -> int:
     """The width of a hidden state, at most the model's largest width."""
     own = vars(getattr(body, "config", body)).get("hidden_size")
-    return own if isinstance(own, int) else widest_matrix_side(body)
+    return own if isinstance(own, int) else find_widest_matrix_side(body)
 
 
-def widest_matrix_side(body: nn.Module) -> int:
+def find_widest_matrix_side(body: nn.Module) -> int:
     """The longest side of any weight matrix that is multiplied; embeddings are looked up."""
     sides = [
         max(weight.shape[:2])

@@ -12,7 +12,7 @@ from attncli.capture.strips.attention_sites import ATTENDS
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError
 from attncli.forward_types import Kwargs
-from attncli.models.layer_configs import config_value, list_layer_configs, text_config
+from attncli.models.layer_configs import list_layer_configs, read_config_value, select_text_config
 from attncli.processes.rank_communication import LINE
 from attncli.processes.work_sharing import WORK
 
@@ -29,15 +29,15 @@ UNDERSTOOD = {
 def build_tensor_parallel_arguments(blank: PreTrainedModel) -> Kwargs:
     """Arguments that make transformers split the model; afterwards all processes work on every text together."""
     kind, size = blank.config.model_type, read_launch_environment().size
-    require_block_plan(blank, kind)
-    refuse_plan_splitting_heads(text_config(blank.config), kind, size)
+    require_plan_splitting_blocks(blank, kind)
+    refuse_plan_splitting_heads(select_text_config(blank.config), kind, size)
     if not WORK.together:
         WORK.together = True
         LINE.use_short_timeout()
     return {"distributed_config": DistributedConfig(tp_plan="auto")}
 
 
-def require_block_plan(blank: PreTrainedModel, kind: str) -> None:
+def require_plan_splitting_blocks(blank: PreTrainedModel, kind: str) -> None:
     """Refuse a plan that only splits embeddings and outputs, not the blocks."""
     plan = blank.tp_plan or {}
     if not any("*" in name for name in plan):
@@ -56,7 +56,7 @@ def refuse_plan_splitting_heads(config: PreTrainedConfig, kind: str, size: int) 
     """Refuse plans that split a head of queries, keys or values over processes."""
     counts = product(list_layer_configs(config), ("num_attention_heads", "num_key_value_heads"))
     for each, name in counts:
-        count = config_value(each, name)
+        count = read_config_value(each, name)
         if isinstance(count, int) and count % size:
             raise UsageError(
                 f"`tensor_parallel`: {size} processes cannot share the {count} {name} of this '{kind}' evenly."

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attncli.capture.reruns.seed_and_precision import run_in_native_precision
+from attncli.capture.reruns.seed_and_precision import preserve_float64_precision
 from attncli.errors import InputError
 from attncli.forward_types import Inputs
-from attncli.models.forward_signatures import forward_signature, select_named_parameters
+from attncli.models.forward_signatures import find_forward_signature, select_named_parameters
 from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.random_inputs import InputSampler, find_input_maker
 
@@ -79,11 +79,11 @@ def make_example_inputs(
     """
     names = list_required_inputs(model)
     inputs = make_named_inputs(model, names, tokens, seed, small)
-    more = encoder_state_inputs(model, names)
-    if not more or accepts_inputs(model, inputs):
+    more = list_encoder_state_inputs(model, names)
+    if not more or does_model_accept_inputs(model, inputs):
         return inputs
     filled = make_named_inputs(model, [*names, *more], tokens, seed, small)
-    return filled if accepts_inputs(model, filled) else inputs
+    return filled if does_model_accept_inputs(model, filled) else inputs
 
 
 def make_named_inputs(
@@ -102,18 +102,18 @@ def make_named_inputs(
     return {name: maker(drawn).to(model.device) for name, maker in makers.items() if maker}
 
 
-def encoder_state_inputs(model: PreTrainedModel, names: Sequence[str]) -> list[str]:
+def list_encoder_state_inputs(model: PreTrainedModel, names: Sequence[str]) -> list[str]:
     """Inputs that are an encoder's states, which a decoder without cross-attention never reads."""
     if getattr(model.config, "add_cross_attention", None) is False:
         return []
-    parameters = forward_signature(model).parameters
+    parameters = find_forward_signature(model).parameters
     return [name for name in OF_OTHER_PARTS if name in parameters and name not in names]
 
 
-def accepts_inputs(model: nn.Module, inputs: Inputs) -> bool:
+def does_model_accept_inputs(model: nn.Module, inputs: Inputs) -> bool:
     """Whether the model's forward runs on these inputs; it may reject them by many kinds of exceptions."""
     try:
-        with torch.no_grad(), run_in_native_precision(model):
+        with torch.no_grad(), preserve_float64_precision(model):
             model(**inputs)
     except Exception:
         return False
@@ -122,7 +122,7 @@ def accepts_inputs(model: nn.Module, inputs: Inputs) -> bool:
 
 def list_required_inputs(model: PreTrainedModel) -> list[str]:
     """Names of the inputs to make, in the order of the signature."""
-    parameters = select_named_parameters(forward_signature(model))
+    parameters = select_named_parameters(find_forward_signature(model))
     names = {name: each.default is each.empty for name, each in parameters.items()}
     main = model.main_input_name
     provided = {name for name, required in names.items() if required} | set(COMPANIONS)

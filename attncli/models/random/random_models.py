@@ -22,7 +22,7 @@ from attncli.errors import (
     require_known_names,
 )
 from attncli.maths.number_format import format_short_number
-from attncli.models.layer_configs import text_config
+from attncli.models.layer_configs import select_text_config
 from attncli.models.library_errors import (
     describe_division_by_config_size,
     find_missing_library_name,
@@ -66,21 +66,21 @@ def make_random_model(
     require_known_names("model type", [arch], CONFIG_MAPPING.keys())
     refuse_many_layers(arch, sizes)
     with translate_build_errors(arch, sizes), silence_libraries():
-        config, tiny, note = make_config(arch, sizes)
-        model, change_note = draw_random_model_or_text_part(config, seed)
+        config, tiny, note = make_config_with_sizes(arch, sizes)
+        model, change_note = initialise_model_or_text_part(config, seed)
         cast_model(model, dtype)
         if dtype == torch.float64:
             model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
         return RandomModel(model, tiny, f"{note} {change_note}".strip())
 
 
-def draw_random_model_or_text_part(
+def initialise_model_or_text_part(
     config: PreTrainedConfig, seed: int
 ) -> tuple[PreTrainedModel, str]:
     """Draw the model, or its text part if a library that another part needs is missing; add a note about that."""
-    whole = find_main_config(config)
+    whole = find_config_with_model_class(config)
     try:
-        model = draw_random_model(whole, seed)
+        model = initialise_random_model(whole, seed)
     except ImportError as error:
         text = find_text_config(whole)
         if text is None:
@@ -88,7 +88,7 @@ def draw_random_model_or_text_part(
         needed = (
             f"{config.model_type} needs {find_missing_library_name(error)}, which is not installed"
         )
-        return draw_random_model(text, seed), f"{needed}: its text model alone was built."
+        return initialise_random_model(text, seed), f"{needed}: its text model alone was built."
     return (
         model,
         "" if whole is config else f"Of {config.model_type}, {whole.model_type} was built.",
@@ -97,11 +97,11 @@ def draw_random_model_or_text_part(
 
 def find_text_config(config: PreTrainedConfig) -> PreTrainedConfig | None:
     """Find the text config, where the config has others too, and a model class for it."""
-    text = text_config(config)
+    text = select_text_config(config)
     return text if text is not config and any(iter_body_classes(text)) else None
 
 
-def find_main_config(config: PreTrainedConfig) -> PreTrainedConfig:
+def find_config_with_model_class(config: PreTrainedConfig) -> PreTrainedConfig:
     """The config, or the first nested one with a model class where transformers has none for the whole."""
     nested = [value for value in vars(config).values() if isinstance(value, PreTrainedConfig)]
     return next((each for each in (config, *nested) if any(iter_body_classes(each))), config)
@@ -116,7 +116,9 @@ def refuse_many_layers(arch: str, sizes: Mapping[str, Size]) -> None:
         )
 
 
-def make_config(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig, bool, str]:
+def make_config_with_sizes(
+    arch: str, sizes: Mapping[str, Size]
+) -> tuple[PreTrainedConfig, bool, str]:
     """Make the config with the given sizes; return whether other sizes are tiny, and a note if that was not requested."""
     sizes = dict(sizes)
     if sizes.pop("tiny", None) is not None:
@@ -124,21 +126,21 @@ def make_config(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig,
     config = CONFIG_MAPPING[arch]()
     if sizes:
         from attncli.models.random.size_overrides import (
-            apply_sizes,
+            apply_sizes_to_config,
             check_size_overrides,
-            resolve_sizes,
+            resolve_size_names,
         )
 
-        resolved = resolve_sizes(arch, config, sizes)
+        resolved = resolve_size_names(arch, config, sizes)
         try:
-            config = apply_sizes(config, resolved)
+            config = apply_sizes_to_config(config, resolved)
         except AttnError:
             raise
         except Exception:  # such as a list of another length; the tiny config then reports what does not fit it either
             note = f"{arch}'s own sizes do not go with these: what is not given is tiny instead."
             return make_tiny_config(arch, sizes), True, note
         check_size_overrides(config)
-    config = set_image_token(config)
+    config = set_missing_image_token(config)
     try:
         count = count_parameters(config)
     except ImportError as error:
@@ -155,10 +157,10 @@ def make_config(arch: str, sizes: Mapping[str, Size]) -> tuple[PreTrainedConfig,
     return make_tiny_config(arch, sizes), True, note
 
 
-def set_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
+def set_missing_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
     """Use the last id for image positions where BLIP-2 and related types leave it open, and fail without it."""
     if "num_query_tokens" in vars(config):
-        vocabulary = text_config(config).vocab_size
+        vocabulary = select_text_config(config).vocab_size
         for name in ("image_token_index", "video_token_index"):
             if vars(config).get(name, 0) is None:
                 setattr(config, name, vocabulary - 1)
@@ -167,11 +169,11 @@ def set_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
 
 def make_tiny_config(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
     """Make the type's tiny config; sizes given by a word scale all others."""
-    from attncli.models.random.size_overrides import check_size_overrides, resolve_sizes
-    from attncli.models.random.tiny_configs import tiny_config
+    from attncli.models.random.size_overrides import check_size_overrides, resolve_size_names
+    from attncli.models.random.tiny_configs import shrink_default_config
     from attncli.models.random.tiny_sizes import TinySizeUnits
 
-    resolved = resolve_sizes(arch, CONFIG_MAPPING[arch](), sizes)
+    resolved = resolve_size_names(arch, CONFIG_MAPPING[arch](), sizes)
     words = {
         UNITS[name.replace("_", "-")]: int(value)
         for name, value in sizes.items()
@@ -179,7 +181,7 @@ def make_tiny_config(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
     }
     if "heads" in words:
         words.setdefault("key_heads", gcd(words["heads"], TinySizeUnits().key_heads))
-    config = tiny_config(arch, replace(TinySizeUnits(), **words), resolved)
+    config = shrink_default_config(arch, replace(TinySizeUnits(), **words), resolved)
     check_size_overrides(config)
     try:
         count = count_parameters(config) or 0
@@ -203,7 +205,7 @@ UNITS = {
 def count_parameters(config: PreTrainedConfig) -> int | None:
     """Count parameters without memory; None where the class cannot be built. A missing library is an ImportError."""
     try:
-        config = find_main_config(config)
+        config = find_config_with_model_class(config)
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             model = build_first_working_class(config, lambda found: found(config))
     except ImportError:
@@ -214,7 +216,7 @@ def count_parameters(config: PreTrainedConfig) -> int | None:
     return sum(tensor.numel() for tensor in tensors)
 
 
-def draw_random_model(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
+def initialise_random_model(config: PreTrainedConfig, seed: int) -> PreTrainedModel:
     """Draw the body with its class's own initialisation; `_from_config` also runs for classes unknown to AutoModel."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

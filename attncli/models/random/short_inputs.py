@@ -13,12 +13,12 @@ from transformers import PreTrainedModel
 from attncli.capture.attention_function_registry import force_eager_attention
 from attncli.capture.model_structure.truncate_residual_stream_tokens import (
     StreamTruncation,
-    find_truncation,
+    find_residual_stream_truncation,
 )
 from attncli.forward_types import Inputs
-from attncli.models.forward_signatures import forward_signature
+from attncli.models.forward_signatures import find_forward_signature
 from attncli.models.model_classes import iter_nested_configs
-from attncli.models.random.dummy_inputs import accepts_inputs, make_example_inputs
+from attncli.models.random.dummy_inputs import does_model_accept_inputs, make_example_inputs
 
 FITTED = "interpolate_pos_encoding"
 """The argument by which many forwards interpolate their positions to an image."""
@@ -37,35 +37,37 @@ def make_short_inputs(model: PreTrainedModel, tokens: int) -> dict[str, Tensor]:
     small = make_example_inputs(model, tokens, small=True)
     if small["pixel_values"].numel() >= usual["pixel_values"].numel():
         return usual
-    if FITTED in forward_signature(model).parameters:
+    if FITTED in find_forward_signature(model).parameters:
         small[FITTED] = torch.tensor(True)  # inputs are tensors
-    return small if accepts_inputs(model, small) else usual
+    return small if does_model_accept_inputs(model, small) else usual
 
 
-def find_stream_truncation(model: PreTrainedModel, inputs: Inputs, tokens: int) -> StreamTruncation:
+def find_truncation_for_verification(
+    model: PreTrainedModel, inputs: Inputs, tokens: int
+) -> StreamTruncation:
     """Find where an image's or a sound's stream, too long for verification, can be truncated behind the embeddings."""
     measured = any(value.is_floating_point() for value in inputs.values())
     return (
-        find_truncation(model, inputs, tokens, can_run_as_set_and_eager)
-        if measured and not is_hierarchical(model)
+        find_residual_stream_truncation(model, inputs, tokens, can_run_as_configured_and_eager)
+        if measured and not is_hierarchical_vision_model(model)
         else StreamTruncation()
     )
 
 
-def can_run_as_set_and_eager(model: nn.Module, inputs: Inputs) -> bool:
+def can_run_as_configured_and_eager(model: nn.Module, inputs: Inputs) -> bool:
     """Whether the model runs on these inputs as it is set and with eager attention: only one may read a mask's width."""
-    if not accepts_inputs(model, inputs):
+    if not does_model_accept_inputs(model, inputs):
         return False
     with force_eager_attention(model):
-        return accepts_inputs(model, inputs)
+        return does_model_accept_inputs(model, inputs)
 
 
 def can_run_batch_of_one(model: PreTrainedModel) -> bool:
     with_patches = any("patch_size" in vars(config) for config in iter_nested_configs(model.config))
-    return with_patches and not is_hierarchical(model)
+    return with_patches and not is_hierarchical_vision_model(model)
 
 
-def is_hierarchical(model: PreTrainedModel) -> bool:
+def is_hierarchical_vision_model(model: PreTrainedModel) -> bool:
     """Whether the model merges patches or attends in windows."""
     return any(
         vars(config).get(name)

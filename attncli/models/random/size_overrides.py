@@ -10,8 +10,8 @@ from typing import Any
 from transformers import PreTrainedConfig
 
 from attncli.errors import LimitError, UsageError, make_unknown_name_error
-from attncli.models.files.config_checks import refuse_oversized_values
-from attncli.models.layer_configs import config_value
+from attncli.models.files.config_checks import refuse_oversized_config_values
+from attncli.models.layer_configs import read_config_value
 
 ConfigSizes = Mapping[str, Any]
 """Attributes by dotted name."""
@@ -58,7 +58,9 @@ WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 WHOLE = "a whole number"
 
 
-def resolve_sizes(arch: str, config: PreTrainedConfig, sizes: Mapping[str, Any]) -> ConfigSizes:
+def resolve_size_names(
+    arch: str, config: PreTrainedConfig, sizes: Mapping[str, Any]
+) -> ConfigSizes:
     """Resolve words to the config's own dotted names, with values of the attributes' types that some model could have."""
     own = dict(iter_config_attributes(config))
     resolved: dict[str, Any] = {}
@@ -71,8 +73,8 @@ def resolve_sizes(arch: str, config: PreTrainedConfig, sizes: Mapping[str, Any])
                 "tiny",
             }
             raise make_unknown_name_error(f"size of model type '{config.model_type}'", name, known)
-        resolved |= {path: convert_size(name, value, own[path]) for path in paths}
-    refuse_oversized_values(f"random:{arch}", resolved, LimitError)
+        resolved |= {path: convert_size_to_attribute_type(name, value, own[path]) for path in paths}
+    refuse_oversized_config_values(f"random:{arch}", resolved, LimitError)
     return resolved
 
 
@@ -91,12 +93,12 @@ def match_config_attributes(config: PreTrainedConfig, own: ConfigSizes, name: st
     """The dotted names of the attributes that a word or name means."""
     word = name.replace("_", "-")
     if word in WORDS:
-        return find_word_attributes(config, word, "")
+        return find_attributes_meant_by_word(config, word, "")
     name = config.attribute_map.get(name, name)
     return [name] if name in own else []
 
 
-def find_word_attributes(config: PreTrainedConfig, word: str, prefix: str) -> list[str]:
+def find_attributes_meant_by_word(config: PreTrainedConfig, word: str, prefix: str) -> list[str]:
     """The config's own names for a word, or those of the configs nested in it."""
     own = vars(config)
     for group in WORDS[word]:
@@ -107,14 +109,16 @@ def find_word_attributes(config: PreTrainedConfig, word: str, prefix: str) -> li
         path
         for name, value in own.items()
         if isinstance(value, PreTrainedConfig)
-        for path in find_word_attributes(value, word, f"{prefix}{name}.")
+        for path in find_attributes_meant_by_word(value, word, f"{prefix}{name}.")
     ]
 
 
-def convert_size(name: str, value: object, present: object) -> Any:
+def convert_size_to_attribute_type(name: str, value: object, present: object) -> Any:
     """Convert a value to the type of the attribute's present value; for None, the type that the text looks like."""
     if isinstance(present, (list, tuple)) and present:
-        return [convert_size(name, part, present[0]) for part in str(value).split(",")]
+        return [
+            convert_size_to_attribute_type(name, part, present[0]) for part in str(value).split(",")
+        ]
     if isinstance(present, bool):
         return parse_bool(name, value)
     if isinstance(present, str):
@@ -161,7 +165,7 @@ def check_size_overrides(config: PreTrainedConfig) -> None:
     for inner in nested:
         check_size_overrides(inner)
     width, heads, key_heads = (
-        read_whole_size(config, name)
+        read_size_or_zero(config, name)
         for name in ("hidden_size", "num_attention_heads", "num_key_value_heads")
     )
     if heads and width and "head_dim" not in vars(config) and width % heads:
@@ -174,19 +178,21 @@ def check_size_overrides(config: PreTrainedConfig) -> None:
         )
 
 
-def read_whole_size(config: PreTrainedConfig, name: str) -> int:
+def read_size_or_zero(config: PreTrainedConfig, name: str) -> int:
     """A size of the config, 0 where it has none."""
-    value = config_value(config, name)
+    value = read_config_value(config, name)
     return value if isinstance(value, int) else 0
 
 
-def apply_sizes(config: PreTrainedConfig, sizes: ConfigSizes, prefix: str = "") -> PreTrainedConfig:
+def apply_sizes_to_config(
+    config: PreTrainedConfig, sizes: ConfigSizes, prefix: str = ""
+) -> PreTrainedConfig:
     """Set sizes in the config, and recompute what its class derives from them."""
     fresh = vars(type(config)())
     values: dict[str, Any] = {}
     for name, value in vars(config).items():
         if isinstance(value, PreTrainedConfig):
-            values[name] = apply_sizes(value, sizes, f"{prefix}{name}.")
+            values[name] = apply_sizes_to_config(value, sizes, f"{prefix}{name}.")
         elif prefix + name in sizes:
             values[name] = sizes[prefix + name]
         elif not name.startswith("_") and value != fresh.get(name):

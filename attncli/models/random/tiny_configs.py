@@ -18,7 +18,7 @@ from attncli.models.random.tiny_overrides import CONVOLUTIONAL, OVERRIDES
 from attncli.models.random.tiny_sizes import (
     TinySizeUnits,
     choose_tiny_size,
-    compute_from_units,
+    compute_size_from_units,
     scale_stage_widths,
 )
 
@@ -41,7 +41,7 @@ COMMON = {field.name for field in dataclasses.fields(PreTrainedConfig)} | {"stag
 """Attributes that every config has: none is a size of the network."""
 
 
-def tiny_config(arch: str, units: TinySizeUnits, sizes: ConfigSizes) -> PreTrainedConfig:
+def shrink_default_config(arch: str, units: TinySizeUnits, sizes: ConfigSizes) -> PreTrainedConfig:
     """Make a model type's config with sizes from `units`; `sizes` attributes (dotted: nested) override every rule."""
     return ConfigShrinker(units, sizes).shrink(CONFIG_MAPPING[arch](), "")
 
@@ -72,7 +72,7 @@ class ConfigShrinker:
     def overrides_for(self, config: PreTrainedConfig, prefix: str) -> ConfigSizes:
         """Attributes of this config that skip the rules: overridden ones and those that the user gave."""
         overridden = {
-            name: compute_from_units(value, self.units)
+            name: compute_size_from_units(value, self.units)
             for name, value in OVERRIDES.get(config.model_type or type(config).__name__, {}).items()
         }
         counts = {
@@ -122,7 +122,7 @@ class ConfigShrinker:
         if name in LAYER_COUNTS and len(layers) > 0 and value == read_layer_count(config):
             return len(layers)
         if "depths" in vars(config) and name in ("embed_dim", "window_size"):
-            return 2 if name == "window_size" else narrow_first_stage(config, value)
+            return 2 if name == "window_size" else choose_first_stage_width(config, value)
         if name == "num_key_value_heads" and value == vars(config).get("num_attention_heads"):
             return min(value, self.units.heads)
         return choose_tiny_size(name, value, self.units)
@@ -133,7 +133,7 @@ class ConfigShrinker:
         """Shrink a list: one entry per layer, layer indices, widths, or depths of stages."""
         integers = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
         layers = read_layer_count(config)
-        if is_per_layer(config, name, values):
+        if has_one_entry_per_layer(config, name, values):
             entries = [values[index] for index in indices]
             return [
                 choose_tiny_size(name, value, self.units) if integers else value
@@ -174,7 +174,7 @@ class ConfigShrinker:
         return self.ids[value]
 
 
-def narrow_first_stage(config: PreTrainedConfig, width: int) -> int:
+def choose_first_stage_width(config: PreTrainedConfig, width: int) -> int:
     """The width of the first stage, which later ones double: a share that its heads divide."""
     heads = vars(config).get("num_heads")
     first = heads[0] if isinstance(heads, (list, tuple)) else 1
@@ -198,7 +198,7 @@ def keep_all_backbone_stages(config: PreTrainedConfig, layers: int) -> ConfigSiz
     return {"out_indices": list(range(1, layers + 1))}
 
 
-def is_per_layer(config: PreTrainedConfig, name: str, value: object) -> bool:
+def has_one_entry_per_layer(config: PreTrainedConfig, name: str, value: object) -> bool:
     """Whether a list has one entry per layer, and is not about the stages of a hierarchy."""
     if not isinstance(value, (list, tuple)) or name in COMMON or "depths" in vars(config):
         return False
@@ -216,7 +216,11 @@ def is_layer_index_list(values: Sequence[Any]) -> bool:
 
 def find_first_layer_of_each_kind(config: PreTrainedConfig, count: int) -> list[int]:
     """Indices of the layers whose entries in the config's lists differ."""
-    lists = [value for name, value in vars(config).items() if is_per_layer(config, name, value)]
+    lists = [
+        value
+        for name, value in vars(config).items()
+        if has_one_entry_per_layer(config, name, value)
+    ]
     kinds = [tuple(str(column[layer]) for column in lists) for layer in range(count)]
     return sorted({kind: layer for layer, kind in reversed(list(enumerate(kinds)))}.values())
 

@@ -12,7 +12,7 @@ Overrides = Mapping[str, Any | Callable[[TinySizeUnits], Any]]
 """Values of attributes; a function, or a text such as `= 2 * width`, computes one from the units."""
 
 
-def rotary_sections(share: float = 1.0) -> Overrides:
+def make_rotary_sections_override(share: float = 1.0) -> Overrides:
     """Sections of rotary angles for time, rows and columns, which the default lacks or gives for heads of width 128."""
 
     def build_rope(units: TinySizeUnits) -> ConfigSizes:
@@ -35,7 +35,7 @@ def alternate_layer_kinds(*kinds: str, fewest: int = 0) -> Callable[[TinySizeUni
 
 COMPUTED: Mapping[str, Overrides] = {
     "deepseek_ocr2_text": {"mlp_layer_types": alternate_layer_kinds("dense", "sparse")},
-    "glm4v_moe_text": rotary_sections(0.5),
+    "glm4v_moe_text": make_rotary_sections_override(0.5),
     "gpt_neo": {
         "attention_types": lambda units: [
             [[kind], 1] for kind in alternate_layer_kinds("global", "local")(units)
@@ -53,11 +53,11 @@ COMPUTED: Mapping[str, Overrides] = {
         "attention_head_dim": "= 2 * head_width",
     },
     **{
-        f"{kind}_text": rotary_sections()
+        f"{kind}_text": make_rotary_sections_override()
         for kind in ("glm4v", "glm_image", "glm_ocr", "hunyuan_vl", "paddleocr_vl")
     },
     **{
-        f"qwen2_{kind}": rotary_sections()
+        f"qwen2_{kind}": make_rotary_sections_override()
         for kind in ("5_omni_talker", "5_omni_text", "5_vl_text", "vl_text")
     },
 }

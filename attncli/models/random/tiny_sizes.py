@@ -27,12 +27,12 @@ class TinySizeUnits:
 OF_UNITS = re.compile(r"= (?:(\d+) \* )?(\w+)(?: // (\d+))?(?: \+ (\d+))?")
 
 
-def compute_from_units(value: Any, units: TinySizeUnits) -> Any:
+def compute_size_from_units(value: Any, units: TinySizeUnits) -> Any:
     """A value that a function, or a text such as `= 2 * width`, computes from the units; any other as it is."""
     if callable(value):
         return value(units)
     if isinstance(value, list):
-        return [compute_from_units(each, units) for each in value]
+        return [compute_size_from_units(each, units) for each in value]
     found = OF_UNITS.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         return value
@@ -86,7 +86,7 @@ def choose_tiny_size(name: str, value: int, units: TinySizeUnits) -> int:
     """Shrink the size of one attribute; attributes without a rule stay."""
     for pattern, size in COMPILED:
         if pattern.fullmatch(name):
-            return min(value, int(compute_from_units(size, units)))
+            return min(value, int(compute_size_from_units(size, units)))
     return value
 
 

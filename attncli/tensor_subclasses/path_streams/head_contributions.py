@@ -12,7 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.model_structure.residual_stream import find_stream_output, replace_argument
+from attncli.capture.model_structure.residual_stream import (
+    find_residual_stream_output,
+    replace_tensor_argument,
+)
 from attncli.errors import InputError
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tensor_subclasses.path_streams.partial_streams import (
@@ -106,8 +109,8 @@ def run_backward_over_blocks(blocks: list[RecordedBlock], target: Tensor, visit:
         with torch.enable_grad():
             state = block.state.requires_grad_()
             stream = make_initial_streams(state, streams)
-            args, kwargs = replace_argument(block.args, block.kwargs, block.stream, stream)
-            output = find_stream_output(block.forward(*args, **kwargs))
+            args, kwargs = replace_tensor_argument(block.args, block.kwargs, block.stream, stream)
+            output = find_residual_stream_output(block.forward(*args, **kwargs))
         assert isinstance(output, PathTensor)  # it was one on the forward pass
         outputs = [attention.outputs for attention in streams.attentions]
         back, *at_heads = torch.autograd.grad(output.numbers, [state, *outputs], back)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.capture.strips.attention_interface import find_unpatched_eager
+from attncli.capture.strips.attention_interface import find_unpatched_eager_attention
 from attncli.capture.strips.rowwise_masks import find_keys_shown_by_mask, materialise_mask
 from attncli.errors import InputError
 from attncli.forward_types import Function
@@ -33,7 +33,7 @@ def compute_attention_of_streams(
     mask = materialise_mask(attention_mask)
     full = select_full_stream_qkv(query, key, value)
     with torch.no_grad():
-        output, weights = find_unpatched_eager(module)(
+        output, weights = find_unpatched_eager_attention(module)(
             module, *full, mask, scaling=scaling, **keywords
         )
     if not isinstance(value, PathTensor):

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from attncli.capture.attention_capture import replace_eager_interface
+from attncli.capture.attention_capture import replace_eager_attention
 from attncli.capture.attention_function_registry import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import FAILURES
 from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks
 from attncli.capture.model_structure.residual_stream import (
-    find_stream_input,
-    find_stream_output,
-    replace_argument,
+    find_residual_stream_input,
+    find_residual_stream_output,
+    replace_tensor_argument,
 )
 from attncli.errors import InputError, is_memory_error, shorten_error_text
 from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
@@ -124,7 +124,7 @@ def accept_path_tensors(model: nn.Module) -> Iterator[None]:
     """Within, the model's attention, norms and activations accept path tensors."""
     with (
         force_eager_attention(model),
-        replace_eager_interface(compute_attention_of_streams),
+        replace_eager_attention(compute_attention_of_streams),
         freeze_norm_layers_and_activations(model),
     ):
         yield
@@ -219,7 +219,7 @@ class PathTensorRun:
     def wrap_forward(
         self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
-        stream = find_stream_input(args, kwargs)
+        stream = find_residual_stream_input(args, kwargs)
         if stream is None:
             raise InputError(f"{type(module).__name__} is given no stream of tokens.")
         if isinstance(stream, PathTensor):
@@ -227,12 +227,12 @@ class PathTensorRun:
         else:
             taken_in = self.make_first_path_tensor(stream, module)
         output = self.run_block(
-            forward, *replace_argument(args, kwargs, stream, taken_in), taken_in
+            forward, *replace_tensor_argument(args, kwargs, stream, taken_in), taken_in
         )
         self.done += 1
         if self.done < len(self.stack.calls):
             return output
-        state = find_stream_output(output)
+        state = find_residual_stream_output(output)
         if not isinstance(state, PathTensor) or state.dim() != 3:
             raise InputError(f"the stream of tokens is lost in {type(module).__name__}.")
         self.decomposition = PathDecomposition(

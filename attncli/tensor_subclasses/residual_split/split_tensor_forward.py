@@ -10,16 +10,20 @@ import numpy as np
 import torch
 from torch import nn
 
-from attncli.capture.attention_calls import iter_tensors
+from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.capture.attention_function_registry import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_errors import FAILURES
-from attncli.capture.model_structure.blocks import BlockFollower, BlockStack, unique_blocks
+from attncli.capture.model_structure.blocks import (
+    BlockFollower,
+    BlockStack,
+    collect_distinct_blocks,
+)
 from attncli.capture.model_structure.residual_stream import (
-    find_stream_input,
-    find_stream_output,
-    replace_argument,
-    replace_output,
+    find_residual_stream_input,
+    find_residual_stream_output,
+    replace_tensor_argument,
+    replace_tensor_in_output,
 )
 from attncli.errors import (
     BelowResolution,
@@ -108,7 +112,10 @@ class OtherStackDependency(Exception):
 def run_forward_to_last_stack(model: nn.Module, inputs: Inputs, passage: "SplitTensorRun") -> None:
     """Run to the end of the last stack, or until a stack has lost its residual, which is no error."""
     try:
-        with torch.no_grad(), wrap_forwards(unique_blocks(passage.stacks), passage.wrap_forward):
+        with (
+            torch.no_grad(),
+            wrap_forwards(collect_distinct_blocks(passage.stacks), passage.wrap_forward),
+        ):
             model(**inputs)
     except (StopAfterLastBlock, BelowResolution):
         return
@@ -159,11 +166,11 @@ class SplitTensorRun:
         if self.depends_on_skipped_stack(args, kwargs):
             raise OtherStackDependency
         if self.move is not None:
-            stream = find_stream_input(args, kwargs)
+            stream = find_residual_stream_input(args, kwargs)
             assert isinstance(stream, SplitTensor)
-            args, kwargs = replace_argument(args, kwargs, stream, self.move(stream))
+            args, kwargs = replace_tensor_argument(args, kwargs, stream, self.move(stream))
         output = forward(*args, **kwargs)
-        state = find_stream_output(output)
+        state = find_residual_stream_output(output)
         if not isinstance(state, SplitTensor):
             raise make_missing_rule_error(f"what {type(module).__name__} does to lose the tokens")
         self.observe(stack, call.layer + 1, state.to_split_state())
@@ -175,19 +182,19 @@ class SplitTensorRun:
         self, stack: BlockStack, args: Args, kwargs: Kwargs
     ) -> tuple[Any, Any]:
         """The input of a stack's first block, its stream as a split tensor; known even where other arguments are not."""
-        stream = find_stream_input(args, kwargs)
+        stream = find_residual_stream_input(args, kwargs)
         assert stream is not None  # the probe recorded which
         if self.depends_on_skipped_stack((stream,), {}):
             raise OtherStackDependency
         self.begun_stacks.add(stack)
         first = stream if isinstance(stream, SplitTensor) else split_first_block_input(stream)
         self.observe(stack, 0, first.to_split_state())
-        return replace_argument(args, kwargs, stream, first)
+        return replace_tensor_argument(args, kwargs, stream, first)
 
     def depends_on_skipped_stack(self, args: Args, kwargs: Kwargs) -> bool:
         """Whether an argument depends on a stack that does not run in this pass."""
         partial = len(self.requested_stacks) < len(self.stacks)
-        return partial and any(map(is_tensor_marked_unknown, iter_tensors((args, kwargs))))
+        return partial and any(map(is_tensor_marked_unknown, iter_nested_tensors((args, kwargs))))
 
     def take_output_of_stack(self, stack: BlockStack, output: Output, state: SplitTensor) -> Output:
         """Take the output of a stack's last block; the last stack ends the forward pass."""
@@ -195,16 +202,16 @@ class SplitTensorRun:
         if len(self.ended) == len(self.requested_stacks):
             raise StopAfterLastBlock
         resolved = state.varying.exponent >= state.common.exponent - RESOLVED_BITS
-        return replace_output(output, state, state.to_plain_tensor()) if resolved else output
+        return replace_tensor_in_output(output, state, state.to_plain_tensor()) if resolved else output
 
 
 def mark_block_output_unknown(output: Output) -> Output:
     """A block's output with NaN for its state, which marks all that depends on it."""
-    state = find_stream_output(output)
+    state = find_residual_stream_output(output)
     return (
         output
         if state is None
-        else replace_output(output, state, state.new_full((), math.nan).expand_as(state))
+        else replace_tensor_in_output(output, state, state.new_full((), math.nan).expand_as(state))
     )
 
 

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from attncli.analysis.fits.model_patterns import capture_model_patterns
 from attncli.errors import UsageError
 from attncli.models.inputs.input_options import RequestedInput
-from attncli.models.inputs.requested_inputs import make_inputs
+from attncli.models.inputs.requested_inputs import make_model_inputs
 from attncli.models.loading.load import load_model
 from attncli.patterns._pattern_texts import ModelHead, parse_model_head
 
@@ -24,7 +24,7 @@ TOKENS = 24
 def map_of(folder: Path, layer: int, head: int) -> np.ndarray:
     """The whole map, by the model's own eager attention."""
     checkpoint = load_model(str(folder))
-    (text,) = make_inputs(checkpoint, RequestedInput(random_tokens=TOKENS))
+    (text,) = make_model_inputs(checkpoint, RequestedInput(random_tokens=TOKENS))
     checkpoint.model.set_attn_implementation("eager")
     with torch.no_grad():
         maps = checkpoint.model_without_head(**text.kwargs, output_attentions=True).attentions
@@ -34,7 +34,7 @@ def map_of(folder: Path, layer: int, head: int) -> np.ndarray:
 def patterns_of(folder: Path, *texts: str, rows: int) -> list[np.ndarray]:
     """From strips of so many rows."""
     checkpoint = load_model(str(folder))
-    (text,) = make_inputs(checkpoint, RequestedInput(random_tokens=TOKENS))
+    (text,) = make_model_inputs(checkpoint, RequestedInput(random_tokens=TOKENS))
     heads = [head for head in map(parse_model_head, texts) if head is not None]
     found = capture_model_patterns(checkpoint, text, heads, strip_memory=rows * HEADS * TOKENS * 8)
     assert list(found) == list(texts)

@@ -22,7 +22,7 @@ from attncli.capture import (
     MapShape,
     Strip,
     capture_attention,
-    observe_in_rounds,
+    emit_map_rows_in_rounds,
     verify_capture,
 )
 from attncli.capture.model_structure.blocks import find_block_stacks
@@ -145,7 +145,7 @@ def test_rounds_go_on_as_long_as_the_last_strip_is_answered_with_yes() -> None:
         seen.append((strip.round, strip.first_query))
         return strip.is_last and strip.round < 2
 
-    observe_in_rounds(lambda _: strips, observe)
+    emit_map_rows_in_rounds(lambda _: strips, observe)
     assert seen == [(number, row) for number in range(3) for row in range(2)]
 
 

@@ -25,7 +25,7 @@ from attncli.analysis.heads.report_rows.token_pairs import (
 )
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.model_structure.blocks import find_block_stacks
-from attncli.models.inputs.model_input import ModelInput, decoder_labels
+from attncli.models.inputs.model_input import ModelInput, label_decoder_tokens
 from attncli.records import Row
 from attncli.render._table_cells import format_token_pair
 
@@ -149,7 +149,7 @@ def test_a_decoder_is_told_with_the_tokens_that_it_reads() -> None:
     model = model_of("T5ForConditionalGeneration")
     ids = torch.tensor([[5, 6, 7]])
     moved = model._shift_right(ids)
-    text = ModelInput("text", "text", {}, 3, ("fox", "is", "red"), decoder_labels({"input_ids": ids, "decoder_input_ids": moved}, ("fox", "is", "red")))  # fmt: skip
+    text = ModelInput("text", "text", {}, 3, ("fox", "is", "red"), label_decoder_tokens({"input_ids": ids, "decoder_input_ids": moved}, ("fox", "is", "red")))  # fmt: skip
     names = TokenNames.of_text(text)
     decoder = AttentionSite(
         "decoder.block", 0, "self", "full", "decoder.block.0.layer.0.SelfAttention"
@@ -227,9 +227,9 @@ def test_a_decoder_of_several_codes_a_step_has_no_labels() -> None:
     """Such as dia's, whose steps are a code of every channel."""
     import torch
 
-    from attncli.models.inputs.model_input import decoder_labels
+    from attncli.models.inputs.model_input import label_decoder_tokens
 
     kwargs = {"input_ids": torch.arange(3)[None], "decoder_input_ids": torch.zeros(1, 4, 9).long()}
-    assert decoder_labels(kwargs, ["a", "b", "c"]) == ()
+    assert label_decoder_tokens(kwargs, ["a", "b", "c"]) == ()
     kwargs["decoder_input_ids"] = torch.tensor([[7, 0, 2]])
-    assert decoder_labels(kwargs, ["a", "b", "c"]) == ("7", "a", "c")
+    assert label_decoder_tokens(kwargs, ["a", "b", "c"]) == ("7", "a", "c")

@@ -110,12 +110,12 @@ def inputs(report: Report, folder: str, name: str) -> dict[str, Any]:
     if name == "vit":
         from attncli.model_and_file_sources import parse_source
         from attncli.models.inputs.input_options import RequestedInput
-        from attncli.models.inputs.requested_inputs import make_inputs
+        from attncli.models.inputs.requested_inputs import make_model_inputs
         from attncli.models.loading.load import load_model
         from attncli.models.loading.load_options import LoadOptions
 
         checkpoint = load_model(parse_source(folder), LoadOptions(dtype="float64"))
-        (text,) = make_inputs(checkpoint, RequestedInput(random_tokens=1))
+        (text,) = make_model_inputs(checkpoint, RequestedInput(random_tokens=1))
         return dict(text.kwargs)
     ids = torch.tensor([IDS])
     if name in ("bart", "t5"):

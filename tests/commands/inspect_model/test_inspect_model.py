@@ -159,7 +159,7 @@ def test_learned_sinks_and_windows_are_counted_as_they_are() -> None:
 def test_contributions_add_up_to_what_the_attention_writes() -> None:
     """The layer that is found is the one that writes: Σ_h ctx_h W_O,h + b is its output."""
     from attncli.capture import capture_attention
-    from attncli.capture.strips.output_projections import observe_projections
+    from attncli.capture.strips.output_projections import observe_output_projections
 
     for name, outputs in (("gpt2", "h.1.attn.c_proj"), ("bert", "encoder.layer.1.attention.output.dense"), ("llama", "layers.1.self_attn.o_proj"), ("whisper", "decoder.layers.1.encoder_attn.out_proj")):  # fmt: skip
         model, inputs = TINY[name]()
@@ -178,7 +178,7 @@ def test_contributions_add_up_to_what_the_attention_writes() -> None:
 
         with (
             torch.no_grad(),
-            observe_projections(model, observe) as take,
+            observe_output_projections(model, observe) as take,
             capture_attention(model, take, ONE_ROW),  # type: ignore[arg-type]
         ):
             model(**inputs)

@@ -38,7 +38,7 @@ def both() -> tuple[Report, Maps, Draws]:
     """A report of a hybrid, and the maps that its linear layers had on the text and on draws of random tokens that repeat."""
     maps: Draws = {}
     on_repeats: Draws = {}
-    own = linear_attention_capture.make_linear_strip
+    own = linear_attention_capture.build_linear_map_rows
 
     def kept(layer: Any, strip: Any, tokens: int) -> Any:
         found = own(layer, strip, tokens)
@@ -51,7 +51,7 @@ def both() -> tuple[Report, Maps, Draws]:
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(linear_attention_capture, "make_linear_strip", kept)
+        patch.setattr(linear_attention_capture, "build_linear_map_rows", kept)
         report = reported()
     return report, {layer: found[-1] for layer, found in maps.items()}, on_repeats
 

@@ -333,12 +333,12 @@ def states_within(source: str, module: str, given: bool) -> list[float]:
     from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
     from attncli.metrics import METRICS
     from attncli.models.inputs.input_options import RequestedInput
-    from attncli.models.inputs.requested_inputs import make_inputs
+    from attncli.models.inputs.requested_inputs import make_model_inputs
     from attncli.models.loading.load import load_model
     from attncli.models.loading.load_options import LoadOptions
 
     checkpoint = load_model(source, LoadOptions(dtype="float64"))
-    (text,) = make_inputs(checkpoint, RequestedInput(random_tokens=16))
+    (text,) = make_model_inputs(checkpoint, RequestedInput(random_tokens=16))
     seen: list[float] = []
 
     def hook(_: Any, inputs: Any, output: Any) -> None:

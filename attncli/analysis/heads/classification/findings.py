@@ -18,7 +18,7 @@ from attncli.analysis.heads.classification.role_rules import (
     classify_role,
 )
 from attncli.analysis.heads.classification.role_rules import UNIFORM as EVEN
-from attncli.capture.other_mixers.token_mixers import format_layers
+from attncli.capture.other_mixers.token_mixers import format_layer_numbers
 from attncli.errors import format_count
 from attncli.maths.number_format import format_number, format_with_standard_deviation
 from attncli.metrics.activations._activation_state import MASSIVE, RATIO
@@ -101,7 +101,7 @@ def describe_effects_absent_in_heads(heads: Sequence[ClassifiedHead]) -> Iterato
         if known:
             places.setdefault(known, []).append(words)
     for known, kinds in places.items():
-        where = format_layers([heads[place].layer for place in known])
+        where = format_layer_numbers([heads[place].layer for place in known])
         yield f"no {' or '.join(kinds)} in the {format_count(len(known), 'head')} of {where}"
 
 
@@ -144,7 +144,9 @@ def format_row_layers(rows: Iterable[Row]) -> str:
     stacks: dict[str, list[int]] = {}
     for row in rows:
         stacks.setdefault(str(row.keys.get("stack", "")), []).append(row.layer or 0)
-    return ", ".join(f"{stack} {format_layers(own)}".strip() for stack, own in stacks.items())
+    return ", ".join(
+        f"{stack} {format_layer_numbers(own)}".strip() for stack, own in stacks.items()
+    )
 
 
 def format_location(row: Row) -> str:

@@ -18,7 +18,7 @@ from attncli.capture.linear_attention.measured_linear_heads import (
     LinearAttentionHeads,
     LinearAttentionLayers,
 )
-from attncli.capture.other_mixers.token_mixers import format_layers, pluralise
+from attncli.capture.other_mixers.token_mixers import format_layer_numbers, pluralise_mixer_kind
 from attncli.errors import format_count
 from attncli.maths.number_format import format_number
 from attncli.records import Definition, Finding, JsonObject, Row, Scalar
@@ -33,7 +33,7 @@ def warn_about_sampled_channels(chosen: LinearAttentionHeads) -> Iterator[str]:
     sampled = [layer for layer in few if layer.has_single_channel_heads]
     if sampled:
         most = max(layer.heads for layer in sampled)
-        kinds = ", ".join(dict.fromkeys(pluralise(layer.site.kind) for layer in sampled))
+        kinds = ", ".join(dict.fromkeys(pluralise_mixer_kind(layer.site.kind) for layer in sampled))
         yield (
             f"every channel of {kinds} has a map of its own: {len(chosen.heads[sampled[0].site])} of {most} are looked "
             "at, evenly spaced; choose others with `heads`."
@@ -64,7 +64,7 @@ def report_linear_attention(
     """Report the linear layers; `heads`: all heads, where roles are classified."""
     rows = list(build_completeness_error_rows(observed, keys))
     refused = [
-        Finding("not looked at", f"{pluralise(kind)}: {why}")
+        Finding("not looked at", f"{pluralise_mixer_kind(kind)}: {why}")
         for kind, why in layers.refusals.items()
     ]
     own = [head for head in heads if is_linear(head)]
@@ -129,9 +129,9 @@ def build_linear_findings(
         if is_linear(head):
             kinds.setdefault(str(head.keys.get("kind", alone)), []).append(head)
     for kind, own in kinds.items():
-        where = format_layers([head.layer for head in own])
+        where = format_layer_numbers([head.layer for head in own])
         sentence = f"{format_roles(own, 'head', f' in {where}')}{describe_attention_distances(own, softmax)}; {describe_weight_normalization(own)}"
-        yield Finding(pluralise(kind), sentence)
+        yield Finding(pluralise_mixer_kind(kind), sentence)
     if kinds and softmax:
         yield Finding("softmax heads", format_roles(softmax))
 

@@ -20,7 +20,7 @@ from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
 from attncli.capture.one_pass.one_pass_or_eager import OnePass
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
-from attncli.capture.strips.output_projections import observe_projections
+from attncli.capture.strips.output_projections import observe_output_projections
 from attncli.errors import InputError, NonFiniteNumbers
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.metrics import METRICS
@@ -418,10 +418,14 @@ def capture_projections(
         takes: list[Look] = []
         if "outputs" in extra:
             takes.append(
-                watched.enter_context(observe_projections(body, observer.observe_head_outputs))
+                watched.enter_context(
+                    observe_output_projections(body, observer.observe_head_outputs)
+                )
             )
         if "gates" in extra:
-            from attncli.capture.strips.output_gates import observe_gates
+            from attncli.capture.strips.output_gates import observe_output_gates
 
-            takes.append(watched.enter_context(observe_gates(body, observer.observe_head_gates)))
+            takes.append(
+                watched.enter_context(observe_output_gates(body, observer.observe_head_gates))
+            )
         yield takes

@@ -17,7 +17,7 @@ from attncli.capture import AttentionSite, Strip
 from attncli.capture.model_errors import FAILURES
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
-from attncli.capture.verification import model_dtype
+from attncli.capture.verification import find_floating_dtype_of_model
 from attncli.errors import AttnError
 from attncli.metrics.activations._activation_state import ActivationState
 from attncli.metrics.attention import ATTENTION
@@ -27,7 +27,7 @@ from attncli.metrics.attention._metric_accumulator import (
     reduce_over_batch,
     split_metrics_by_batch_item,
 )
-from attncli.models.inputs.model_input import ModelInput, Shapes, input_shapes
+from attncli.models.inputs.model_input import ModelInput, Shapes, describe_input_shapes
 from attncli.models.loading.memory_estimate import estimate_run_memory
 from attncli.processes.work_sharing import list_item_indices_of_rank
 from attncli.tolerances import BATCHED_TEXT
@@ -103,7 +103,7 @@ class TextBatches:
     ) -> None:
         """`together`: an empty list where the texts are not apart; `alone`: the judge of a first batch."""
         self.texts, self.together, self.alone = texts, together, alone
-        self.dtype = model_dtype(subject.body)
+        self.dtype = find_floating_dtype_of_model(subject.body)
         self.most = BATCH_MEMORY // estimate_run_memory(subject.body, 1, 0)
         """Tokens of a batch."""
         self.keys = {
@@ -154,7 +154,7 @@ def find_shapes_shared_by_batch(text: ModelInput) -> Shapes:
     """What texts of one batch have in common; empty where an input is not known to have an axis of texts."""
     tensors = [value for value in text.kwargs.values() if isinstance(value, Tensor)]
     by_text = all(value.ndim > 1 and len(value) == 1 for value in tensors)
-    return input_shapes(text.kwargs) if by_text else ()
+    return describe_input_shapes(text.kwargs) if by_text else ()
 
 
 def join_inputs(texts: Sequence[ModelInput]) -> dict[str, Tensor]:

@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from attncli.analysis.heads.report_rows.head_rows import Keeps
 from attncli.analysis.heads.report_rows.token_names import TokenNames
 from attncli.capture import AttentionSite, MapShape, Strip
-from attncli.capture.saved_maps.map_names import FORMAT, map_tensor_name, visible_tensor_name
+from attncli.capture.saved_maps.map_names import (
+    FORMAT,
+    name_attention_map_tensor,
+    name_visible_keys_tensor,
+)
 from attncli.errors import InputError, UsageError
 from attncli.io.atomic_files import require_writable
 from attncli.maths.number_format import format_short_number
@@ -76,7 +80,7 @@ class CollectedMaps:
             name = names[site]
             named[name] = weights
             if site in self.visible:
-                named[visible_tensor_name(name)] = self.visible[site]
+                named[name_visible_keys_tensor(name)] = self.visible[site]
         return named
 
     def build_file_metadata(self, identity: Facts, named: TokenNames) -> dict[str, str]:
@@ -94,7 +98,7 @@ class CollectedMaps:
     def tensor_names_by_layer(self) -> dict[AttentionSite, str]:
         """Tensor name of each attention layer."""
         several = self.has_several_stacks_or_kinds()
-        return {site: map_tensor_name(site, several) for site in self.maps}
+        return {site: name_attention_map_tensor(site, several) for site in self.maps}
 
     def has_several_stacks_or_kinds(self) -> bool:
         return len({(site.stack, site.kind) for site in self.maps}) > 1

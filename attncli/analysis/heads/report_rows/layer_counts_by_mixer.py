@@ -6,7 +6,11 @@ from dataclasses import asdict, dataclass
 from attncli.analysis.heads.report_rows.head_rows import name_stacks_of_attention_sites
 from attncli.capture import AttentionSite
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.other_mixers.token_mixers import TokenMixer, format_layers, pluralise
+from attncli.capture.other_mixers.token_mixers import (
+    TokenMixer,
+    format_layer_numbers,
+    pluralise_mixer_kind,
+)
 from attncli.records import JsonObject
 
 
@@ -92,7 +96,7 @@ class LayerCounts:
     def describe_unmeasured(self, looked_at: Collection[str] = ()) -> str:
         """Describe what findings do not cover; `looked_at`: kinds that are measured."""
         parts = [
-            f"{pluralise(kind)} in {format_layers([layer for each in found for layer in each.layers])}"
+            f"{pluralise_mixer_kind(kind)} in {format_layer_numbers([layer for each in found for layer in each.layers])}"
             for kind, found in self.other_mixers.items()
             if kind not in looked_at
         ]
@@ -110,11 +114,19 @@ def group_layers_by_mixer(seen: Iterable[tuple[str, str, int, bool]]) -> tuple[T
 
 
 def format_is_or_are_mixer_kind(kind: str, count: int) -> str:
-    return f"is {indefinite_article(kind)} {kind}" if count == 1 else f"are {pluralise(kind)}"
+    return (
+        f"is {indefinite_article(kind)} {kind}"
+        if count == 1
+        else f"are {pluralise_mixer_kind(kind)}"
+    )
 
 
 def format_has_or_have_mixer_kind(kind: str, count: int) -> str:
-    return f"has {indefinite_article(kind)} {kind}" if count == 1 else f"have {pluralise(kind)}"
+    return (
+        f"has {indefinite_article(kind)} {kind}"
+        if count == 1
+        else f"have {pluralise_mixer_kind(kind)}"
+    )
 
 
 def indefinite_article(word: str) -> str:

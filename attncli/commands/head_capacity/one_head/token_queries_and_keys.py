@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.model_structure.module_paths import find_module_by_name
+from attncli.capture.model_structure.module_paths import find_module_by_path_suffix
 from attncli.errors import InputError, UsageError
 from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.inputs_for_scores import project_inputs
 from attncli.head_weights.trained_head import Head
 from attncli.models.inputs.model_input import WORDS
-from attncli.models.inputs.vocabulary_and_positions import max_positions, vocabulary_size
-from attncli.models.layer_configs import text_config
+from attncli.models.inputs.vocabulary_and_positions import find_max_positions, find_vocabulary_size
+from attncli.models.layer_configs import select_text_config
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.progress import Progress
 from attncli.tolerances import TOKEN_ALONE
@@ -94,7 +94,7 @@ def require_head_of_first_layer(head: Head) -> None:
 
 
 def refuse_text_beyond_positions(checkpoint: LoadedModel, length: int) -> None:
-    most = max_positions(checkpoint.model)
+    most = find_max_positions(checkpoint.model)
     if most is not None and length > most:
         raise UsageError(
             f"the model has positions for {most} tokens, not {length}: lower `length`."
@@ -102,7 +102,7 @@ def refuse_text_beyond_positions(checkpoint: LoadedModel, length: int) -> None:
 
 
 def require_vocabulary_size(checkpoint: LoadedModel) -> int:
-    known = vocabulary_size(checkpoint.model)
+    known = find_vocabulary_size(checkpoint.model)
     if known is None:
         raise InputError(
             f"{type(checkpoint.model).__name__} has no table of words, so there are no embeddings to draw from."
@@ -113,7 +113,7 @@ def require_vocabulary_size(checkpoint: LoadedModel) -> int:
 def sample_candidate_tokens(
     checkpoint: LoadedModel, head: Head, length: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    config = text_config(checkpoint.model.config)
+    config = select_text_config(checkpoint.model.config)
     special = {getattr(config, name, None) for name in SPECIAL}
     ids = np.array(
         [each for each in range(require_vocabulary_size(checkpoint)) if each not in special]
@@ -130,7 +130,7 @@ def find_query_projection(checkpoint: LoadedModel, head: Head) -> nn.Module:
     if checkpoint.folder is None:
         raise InputError("a random model has no files: save it, and give its folder.")
     template = HeadConfig.read_config(checkpoint.folder).family.query.format(l=0)
-    return find_module_by_name(checkpoint.model, template)
+    return find_module_by_path_suffix(checkpoint.model, template)
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def circle(
     study = prepare_circle_training(
         options, training, list(choose_variants_by_name_or_switch(variants, switches)), metrics, run
     )
-    from attncli.models.loading.isolate_global_state import isolate_in_process
+    from attncli.models.loading.isolate_global_state import isolate_run_in_process
 
-    isolate_in_process()
+    isolate_run_in_process()
     return how.run_measurement(study)

@@ -27,7 +27,7 @@ def rank_heads(
 
     refuse_gates_on_unmeasured_metrics(how.conditions, RANK_HEAD_METRICS)
     study = prepare_head_rank_experiment(options, training, run)
-    from attncli.models.loading.isolate_global_state import isolate_in_process
+    from attncli.models.loading.isolate_global_state import isolate_run_in_process
 
-    isolate_in_process()
+    isolate_run_in_process()
     return how.run_measurement(study)

@@ -39,9 +39,9 @@ def train_and_report_task(
 ) -> "Report":
     """Train the networks of a task and measure sums of their paths."""
     study = prepare_labelling_task(name, options, training, run, how.conditions, memory)
-    from attncli.models.loading.isolate_global_state import isolate_in_process
+    from attncli.models.loading.isolate_global_state import isolate_run_in_process
 
-    isolate_in_process()
+    isolate_run_in_process()
     return how.run_measurement(study)
 
 

@@ -168,18 +168,18 @@ class SweepRuns:
 def remember_cached_models(name: str, cached: set[str]) -> None:
     """Remember which models were in the cache already, so that they are not evicted."""
     from attncli.model_and_file_sources import parse_source
-    from attncli.models.files.hub_cache import is_cached
+    from attncli.models.files.hub_cache import is_model_in_hub_cache
 
     source = parse_source(name)
-    if source.kind == "hub" and is_cached(source.name):
+    if source.kind == "hub" and is_model_in_hub_cache(source.name):
         cached.add(source.name)
 
 
 def evict_cached_model(name: str, cached: set[str]) -> None:
     """Remove from the cache what this item has downloaded."""
     from attncli.model_and_file_sources import parse_source
-    from attncli.models.files.hub_cache import remove_from_cache
+    from attncli.models.files.hub_cache import remove_model_from_hub_cache
 
     source = parse_source(name)
     if source.kind == "hub" and source.name not in cached:
-        remove_from_cache(source.name)
+        remove_model_from_hub_cache(source.name)

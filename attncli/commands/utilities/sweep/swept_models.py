@@ -73,7 +73,7 @@ def refuse_invalid_model_name(text: str) -> None:
 
 def list_models_at_revisions(sources: Sequence[str], pattern: str) -> list[str]:
     """Each hub model at every revision that matches."""
-    from attncli.models.files.hub_revisions import list_revisions
+    from attncli.models.files.hub_revisions import list_hub_revisions
 
     found = []
     for text in sources:
@@ -82,7 +82,7 @@ def list_models_at_revisions(sources: Sequence[str], pattern: str) -> list[str]:
             raise UsageError(
                 f"`revisions` is for Hub models named by their id, not {text}.", about=["revisions"]
             )
-        matching = sorted(list_revisions(source.name, pattern), key=natural_sort_key)
+        matching = sorted(list_hub_revisions(source.name, pattern), key=natural_sort_key)
         found += [f"{source.name}@{revision}" for revision in matching]
     return found
 

@@ -14,7 +14,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.capture.model_structure.custom_modules import ForeignModule
 from attncli.errors import InputError
-from attncli.models.loading.isolate_global_state import disable_compiler, without_autocast
+from attncli.models.loading.isolate_global_state import disable_autocast, disable_compiler
 
 KEPT = ("use_cache", "output_attentions", "output_hidden_states")
 """Options by which configs make a forward pass return caches, maps and states."""
@@ -55,7 +55,7 @@ def refuse_non_finite_rotary_angles(model: PreTrainedModel) -> None:
 
 
 @contextmanager
-def eval_mode(model: nn.Module) -> Iterator[None]:
+def switch_to_eval_mode_temporarily(model: nn.Module) -> Iterator[None]:
     """Within: evaluation mode, no gradients, no autocast, no compiled code, no cache."""
     from attncli.models.loading.in_memory.restore_state import restore_model_state
 
@@ -64,14 +64,14 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
         for module in model.modules():
             module.training = False
         disable_returned_caches(model)
-        stack.callback(reshard_parameters, model)
-        stack.enter_context(without_autocast())
+        stack.callback(reshard_fsdp_parameters, model)
+        stack.enter_context(disable_autocast())
         stack.enter_context(disable_compiler())
         stack.enter_context(torch.no_grad())
         yield
 
 
-def reshard_parameters(model: nn.Module) -> None:
+def reshard_fsdp_parameters(model: nn.Module) -> None:
     """Shard parameters again (FSDP): a forward pass without a backward one leaves them whole."""
     for module in model.modules():
         if isinstance(module, FSDPModule):

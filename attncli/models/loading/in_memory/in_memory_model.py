@@ -15,12 +15,15 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attncli.capture.model_structure.custom_modules import ForeignModule, wrap_foreign_module
+from attncli.capture.model_structure.custom_modules import ForeignModule, wrap_custom_module
 from attncli.errors import InputError, UsageError, add_article
 from attncli.models.files.state_dict_hashing import hash_state_dict
-from attncli.models.loading.in_memory.restore_state import iter_tensors, restore_model_state
+from attncli.models.loading.in_memory.restore_state import (
+    iter_parameters_and_buffers,
+    restore_model_state,
+)
 from attncli.models.loading.in_memory.unwrap_models import unwrap_model
-from attncli.models.precision import dtype_name
+from attncli.models.precision import format_dtype
 from attncli.records import JsonObject
 
 QUANTISED = "bitsandbytes"
@@ -49,9 +52,9 @@ class InMemoryModel:
             **self.describe_model_type(),
             "class": type(model).__name__,
             "parameters": sum(weight.numel() for weight in model.parameters()),
-            "dtype": dtype_name(model.dtype),
+            "dtype": format_dtype(model.dtype),
             "device": str(model.device),
-            "weight_sha256": hash_state_dict(str(self), build_checkpoint_state(model)),
+            "weight_sha256": hash_state_dict(str(self), build_checkpoint_state_dict(model)),
         }
 
     def describe_model_type(self) -> dict[str, str]:
@@ -63,20 +66,20 @@ class InMemoryModel:
         )
 
 
-def build_checkpoint_state(model: nn.Module) -> dict[str, torch.Tensor]:
+def build_checkpoint_state_dict(model: nn.Module) -> dict[str, torch.Tensor]:
     """The state dict as a checkpoint would have it: tied weights appear once."""
     tied = getattr(model, "all_tied_weights_keys", None) or {}
     return {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
 
 
-def rename_state_to_saved_names(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+def rename_state_dict_to_saved_names(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     """The state dict under the names that a checkpoint has for them, which newer code may have changed.
 
     Of fused experts a checkpoint holds the parts, which would be copies: they stay as they are.
     """
     from transformers.core_model_loading import revert_weight_conversion
 
-    state = build_checkpoint_state(model)
+    state = build_checkpoint_state_dict(model)
     fused = {name: tensor for name, tensor in state.items() if tensor.ndim > 2}
     others = {name: tensor for name, tensor in state.items() if name not in fused}
     return {**fused, **revert_weight_conversion(model, others)}
@@ -92,7 +95,7 @@ def wrap_in_memory_model(
     inner = unwrap_model(module).model if isinstance(module, nn.Module) else module
     if isinstance(inner, nn.Module):
         refuse_sharded_weights(inner)
-        refuse_quantised_parts(inner)
+        refuse_quantised_layers(inner)
     if isinstance(inner, PreTrainedModel):
         return InMemoryModel(inner, tokenizer, inputs)
     name = type(inner).__name__
@@ -107,7 +110,7 @@ def wrap_in_memory_model(
             f"{add_article(name)} is no model of transformers, so what it reads is not known: give `inputs`, the arguments of its "
             "forward."
         )
-    return InMemoryModel(wrap_foreign_module(inner), None, inputs)
+    return InMemoryModel(wrap_custom_module(inner), None, inputs)
 
 
 def refuse_sharded_weights(module: nn.Module) -> None:
@@ -120,7 +123,7 @@ def refuse_sharded_weights(module: nn.Module) -> None:
         )
 
 
-def refuse_quantised_parts(module: nn.Module) -> None:
+def refuse_quantised_layers(module: nn.Module) -> None:
     """Refuse layers that unpack their weights as they run, and mix tokens where they pick columns over all of them."""
     name = type(module).__name__
     for path, each in module.named_modules():
@@ -138,17 +141,19 @@ def list_weight_classes(module: nn.Module) -> set[type]:
 
 
 @contextmanager
-def restore_model(model: nn.Module) -> Iterator[None]:
+def restore_in_memory_model(model: nn.Module) -> Iterator[None]:
     """Restore the module and torch's random state afterwards, also after an error."""
     with ExitStack() as stack:
         stack.enter_context(restore_model_state(model))
-        for tensor in iter_tensors(model):
-            stack.callback(restore_tensor, tensor, tensor.data, tensor.grad, tensor.requires_grad)
+        for tensor in iter_parameters_and_buffers(model):
+            stack.callback(
+                restore_tensor_and_gradient, tensor, tensor.data, tensor.grad, tensor.requires_grad
+            )
             tensor.grad = None  # a gradient must have the type of its tensor at every moment
         yield
 
 
-def restore_tensor(
+def restore_tensor_and_gradient(
     tensor: torch.Tensor, data: torch.Tensor, grad: torch.Tensor | None, asks: bool
 ) -> None:
     tensor.data = data

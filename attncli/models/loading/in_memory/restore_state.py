@@ -27,7 +27,7 @@ SEQUENCES = (list, deque)
 def restore_model_state(model: nn.Module) -> Iterator[None]:
     """Restore attributes, mode, hooks, submodules, buffers and configs of every module, and torch's random state."""
     with ExitStack() as undone:
-        undone.enter_context(torch.random.fork_rng(cuda_devices(model)))
+        undone.enter_context(torch.random.fork_rng(list_cuda_devices_of_model(model)))
         # tensors made in inference mode have no version counter that shows a write
         undone.enter_context(replace_inference_tensors(model))
         for put_back in reversed([*record_model_state(model)]):
@@ -45,18 +45,20 @@ def record_model_state(model: nn.Module) -> Iterator[PutBack]:
     tensors = [
         each
         for module in modules
-        for each in (*module._buffers.values(), *iter_renormed_weights(module))
+        for each in (*module._buffers.values(), *iter_embeddings_with_max_norm(module))
     ]
     for tensor in {id(each): each for each in tensors if each is not None}.values():
-        yield partial(restore_tensor_numbers, tensor, tensor._version, tensor.detach().clone())
+        yield partial(restore_tensor_if_changed, tensor, tensor._version, tensor.detach().clone())
 
 
-def cuda_devices(model: nn.Module) -> list[int]:
+def list_cuda_devices_of_model(model: nn.Module) -> list[int]:
     """CUDA devices whose random state a forward pass could advance."""
-    return sorted({t.device.index or 0 for t in iter_tensors(model) if t.device.type == "cuda"})
+    return sorted(
+        {t.device.index or 0 for t in iter_parameters_and_buffers(model) if t.device.type == "cuda"}
+    )
 
 
-def iter_tensors(model: nn.Module) -> Iterator[Tensor]:
+def iter_parameters_and_buffers(model: nn.Module) -> Iterator[Tensor]:
     yield from model.parameters()
     yield from model.buffers()
 
@@ -71,45 +73,45 @@ def record_module_attributes(owner: Any) -> Iterator[PutBack]:
     Whether parameters are whole or in parts (FSDP) is for those to put back who have divided them.
     """
     before = dict(vars(owner))
-    yield partial(restore_dict, vars(owner), before)
+    yield partial(restore_dict_contents, vars(owner), before)
     for name, value in before.items():
         if name == "_parameters" and isinstance(owner, nn.Module):
             continue
         if type(value) in MAPPINGS:
-            yield partial(restore_dict, value, dict(value))
+            yield partial(restore_dict_contents, value, dict(value))
         elif type(value) in SEQUENCES:
-            yield partial(restore_list, value, list(value))
+            yield partial(restore_list_contents, value, list(value))
         elif type(value) is set:
-            yield partial(restore_set, value, set(value))
+            yield partial(restore_set_contents, value, set(value))
 
 
-def restore_dict(table: dict[Any, Any], before: dict[Any, Any]) -> None:
+def restore_dict_contents(table: dict[Any, Any], before: dict[Any, Any]) -> None:
     same = list(table) == list(before) and all(table[name] is before[name] for name in before)
     if not same:
         table.clear()
         table.update(before)
 
 
-def restore_list(values: Any, before: list[Any]) -> None:
+def restore_list_contents(values: Any, before: list[Any]) -> None:
     same = len(values) == len(before) and all(a is b for a, b in zip(values, before, strict=True))
     if not same:
         values.clear()
         values.extend(before)
 
 
-def restore_set(values: set[object], before: set[object]) -> None:
+def restore_set_contents(values: set[object], before: set[object]) -> None:
     if values != before:
         values.clear()
         values.update(before)
 
 
-def iter_renormed_weights(module: nn.Module) -> Iterator[Tensor]:
+def iter_embeddings_with_max_norm(module: nn.Module) -> Iterator[Tensor]:
     """Iterate over weights that a forward pass changes: embeddings with `max_norm`, which rescale their rows."""
     if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
         yield module.weight
 
 
-def restore_tensor_numbers(tensor: Tensor, version: int, numbers: Tensor) -> None:
+def restore_tensor_if_changed(tensor: Tensor, version: int, numbers: Tensor) -> None:
     """Restore numbers only where they may have changed: autograd refuses a backward pass through tensors written to since."""
     if tensor._version != version:
         with torch.no_grad():

@@ -8,7 +8,7 @@ from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from transformers import PreTrainedModel
 
-from attncli.capture.model_structure.custom_modules import wrap_foreign_module
+from attncli.capture.model_structure.custom_modules import wrap_custom_module
 from attncli.errors import UsageError
 from attncli.models.loading.loaded_model import remove_model_head
 
@@ -55,7 +55,7 @@ def unwrap_model(module: nn.Module) -> UnwrappedModel:
     bare = (
         remove_model_head(inner)
         if isinstance(inner, PreTrainedModel)
-        else wrap_foreign_module(inner)
+        else wrap_custom_module(inner)
     )
     parts = any(isinstance(each, FSDPModule) for each in inner.modules())
     body = (inner if root is None else root) if parts else bare

@@ -4,7 +4,11 @@ import re
 from collections.abc import Mapping
 from importlib import import_module
 
-from attncli.models.random.random_inputs.input_sampler import InputSampler, Maker, feature_sequence
+from attncli.models.random.random_inputs.input_sampler import (
+    InputSampler,
+    Maker,
+    sample_feature_sequence,
+)
 
 FAMILIES = ("text", "images", "sound", "states_and_time_series")
 """The files of makers, each with a table MAKERS; those of what a model does not read are not imported."""
@@ -28,7 +32,7 @@ def find_input_maker_by_name_ending(name: str) -> Maker | None:
         r"\w+_input_ids": lambda drawn: drawn.random_ids(64, 1, drawn.tokens),
         r"\w+_attention_mask": all_or_causal_mask,
         r"\w+_pixel_values|\w+_masks": make_image,
-        r"\w+_(embeds|embeddings|features|hidden_states?|states|queries|pos_encoding)": feature_sequence,
+        r"\w+_(embeds|embeddings|features|hidden_states?|states|queries|pos_encoding)": sample_feature_sequence,
     }
     found = (maker for ending, maker in endings.items() if re.fullmatch(ending, name))
     return next(found, None)

@@ -9,8 +9,8 @@ from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.random_inputs.input_sampler import (
     InputSampler,
     Maker,
-    feature_sequence,
     make_features_maker,
+    sample_feature_sequence,
 )
 
 FRAMES = 4
@@ -60,19 +60,19 @@ def pixel_values(drawn: InputSampler) -> Tensor:
 
 def make_image(drawn: InputSampler) -> Tensor:
     channels = drawn.read_config_size("num_channels", "in_channels", "in_chans", default=3)
-    rows, columns = image_sides(drawn)
+    rows, columns = choose_image_sides(drawn)
     return drawn.draw_floats(1, channels, rows, columns)
 
 
-def image_sides(drawn: InputSampler) -> tuple[int, int]:
-    rows, columns = default_image_sides(drawn)
+def choose_image_sides(drawn: InputSampler) -> tuple[int, int]:
+    rows, columns = read_default_image_sides(drawn)
     if not drawn.small:
         return rows, columns
     most = GRID_SIDE * drawn.read_config_size("patch_size")
     return min(rows, most), min(columns, most)
 
 
-def default_image_sides(drawn: InputSampler) -> tuple[int, int]:
+def read_default_image_sides(drawn: InputSampler) -> tuple[int, int]:
     names = ("image_size", "img_size", "input_size", "pretrain_image_size", "max_img_size")
     ratios = getattr(drawn.config, "scaled_images_ratios", None)
     if ratios:  # the smallest feature map must contain a patch
@@ -88,11 +88,11 @@ def default_image_sides(drawn: InputSampler) -> tuple[int, int]:
                 return side, side
             if isinstance(side, (list, tuple)) and len(side) == 2:
                 return side[0], side[1]
-    side = image_side_for_queries(drawn)
+    side = choose_image_side_for_queries(drawn)
     return side, side
 
 
-def image_side_for_queries(drawn: InputSampler) -> int:
+def choose_image_side_for_queries(drawn: InputSampler) -> int:
     """The image side for detectors, which choose their queries among the cells of all feature maps."""
     strides = getattr(drawn.config, "feat_strides", None) or []
     queries, side = getattr(drawn.config, "num_queries", 0), ANY_SIDE
@@ -108,11 +108,13 @@ def make_video(drawn: InputSampler) -> Tensor:
 
 def make_patch_noise(drawn: InputSampler) -> Tensor:
     """One number per patch, by which MAE chooses the patches to hide."""
-    rows, columns = (side // drawn.read_config_size("patch_size") for side in image_sides(drawn))
+    rows, columns = (
+        side // drawn.read_config_size("patch_size") for side in choose_image_sides(drawn)
+    )
     return drawn.draw_floats(1, rows * columns)
 
 
-def patch_count(drawn: InputSampler) -> int:
+def count_image_patches(drawn: InputSampler) -> int:
     """Patches of one image: as many as there are positions where a model needs all."""
     side = (
         -(-GRID_SIDE // (pool := drawn.read_config_size("pooling_kernel_size", default=1))) * pool
@@ -144,7 +146,7 @@ def make_video_patches(drawn: InputSampler) -> Tensor:
 
 def patch_positions(drawn: InputSampler) -> Tensor:
     """[image, patch, (column, row)]"""
-    side = round(patch_count(drawn) ** 0.5)
+    side = round(count_image_patches(drawn) ** 0.5)
     return torch.cartesian_prod(*[torch.arange(side)] * 2).flip(1).unsqueeze(0)
 
 
@@ -153,7 +155,7 @@ def make_flat_patches(drawn: InputSampler) -> Tensor:
     patch = drawn.read_config_size("patch_size")
     channels = drawn.read_config_size("in_channels", "in_chans", "num_channels", default=3)
     depth = drawn.read_config_size("temporal_patch_size", "patch_temporal", default=1)
-    return drawn.draw_floats(patch_count(drawn), channels * depth * patch**2)
+    return drawn.draw_floats(count_image_patches(drawn), channels * depth * patch**2)
 
 
 def make_patch_images(drawn: InputSampler) -> Tensor:
@@ -198,7 +200,7 @@ MAKERS: Mapping[str, Maker] = {
     "patch_embeds": lambda drawn: (
         drawn.draw_floats(1, drawn.state_width, GRID_SIDE, GRID_SIDE)
         if drawn.model_type == "unlimited_ocr_vision_encoder"
-        else feature_sequence(drawn)
+        else sample_feature_sequence(drawn)
     ),
     "target_sizes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
     "image_attention_mask": lambda drawn: torch.ones(1, drawn.tokens, 1, dtype=torch.long),

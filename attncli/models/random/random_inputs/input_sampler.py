@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.errors import InputError
-from attncli.models.layer_configs import config_value
+from attncli.models.layer_configs import read_config_value
 from attncli.models.model_classes import iter_nested_configs
 
 SPECIAL_IDS = re.compile(r".*(_token_id|_token_index)s?|(pad|bos|eos|unk|mask|sep|cls)_index")
@@ -40,7 +40,7 @@ class InputSampler:
         """The first whole number that the config, or a nested one, has under one of the names."""
         for config in iter_nested_configs(self.config):
             for name in names:
-                value = config_value(config, name)
+                value = read_config_value(config, name)
                 value = value[0] if isinstance(value, (list, tuple)) and value else value
                 if isinstance(value, int) and not isinstance(value, bool):
                     return value
@@ -60,12 +60,12 @@ class InputSampler:
 
     def random_ids(self, vocabulary: int, *shape: int) -> Tensor:
         """Random ids, none of them special."""
-        special = set(special_ids(self.config))
+        special = set(iter_special_token_ids(self.config))
         usual = torch.tensor([i for i in range(vocabulary) if i not in special] or [0])
         return usual[torch.randint(len(usual), shape, generator=self.generator)]
 
 
-def special_ids(config: PreTrainedConfig) -> Iterator[int]:
+def iter_special_token_ids(config: PreTrainedConfig) -> Iterator[int]:
     """Ids with a special meaning: padding, ends, image positions."""
     for nested in iter_nested_configs(config):
         for name, value in vars(nested).items():
@@ -78,7 +78,7 @@ Maker = Callable[[InputSampler], Any]
 """Makes one input of a forward."""
 
 
-def feature_sequence(drawn: InputSampler) -> Tensor:
+def sample_feature_sequence(drawn: InputSampler) -> Tensor:
     """[item, token, feature]"""
     return drawn.draw_floats(1, drawn.tokens, drawn.state_width)
 

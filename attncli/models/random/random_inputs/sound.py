@@ -10,8 +10,8 @@ from torch import Tensor
 from attncli.models.random.random_inputs.input_sampler import (
     InputSampler,
     Maker,
-    feature_sequence,
     make_features_maker,
+    sample_feature_sequence,
 )
 
 WITH_CHANNEL_AXIS = re.compile(
@@ -34,7 +34,7 @@ UNBATCHED = {"qwen2_5_omni_audio_encoder", "qwen3_omni_moe_audio_encoder"}
 def waveform(drawn: InputSampler) -> Tensor:
     """Samples for about `tokens` frames after the strided convolutions."""
     if drawn.model_type == "speecht5":
-        return feature_sequence(drawn)
+        return sample_feature_sequence(drawn)
     if drawn.model_type == "audio-spectrogram-transformer":
         return drawn.draw_floats(
             1, drawn.read_config_size("max_length"), drawn.read_config_size("num_mel_bins")
@@ -46,7 +46,7 @@ def waveform(drawn: InputSampler) -> Tensor:
     return drawn.draw_floats(1, *channels, samples)
 
 
-def frequency_bins(drawn: InputSampler) -> int:
+def count_frequency_bins(drawn: InputSampler) -> int:
     """Features of a frame; some models stack several frames."""
     if drawn.model_type == "musicgen_melody":
         return drawn.read_config_size("num_chroma")
@@ -63,7 +63,7 @@ def frequency_bins(drawn: InputSampler) -> int:
     ) * drawn.read_config_size("num_stacked_frames", default=1)
 
 
-def frame_count(drawn: InputSampler) -> int:
+def count_sound_frames(drawn: InputSampler) -> int:
     """The number of frames: as many as there are learned positions, which some models require."""
     positions = drawn.read_config_size("max_source_positions", default=0)
     if drawn.model_type in BESIDE_A_WAVEFORM:
@@ -86,11 +86,11 @@ def are_frequencies_first(drawn: InputSampler) -> bool:
 def input_features(drawn: InputSampler) -> Tensor:
     """[item, frame, bin], or [item, bin, frame]."""
     if drawn.model_type.startswith("clap"):
-        return drawn.draw_floats(1, 1, 1001, frequency_bins(drawn))
+        return drawn.draw_floats(1, 1, 1001, count_frequency_bins(drawn))
     shape = (
-        (frequency_bins(drawn), frame_count(drawn))
+        (count_frequency_bins(drawn), count_sound_frames(drawn))
         if are_frequencies_first(drawn)
-        else (frame_count(drawn), frequency_bins(drawn))
+        else (count_sound_frames(drawn), count_frequency_bins(drawn))
     )
     found = drawn.draw_floats(1, *shape)
     return found.squeeze(0) if drawn.model_type in UNBATCHED else found
@@ -98,21 +98,23 @@ def input_features(drawn: InputSampler) -> Tensor:
 
 def mask_of_all_frames(drawn: InputSampler) -> Tensor:
     """A mask that hides no frame, for models that require one."""
-    return torch.ones(1, frame_count(drawn), dtype=torch.long)
+    return torch.ones(1, count_sound_frames(drawn), dtype=torch.long)
 
 
 MAKERS: Mapping[str, Maker] = {
     "input_values": waveform,
-    "decoder_input_values": feature_sequence,
+    "decoder_input_values": sample_feature_sequence,
     "input_features": input_features,
     "input_features_mask": mask_of_all_frames,
-    "feature_lens": lambda drawn: torch.tensor([frame_count(drawn)]),
+    "feature_lens": lambda drawn: torch.tensor([count_sound_frames(drawn)]),
     "spectrogram": make_features_maker("model_in_dim"),
     "mel_spectrogram": lambda drawn: drawn.draw_floats(
         1, drawn.read_config_size("mel_dim"), drawn.tokens
     ),
-    "audio_mel": lambda drawn: drawn.draw_floats(1, frame_count(drawn), frequency_bins(drawn)),
-    "audio_mel_mask": lambda drawn: torch.zeros(1, frame_count(drawn), dtype=torch.bool),
+    "audio_mel": lambda drawn: drawn.draw_floats(
+        1, count_sound_frames(drawn), count_frequency_bins(drawn)
+    ),
+    "audio_mel_mask": lambda drawn: torch.zeros(1, count_sound_frames(drawn), dtype=torch.bool),
     "mask": lambda drawn: torch.ones(1, 4 * drawn.tokens, dtype=torch.bool),
     "latents": lambda drawn: drawn.draw_floats(1, drawn.state_width, drawn.tokens),
 }

@@ -9,8 +9,8 @@ from attncli.models.random.random_inputs.images import make_flat_patches, make_i
 from attncli.models.random.random_inputs.input_sampler import (
     InputSampler,
     Maker,
-    feature_sequence,
     make_features_maker,
+    sample_feature_sequence,
 )
 from attncli.models.random.random_inputs.sound import waveform
 
@@ -29,7 +29,7 @@ def hidden_states(drawn: InputSampler) -> Tensor:
         return make_image(drawn)
     if drawn.model_type.startswith("granite_speech"):
         return drawn.draw_floats(1, drawn.tokens, drawn.read_config_size("input_dim"))
-    return feature_sequence(drawn)
+    return sample_feature_sequence(drawn)
 
 
 def encoder_states(drawn: InputSampler) -> Tensor:
@@ -69,11 +69,11 @@ MAKERS: Mapping[str, Maker] = {
         min(drawn.read_config_size("num_codebooks", default=drawn.tokens), drawn.tokens),
         drawn.read_config_size("input_size", default=drawn.state_width),
     ),
-    "inputs_embeds": feature_sequence,
-    "query_embeds": feature_sequence,
-    "context": feature_sequence,
+    "inputs_embeds": sample_feature_sequence,
+    "query_embeds": sample_feature_sequence,
+    "context": sample_feature_sequence,
     "inputs": lambda drawn: (
-        waveform(drawn) if "speech" in drawn.model_type else feature_sequence(drawn)
+        waveform(drawn) if "speech" in drawn.model_type else sample_feature_sequence(drawn)
     ),
     # time series and decisions
     "past_values": make_past_values,

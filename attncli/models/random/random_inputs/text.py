@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
 
-from attncli.models.layer_configs import config_value
+from attncli.models.layer_configs import read_config_value
 from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.random_inputs.input_sampler import InputSampler, Maker
 
@@ -24,7 +24,7 @@ def input_ids(drawn: InputSampler) -> Tensor:
         return drawn.random_ids(
             count_vocabulary_rows(drawn), 1, drawn.tokens, drawn.read_config_size("num_channels")
         )
-    text = drawn.random_ids(count_vocabulary_rows(drawn), 1, token_count(drawn))
+    text = drawn.random_ids(count_vocabulary_rows(drawn), 1, count_text_tokens(drawn))
     return torch.cat([make_ids_at_image_positions(drawn), text], dim=1)
 
 
@@ -37,18 +37,18 @@ def make_ids_at_image_positions(drawn: InputSampler) -> Tensor:
     token = next(iter_image_token_ids(drawn), None) if "pixel_values" in drawn.names else None
     if token is None:
         return torch.zeros(1, 0, dtype=torch.long)
-    return torch.full((1, features_per_image(drawn)), token)
+    return torch.full((1, count_tokens_per_image(drawn)), token)
 
 
 def iter_image_token_ids(drawn: InputSampler) -> Iterator[int]:
     for config in iter_nested_configs(drawn.config):
         for name in ("image_token_id", "image_token_index", "video_token_id"):
-            found = config_value(config, name)
+            found = read_config_value(config, name)
             if isinstance(found, int):
                 yield found
 
 
-def features_per_image(drawn: InputSampler) -> int:
+def count_tokens_per_image(drawn: InputSampler) -> int:
     """Tokens per image: as many as its queries, in every frame of a video."""
     from attncli.models.random.random_inputs.images import FRAMES, FRAMES_FIRST_IMAGES
 
@@ -95,10 +95,10 @@ def all_or_causal_mask(drawn: InputSampler) -> Tensor:
         least = torch.finfo(drawn.model.dtype).min
         ahead = torch.full((drawn.tokens, drawn.tokens), least, dtype=drawn.model.dtype)
         return ahead.triu(1)[None, None]
-    return torch.ones(1, token_count(drawn), dtype=torch.long)
+    return torch.ones(1, count_text_tokens(drawn), dtype=torch.long)
 
 
-def token_count(drawn: InputSampler) -> int:
+def count_text_tokens(drawn: InputSampler) -> int:
     """Tokens of a text, or of a decoder with one token per codebook, or of the context before one."""
     if "context_hidden_states" in drawn.names:
         return 2 * drawn.tokens
@@ -111,7 +111,7 @@ PATCH = 3
 """Bytes of a patch."""
 
 
-def document_count(drawn: InputSampler) -> int:
+def read_document_count(drawn: InputSampler) -> int:
     return drawn.read_config_size("n_docs")
 
 
@@ -133,12 +133,12 @@ MAKERS: Mapping[str, Maker] = {
     "classes_structure": lambda drawn: torch.tensor([1]),
     # documents retrieved for a question
     "context_input_ids": lambda drawn: drawn.random_ids(
-        count_vocabulary_rows(drawn), document_count(drawn), drawn.tokens
+        count_vocabulary_rows(drawn), read_document_count(drawn), drawn.tokens
     ),
     "context_attention_mask": lambda drawn: torch.ones(
-        document_count(drawn), drawn.tokens, dtype=torch.long
+        read_document_count(drawn), drawn.tokens, dtype=torch.long
     ),
-    "doc_scores": lambda drawn: drawn.draw_floats(1, document_count(drawn)),
+    "doc_scores": lambda drawn: drawn.draw_floats(1, read_document_count(drawn)),
     # bytes gathered into patches
     "num_patches": lambda drawn: torch.tensor(drawn.tokens // PATCH),
     "patch_ids": lambda drawn: (torch.arange(drawn.tokens) // PATCH).clamp(

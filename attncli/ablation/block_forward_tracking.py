@@ -88,14 +88,14 @@ class BlockTracking:
         self.following.done = 0
         with torch.inference_mode(False), torch.no_grad():
             output = forward(*args, **kwargs)
-        self.following.require_all_blocks()
+        self.following.require_all_blocks_ran()
         return output
 
     def run_wrapped_block(
         self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         """Run a block once, on an alias of its stream."""
-        stack, call = self.following.locate_call(module)
+        stack, call = self.following.locate_block_call(module)
         run = BlockRun(stack.name, call, {} if self.values else None, [] if self.summands else None)
         args, kwargs = self.tag_block_inputs(run, args, kwargs)
         self.tracker = Tracker(run, self.parts)

@@ -48,7 +48,11 @@ class LayerMaps:
 
 def self_attention_sites(shapes: Mapping[AttentionSite, MapShape]) -> list[AttentionSite]:
     """Attention layers of a stack to itself: a query and a key for every token."""
-    return [site for site, shape in shapes.items() if site.is_self and shape.queries == shape.keys]
+    return [
+        site
+        for site, shape in shapes.items()
+        if site.is_self_attention and shape.queries == shape.keys
+    ]
 
 
 def group_layers_by_memory(

@@ -173,7 +173,7 @@ def prepare_model(
     with (
         translate_model_errors(body, {"a short input": inputs}),
         run_in_model_precision(body),
-        short.cut.truncate_streams(),
+        short.cut.truncate_residual_streams(),
     ):
         unseen = Requirement.BLOCKS not in needs and not isinstance(body, ForeignModule)
         seen, replaces_modules = (
@@ -229,7 +229,7 @@ def record_first_forward(body: "PreTrainedModel", inputs: Inputs) -> tuple[Probe
     if replaces_modules:
         seen = probe_forward(body, inputs)
     if isinstance(body, ForeignModule):
-        body.set_attending_parts(seen)
+        body.record_attending_submodules(seen)
     return seen, replaces_modules
 
 

@@ -42,7 +42,10 @@ def open_weights(source: Source | str | Path, how: FetchSettings, seed: int) -> 
     config = HeadConfig.read_config(local.folder)
     warnings = (*local.source.warnings, *filter(None, [describe_unread_shards(local.folder)]))
     return OpenedWeights(
-        config, open_tensors(local.folder, config, how.allow_pickle), local.describe(), warnings
+        config,
+        open_tensors(local.folder, config, how.allow_pickle),
+        local.describe_model_source(),
+        warnings,
     )
 
 

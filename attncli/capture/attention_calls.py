@@ -140,7 +140,7 @@ class AttentionTracer(TorchFunctionMode):
         super().__init__()
         self.on_attention = on_attention
 
-    def mark_activations(
+    def mark_tensors_as_activations(
         self,
         values: Output,
         left: int | None = None,
@@ -149,17 +149,17 @@ class AttentionTracer(TorchFunctionMode):
     ) -> None:
         """Mark tensors as activations."""
         for tensor in iter_nested_tensors(values):
-            self.attach_trace(
+            self.attach_tensor_trace(
                 tensor, TensorTrace(self, returned_by=left, lists=lists, sources=sources)
             )
 
-    def attach_trace(self, tensor: torch.Tensor, trace: TensorTrace) -> None:
+    def attach_tensor_trace(self, tensor: torch.Tensor, trace: TensorTrace) -> None:
         """Attach a trace to the tensor as it is now."""
         masks = {INPUT} if tensor.dtype == torch.bool else set()
         known = trace._replace(sources=trace.sources - masks, version=read_tensor_version(tensor))
         tensor._attn_trace = known  # type: ignore[attr-defined]
 
-    def find_trace(self, tensor: torch.Tensor) -> TensorTrace | None:
+    def find_tensor_trace(self, tensor: torch.Tensor) -> TensorTrace | None:
         """The trace of a tensor; None for weights and constants, and for traces of an earlier capture.
 
         A tensor that was changed in place through an alias also descends from what was written there, which the trace of its
@@ -170,7 +170,7 @@ class AttentionTracer(TorchFunctionMode):
             return None
         if trace.version == read_tensor_version(tensor):
             return trace
-        written = None if tensor._base is None else self.find_trace(tensor._base)
+        written = None if tensor._base is None else self.find_tensor_trace(tensor._base)
         return merge_tensor_traces([trace] if written is None else [trace, written])
 
     def __torch_function__(
@@ -183,15 +183,15 @@ class AttentionTracer(TorchFunctionMode):
                 (tensor, read_tensor_version(tensor))
                 for tensor in iter_nested_tensors((args, kwargs))
             ]
-            known = [trace for tensor, _ in inputs if (trace := self.find_trace(tensor))]
+            known = [trace for tensor, _ in inputs if (trace := self.find_tensor_trace(tensor))]
         result = func(*args, **(kwargs or {}))
         name = read_torch_function_name(func)
         if known or name in LINEAR:
             with unseen():
-                self.trace_function(name, known, inputs, result)
+                self.trace_torch_function(name, known, inputs, result)
         return result
 
-    def trace_function(
+    def trace_torch_function(
         self,
         name: str,
         known: list[TensorTrace],
@@ -209,16 +209,18 @@ class AttentionTracer(TorchFunctionMode):
         known_ids = {id(tensor) for tensor, _ in inputs}
         for tensor in iter_nested_tensors(result):
             if id(tensor) not in known_ids:
-                self.attach_trace(tensor, passed)
+                self.attach_tensor_trace(tensor, passed)
         for tensor, version in inputs:
             if read_tensor_version(tensor) != version:
-                self.record_write(tensor, passed)
+                self.record_in_place_write(tensor, passed)
 
-    def record_write(self, tensor: torch.Tensor, passed: TensorTrace) -> None:
+    def record_in_place_write(self, tensor: torch.Tensor, passed: TensorTrace) -> None:
         """Record a write: the tensor and its base now descend from what was written."""
         passed = passed._replace(returned_by=None, gave=None)
-        self.attach_trace(tensor, passed)
+        self.attach_tensor_trace(tensor, passed)
         base = tensor._base
         if base is not None:
-            before = self.find_trace(base)
-            self.attach_trace(base, merge_tensor_traces([before, passed]) if before else passed)
+            before = self.find_tensor_trace(base)
+            self.attach_tensor_trace(
+                base, merge_tensor_traces([before, passed]) if before else passed
+            )

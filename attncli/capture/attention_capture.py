@@ -90,7 +90,7 @@ class Capture:
             find_module_of_sinks(name) for name, _ in model.named_parameters() if SINK in name
         }
         """Names of modules with learned sinks, which take a share of every row."""
-        self.watcher = SoftmaxCapture(model, self.take_softmax_strip, memory)
+        self.watcher = SoftmaxCapture(model, self.emit_softmax_map_rows, memory)
         self.pairs = DifferentialPairs(model)
         self.group = find_tensor_parallel_group(model)
         """The processes that share the heads."""
@@ -106,13 +106,13 @@ class Capture:
         if self.one_pass is not None:
             self.one_pass.start_forward_pass()
 
-    def check_finished_pass(self, *_: object) -> None:
+    def check_captured_forward_pass(self, *_: object) -> None:
         """End a forward pass: check that exactly the verified attentions were captured, in full."""
-        self.refuse_what_was_missed()
+        self.refuse_missed_maps_and_rows()
         if self.proved is not None:
             refuse_unverified_attentions(self.shapes, self.proved)
 
-    def attend(
+    def attend_and_emit_map_rows(
         self,
         module: nn.Module,
         query: Tensor,
@@ -126,8 +126,12 @@ class Capture:
         more = {name: promote_half_to_float32(value) for name, value in keywords.items()}
         call = EagerCall(module, exact[0], exact[1], exact[2], attention_mask, more)
         pair = module in self.pairs.modules
-        second = pair and self.pairs.is_second_call_of_pair(module, query, key)
-        site = self.sites.make_difference_site() if second else self.sites.make_site(module)
+        second = pair and self.pairs.is_second_call_of_layer(module, query, key)
+        site = (
+            self.sites.name_differential_map_site()
+            if second
+            else self.sites.name_attention_site(module)
+        )
         share = compute_differential_lambda(module) if second else 0.0
         self.captured.append(site)
         self.on_interface.add(site.name)
@@ -138,32 +142,34 @@ class Capture:
         try:
             with torch.autocast(query.device.type, enabled=False):  # or it rounds the scores
                 eager = find_unpatched_eager_attention(module)
-                rows = count_rows_within_memory(self.memory, call.bytes_per_row)
+                rows = count_rows_within_memory(self.memory, call.map_bytes_per_row)
 
-                def emit(strip: Strip) -> bool:
+                def emit_applied_map_rows(strip: Strip) -> bool:
                     applied = compute_differential_map_rows(strip, share) if second else strip
-                    return self.emit_strip(site, module, applied)
+                    return self.check_and_emit_map_rows(site, module, applied)
 
                 output = None
                 if self.one_pass is not None and not (pair or self.group):
-                    output = self.one_pass.attend_if_covered(eager, call, rows, emit)
+                    output = self.one_pass.attend_in_one_pass_if_possible(
+                        eager, call, rows, emit_applied_map_rows
+                    )
                 if output is None:
-                    output = attend_in_row_strips(eager, call, rows, emit)
+                    output = attend_in_row_strips(eager, call, rows, emit_applied_map_rows)
             if pair:
-                self.pairs.add_output(module, query, key, output)
+                self.pairs.add_output_of_one_map(module, query, key, output)
         finally:
             self.watcher.silent = False
         return output.to(query.dtype), None
 
-    def take_softmax_strip(self, module: nn.Module, strip: Strip) -> bool:
+    def emit_softmax_map_rows(self, module: nn.Module, strip: Strip) -> bool:
         """Take a strip from SoftmaxCapture; the first row of a map begins a new site, unless the map is repeated."""
-        if strip.is_first:
-            self.current = self.sites.make_site(module)
+        if strip.is_first_of_map:
+            self.current = self.sites.name_attention_site(module)
             self.captured.append(self.current)
         assert self.current is not None
-        return self.emit_strip(self.current, module, strip)
+        return self.check_and_emit_map_rows(self.current, module, strip)
 
-    def emit_strip(self, site: AttentionSite, module: nn.Module, strip: Strip) -> bool:
+    def check_and_emit_map_rows(self, site: AttentionSite, module: nn.Module, strip: Strip) -> bool:
         """Check that a strip is attention (weights sum to one, or to less with a sink), and emit it to the observer."""
         if self.group is not None:
             strip = gather_heads_of_all_processes(strip, module, self.group)
@@ -182,21 +188,21 @@ class Capture:
                 "so this is no attention that is understood here."
             )
         if strip.round == 0:
-            self.count_strip(site, strip)
+            self.count_captured_rows(site, strip)
         with unseen():  # the observer's own computation is not the model's
             return self.observe(site, strip) is True
 
-    def count_strip(self, site: AttentionSite, strip: Strip) -> None:
+    def count_captured_rows(self, site: AttentionSite, strip: Strip) -> None:
         """Count one more strip of a map in its first round."""
         heads, rows = strip.weights.shape[1:3]
         self.shapes[site] = MapShape(heads, strip.queries, strip.keys)
         self.rows[site] += rows
 
-    def refuse_what_was_missed(self) -> None:
+    def refuse_missed_maps_and_rows(self) -> None:
         """Refuse a pass in which a softmax inside a captured attention was no map, or a row of a map was missed."""
         if self.watcher.unclaimed:
             refuse_partial_capture(self.model, self.watcher.unclaimed, self.captured, self.apart)
-        self.pairs.refuse_unproved()
+        self.pairs.refuse_unverified_differences()
         for site, shape in self.shapes.items():
             if self.rows[site] != shape.queries:
                 raise InputError(
@@ -232,12 +238,14 @@ def capture_attention(
     """
     stream = Capture(model, observe, strip_memory, proved, apart, one_pass)
     with (
-        hook_forwards([(model, stream.start_forward_pass)], [(model, stream.check_finished_pass)]),
+        hook_forwards(
+            [(model, stream.start_forward_pass)], [(model, stream.check_captured_forward_pass)]
+        ),
         force_eager_attention(model),
-        replace_eager_attention(stream.attend),
-        stream.watcher.hook_modules(),
-        stream.pairs.check_inputs(),
-        stream.sites.count_runs(),
+        replace_eager_attention(stream.attend_and_emit_map_rows),
+        stream.watcher.hook_attention_modules(),
+        stream.pairs.hook_checks_of_differences(),
+        stream.sites.count_list_element_runs(),
     ):
         yield stream
 

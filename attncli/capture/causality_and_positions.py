@@ -30,7 +30,7 @@ class AttentionProperties:
     """Whether any of its blocks adds an MLP."""
 
     @property
-    def drag(self) -> str:
+    def causes_of_linear_rate(self) -> str:
         parts = {
             "causal mask": self.causal,
             "positions in the attention": self.positional,
@@ -58,18 +58,20 @@ def record_attention_with_unequal_weights(
 ) -> AbstractContextManager[object]:
     """Within, add the names of attentions with unequal weights: where all tokens are equal, these know positions."""
 
-    def find_uneven_maps(site: AttentionSite, strip: Strip) -> None:
-        if site.is_self and not has_uniform_attention_rows(strip):
+    def record_map_with_unequal_rows(site: AttentionSite, strip: Strip) -> None:
+        if site.is_self_attention and not has_uniform_attention_rows(strip):
             uneven.add(site.name)
 
-    return capture_attention(model, find_uneven_maps, apart=proof.separate_paths)
+    return capture_attention(
+        model, record_map_with_unequal_rows, apart=proof.paths_of_separate_softmaxes
+    )
 
 
 def build_attention_properties(
     stacks: tuple[BlockStack, ...], proof: VerifiedCapture, uneven: set[str]
 ) -> dict[str, AttentionProperties]:
     """The properties of every stack; `uneven`: attentions with unequal weights on equal tokens."""
-    causal = {site.name for site in proof.causal if site.is_self}
+    causal = {site.name for site in proof.causal if site.is_self_attention}
     return {
         stack.name: AttentionProperties(
             is_any_module_in_stack(causal, stack), is_any_module_in_stack(uneven, stack)
@@ -81,14 +83,14 @@ def build_attention_properties(
 def replace_all_tokens_by_first(stacks: tuple[BlockStack, ...]) -> Output:
     """Replace all tokens of every stack's first input by its first token."""
 
-    def equalize_tokens(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:
+    def repeat_first_token(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         stream = find_residual_stream_input(args, kwargs)
         if stream is not None and stream.dim() == 3:
             alike = stream[:, :1].expand_as(stream).contiguous()
             args, kwargs = replace_tensor_argument(args, kwargs, stream, alike)
         return forward(*args, **kwargs)
 
-    return wrap_forwards([stack.calls[0].module for stack in stacks], equalize_tokens)
+    return wrap_forwards([stack.calls[0].module for stack in stacks], repeat_first_token)
 
 
 def has_uniform_attention_rows(strip: Strip) -> bool:

@@ -79,7 +79,7 @@ def wrap_forward(module: nn.Module, around: Around) -> Function:
     forward = module.forward
 
     @wraps(forward)
-    def call_wrapper(*args: Any, **kwargs: Any) -> Output:
+    def call_wrapped_forward(*args: Any, **kwargs: Any) -> Output:
         return around(forward, module, args, kwargs)
 
-    return call_wrapper
+    return call_wrapped_forward

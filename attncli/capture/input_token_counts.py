@@ -27,10 +27,10 @@ class FirstBlockProber(ForwardProber):
         self.stream_inputs: dict[ModuleCall, torch.Tensor | None] = {}
         self.watch.on_attention = self.stop_at_first_attention
 
-    def record_call_begin(
+    def record_module_call_start(
         self, call: ModuleCall, stream: torch.Tensor | None, states: list[torch.Tensor]
     ) -> None:
-        super().record_call_begin(call, stream, states)
+        super().record_module_call_start(call, stream, states)
         self.stream_inputs[call] = stream
 
     def stop_at_first_attention(self) -> None:
@@ -45,12 +45,12 @@ def count_input_positions(model: nn.Module, inputs: Inputs) -> int | None:
         name: value.detach() if isinstance(value, torch.Tensor) else value
         for name, value in inputs.items()
     }
-    prober.watch.mark_activations(aliases)
+    prober.watch.mark_tensors_as_activations(aliases)
     try:
         with (
             preserve_float64_precision(model),
             torch.no_grad(),
-            wrap_forwards(prober.names, prober.wrap_forward),
+            wrap_forwards(prober.names, prober.run_and_record_forward),
             prober.watch,
         ):
             model(**aliases)

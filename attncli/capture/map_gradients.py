@@ -36,7 +36,7 @@ def retain_maps_with_gradients(
     """
     sites, retained = SiteNamer(model), list[DifferentiableMap]()
 
-    def attend_and_retain(
+    def attend_and_retain_map(
         module: nn.Module,
         query: Tensor,
         key: Tensor,
@@ -48,14 +48,14 @@ def retain_maps_with_gradients(
         output, weights = find_unpatched_eager_attention(module)(
             module, query, key, value, mask, *args, **how
         )
-        retained.append(DifferentiableMap(sites.make_site(module), weights))
+        retained.append(DifferentiableMap(sites.name_attention_site(module), weights))
         return output, weights
 
     with (
         force_eager_attention(model),
-        sites.count_runs(),
+        sites.count_list_element_runs(),
         enable_gradients_before_blocks(model, blocks),
-        swap_attention_functions({EAGER: attend_and_retain}),
+        swap_attention_functions({EAGER: attend_and_retain_map}),
     ):
         yield retained
 
@@ -93,7 +93,11 @@ def refuse_incomplete_maps(
         )
     for site, weights in maps:
         queries, keys = weights.shape[-2:]
-        if len(weights) != 1 or (site.is_self and queries != keys) or not weights.requires_grad:
+        if (
+            len(weights) != 1
+            or (site.is_self_attention and queries != keys)
+            or not weights.requires_grad
+        ):
             raise InputError(
                 f"{site.name} attends within parts of its input, or to what does not follow from it: relevance cannot be "
                 "told for this model."

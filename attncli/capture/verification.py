@@ -42,7 +42,7 @@ class CaptureEvidence:
     """What the model returned."""
     stream: Capture | None = None
 
-    def observe_strip(self, site: AttentionSite, strip: Strip) -> None:
+    def record_evidence_of_map_rows(self, site: AttentionSite, strip: Strip) -> None:
         with unseen():
             largest = find_largest_future_weight(strip)
             here = (largest, largest)
@@ -76,7 +76,7 @@ class VerifiedCapture:
     """Modules with a softmax that weights no values."""
 
     @property
-    def separate_paths(self) -> frozenset[str]:
+    def paths_of_separate_softmaxes(self) -> frozenset[str]:
         """The paths of these modules, with stars for numbers."""
         return frozenset(each.family for each in self.left_out)
 
@@ -167,14 +167,16 @@ def gather_capture_evidence(model: nn.Module, inputs: Inputs) -> Iterator[Captur
     """Within, one forward on these inputs runs under capture and shows what verification needs."""
     evidence, small = CaptureEvidence(), choose_memory_for_part_of_rows(model, inputs)
 
-    def keep(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:
+    def run_and_keep_output(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:
         output = forward(*args, **kwargs)
         evidence.output = list_output_tensors(output)
         return output
 
     with (
-        wrap_forwards([model], keep),
-        capture_attention(model, evidence.observe_strip, small, apart=None) as evidence.stream,
+        wrap_forwards([model], run_and_keep_output),
+        capture_attention(
+            model, evidence.record_evidence_of_map_rows, small, apart=None
+        ) as evidence.stream,
     ):
         yield evidence
 
@@ -205,7 +207,7 @@ def choose_memory_for_part_of_rows(model: nn.Module, inputs: Inputs) -> int:
 
 def refuse_missed_attention(model: nn.Module, stream: Capture) -> None:
     """Refuse a capture that missed a module of a captured class, or any of its rows."""
-    stream.refuse_what_was_missed()
+    stream.refuse_missed_maps_and_rows()
     if not stream.captured:
         raise NoAttention(f"{type(model).__name__}: no attention was seen in its forward pass.")
     seen = {site.name for site in stream.captured}
@@ -220,7 +222,7 @@ def refuse_indistinguishable_attentions(sites: Sequence[AttentionSite]) -> None:
     """Refuse two attentions with the same stack, kind and layer: their numbers would be indistinguishable."""
     known: dict[tuple[str, str, int], AttentionSite] = {}
     for site in sites:
-        other = known.setdefault(site.key, site)
+        other = known.setdefault(site.stack_kind_and_layer, site)
         if other is not site:
             raise InputError(
                 f"{site.name} and {other.name} would both be reported as {site.kind} attention of layer {site.layer} in "

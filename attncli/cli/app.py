@@ -193,7 +193,9 @@ def show_version(context: typer.Context, is_set: bool) -> None:
         if context.params.get("verbose"):
             from attncli.capture.one_pass.compiled_library import find_compiled_library
 
-            write_stdout(f"attention: {find_compiled_library().describe()}\n")
+            write_stdout(
+                f"attention: {find_compiled_library().describe_attention_implementation()}\n"
+            )
         raise typer.Exit
 
 

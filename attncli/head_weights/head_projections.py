@@ -67,8 +67,8 @@ def read_projection(
     bias = f"{name.removesuffix('.weight')}.bias"
     b = read_vector(tensors, bias, outputs)[rows] if bias in tensors.places else np.zeros(d)
     if transposed:
-        return np.ascontiguousarray(tensors.read_columns(name, rows)), b
-    return np.ascontiguousarray(tensors.read_rows(name, rows).T), b
+        return np.ascontiguousarray(tensors.read_tensor_columns(name, rows)), b
+    return np.ascontiguousarray(tensors.read_tensor_rows(name, rows).T), b
 
 
 def read_output_projection(
@@ -82,13 +82,13 @@ def read_output_projection(
     expected = (inputs, config.hidden_size) if transposed else (config.hidden_size, inputs)
     require_shape(tensors, name, expected)
     if transposed:
-        return tensors.read_rows(name, columns)
-    return np.ascontiguousarray(tensors.read_columns(name, columns).T)
+        return tensors.read_tensor_rows(name, columns)
+    return np.ascontiguousarray(tensors.read_tensor_columns(name, columns).T)
 
 
 def read_vector(tensors: TensorReader, name: str, size: int) -> Array:
     require_shape(tensors, name, (size,))
-    return tensors.read_rows(name, slice(None))
+    return tensors.read_tensor_rows(name, slice(None))
 
 
 def require_shape(tensors: TensorReader, name: str, expected: tuple[int, ...]) -> None:

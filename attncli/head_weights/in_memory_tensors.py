@@ -26,7 +26,7 @@ class InMemoryTensors(TensorReader):
             for key, t in state.items()
         }
         self.read_from = set()
-        self.name = cache(self.find_tensor)
+        self.name = cache(self.find_tensor_by_suffix)
 
     def dtype(self, name: str) -> str:
         """The dtype by the name that files use."""
@@ -42,7 +42,7 @@ class InMemoryTensors(TensorReader):
             str(self.folder), {name: self.state[name] for name in self.read_from}
         )
 
-    def read_part(self, name: str, part: tuple[slice, ...]) -> Array:
+    def read_tensor_part(self, name: str, part: tuple[slice, ...]) -> Array:
         self.read_from.add(name)
         result: Array = np.array(self.state[name][part].detach().cpu().double().numpy())
         if not np.isfinite(result).all():

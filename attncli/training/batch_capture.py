@@ -80,7 +80,7 @@ class BatchCapture:
             always=True,
         )
 
-    def take_results(self) -> list[PassResult]:
+    def take_batch_results(self) -> list[PassResult]:
         """Results of the batches since the last call, one for each text in them."""
         found, self.results = self.results, []
         failure, self.failure = self.failure, None
@@ -97,29 +97,31 @@ class BatchCapture:
         """Begin a step's forward pass; those of an evaluation are not observed."""
         if not (module.training and torch.is_grad_enabled() and self.due()):
             return
-        self.defer_errors(lambda: self.enter_forward_pass(self.arguments_by_name(args, kwargs)))
+        self.defer_errors(
+            lambda: self.begin_batch_capture(self.bind_arguments_by_name(args, kwargs))
+        )
 
-    def arguments_by_name(self, args: Args, kwargs: Kwargs) -> Inputs:
+    def bind_arguments_by_name(self, args: Args, kwargs: Kwargs) -> Inputs:
         bound = self.signature.bind_partial(*args, **kwargs).arguments
         return {**bound, **bound.get("kwargs", {})}
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def end_step_capture(self, *_: object) -> None:
-        self.defer_errors(self.leave_forward_pass)
+        self.defer_errors(self.end_batch_capture)
 
     def defer_errors(self, work: Callable[[], None]) -> None:
         """Run `work` and defer its errors to the end of the step."""
-        if self.failure is not None and work != self.leave_forward_pass:
+        if self.failure is not None and work != self.end_batch_capture:
             return
         try:
             work()
         except Exception as error:
             self.failure = error
 
-    def enter_forward_pass(self, inputs: Inputs) -> None:
+    def begin_batch_capture(self, inputs: Inputs) -> None:
         raise NotImplementedError
 
-    def leave_forward_pass(self) -> None:
+    def end_batch_capture(self) -> None:
         """End the forward pass, whether it has completed or not."""
 
 
@@ -131,7 +133,7 @@ class StepCapture(BatchCapture):
         self.around = ExitStack()
         self.running = False
 
-    def enter_forward_pass(self, inputs: Inputs) -> None:
+    def begin_batch_capture(self, inputs: Inputs) -> None:
         self.sites = SiteNamer(self.runs.subject.body)
         self.rows = find_unpadded_spans(inputs)
         self.borders = split_packed_batch_rows(inputs, self.rows)
@@ -139,12 +141,12 @@ class StepCapture(BatchCapture):
         self.one_pass = OnePass(self.runs.metrics.heads, None)
         self.around = ExitStack()
         self.running = True
-        self.around.enter_context(self.sites.count_runs())
+        self.around.enter_context(self.sites.count_list_element_runs())
         self.around.enter_context(
             observe_attention(self.runs.unwrapped.model, self.observe_attention_call)
         )
 
-    def leave_forward_pass(self) -> None:
+    def end_batch_capture(self) -> None:
         self.around.close()
         if not self.running:
             return
@@ -153,7 +155,9 @@ class StepCapture(BatchCapture):
             for group in (self.groups or {}).values():
                 group.finish_attention_statistics()
         pieces = [
-            found for group in (self.groups or {}).values() for found in group.results_of_texts()
+            found
+            for group in (self.groups or {}).values()
+            for found in group.collect_results_of_texts()
         ]
         self.results += [seen for _, seen in sorted(pieces, key=lambda each: each[0])]
 
@@ -162,7 +166,7 @@ class StepCapture(BatchCapture):
 
     def measure_texts_of_attention_call(self, call: EagerCall) -> None:
         """One attention of the batch, each text in it by itself."""
-        site = self.sites.make_site(call.module)
+        site = self.sites.name_attention_site(call.module)
         if self.groups is None:
             packed = self.borders != self.rows and are_texts_separated_by_mask(call, self.borders)
             self.how = self.how if packed or self.borders == self.rows else ACROSS
@@ -171,11 +175,13 @@ class StepCapture(BatchCapture):
             own = slice_attention_call(call, [piece.item for piece in group.pieces], start, stop)
             eager, observe = (
                 find_unpatched_eager_attention(call.module),
-                group.make_strip_observer(site),
+                group.make_map_row_observer(site),
             )
-            rows = count_rows_within_memory(STRIP_MEMORY, own.bytes_per_row)
+            rows = count_rows_within_memory(STRIP_MEMORY, own.map_bytes_per_row)
             if (
-                self.one_pass.attend_if_covered(eager, own.with_few_value_features(), rows, observe)
+                self.one_pass.attend_in_one_pass_if_possible(
+                    eager, own.with_few_value_features(), rows, observe
+                )
                 is None
             ):
                 emit_map_rows_without_output(eager, own, rows, observe)
@@ -191,12 +197,12 @@ class SamePositionTexts(HeadObserver):
         self.pieces = pieces
         self.each = [PassResult() for _ in pieces]
 
-    def make_strip_observer(self, site: AttentionSite) -> Callable[[Strip], bool]:
-        def check_and_keep(strip: Strip) -> bool:
+    def make_map_row_observer(self, site: AttentionSite) -> Callable[[Strip], bool]:
+        def check_and_observe_map_rows(strip: Strip) -> bool:
             refuse_nan_attention(site, strip)
             return self.observe_map_rows(site, strip)
 
-        return check_and_keep
+        return check_and_observe_map_rows
 
     def collect_values_of_attention(self, site: AttentionSite, totals: MetricTotals) -> Values:
         for seen, values in zip(
@@ -207,7 +213,7 @@ class SamePositionTexts(HeadObserver):
             seen.heads[site] = values
         return totals.compute_metric_values()
 
-    def results_of_texts(self) -> list[tuple[TextSpan, PassResult]]:
+    def collect_results_of_texts(self) -> list[tuple[TextSpan, PassResult]]:
         """Each text with its own numbers; shared values are shared."""
         for seen in self.each:
             seen.nulls, seen.short = self.result.nulls, self.result.short
@@ -241,13 +247,13 @@ class RerunCapture(BatchCapture):
         super().__init__(runs, due)
         self.how = f"{why}: each measured batch is run once more next to the step."
 
-    def enter_forward_pass(self, inputs: Inputs) -> None:
+    def begin_batch_capture(self, inputs: Inputs) -> None:
         pieces = split_packed_batch_rows(inputs, find_unpadded_spans(inputs))
         with take_measurement_lock(), switch_to_eval_mode_temporarily(self.runs.unwrapped.model):
             for piece in pieces:
                 if piece.stop - piece.start > 1:
                     self.results.append(
-                        self.runs.run_probe(slice_text_of_batch(inputs, piece), "the batch")
+                        self.runs.run_probe_text(slice_text_of_batch(inputs, piece), "the batch")
                     )
 
 
@@ -311,13 +317,13 @@ def verify_step_capture(runs: ProbeRuns, batch: StepCapture) -> None:
     """Verify that capture during a step agrees with the verified capture, on the first text."""
     text = runs.texts[0].kwargs
     with take_measurement_lock(), switch_to_eval_mode_temporarily(runs.unwrapped.model):
-        captured = runs.run_probe(text, "the proof")
-        batch.enter_forward_pass(text)
+        captured = runs.run_probe_text(text, "the proof")
+        batch.begin_batch_capture(text)
         try:
             runs.subject.body(**text)
         finally:
-            batch.leave_forward_pass()
-    seen = batch.take_results()
+            batch.end_batch_capture()
+    seen = batch.take_batch_results()
     for site, values in captured.heads.items():
         for metric, value in values.items():
             other = seen[0].heads.get(site, {}).get(metric) if seen else None

@@ -48,27 +48,27 @@ class HeadMetricHistory:
         }
         self.looks.append((step, found))
 
-    def build_growth_rows(self, rows: Sequence[Row]) -> Iterator[Row]:
+    def build_metric_growth_rows(self, rows: Sequence[Row]) -> Iterator[Row]:
         """Growth of every head in these rows of the latest observation, which has been added."""
         for metric in self.metrics:
             own = [row for row in rows if row.metric == metric and row.head is not None]
             if own:
-                yield from self.growth_rows_of_metric(metric, own)
+                yield from self.build_growth_rows_of_metric(metric, own)
 
-    def growth_rows_of_metric(self, metric: str, own: Sequence[Row]) -> Iterator[Row]:
-        curves = np.array([self.head_curve(row) for row in own])
+    def build_growth_rows_of_metric(self, metric: str, own: Sequence[Row]) -> Iterator[Row]:
+        curves = np.array([self.read_metric_curve_of_head(row) for row in own])
         found = fit_slopes_of_lines(np.array([float(step) for step, _ in self.looks]), curves)
         limit = self.limits.get(metric)
         for row, slope, error in zip(own, found.slope, found.error, strict=True):
-            yield self.build_slope_row(row, float(slope), float(error))
+            yield self.build_metric_slope_row(row, float(slope), float(error))
             if limit is not None:
                 yield self.build_steps_until_limit_row(row, float(slope), float(error), limit)
 
-    def head_curve(self, row: Row) -> list[float]:
+    def read_metric_curve_of_head(self, row: Row) -> list[float]:
         place = (row.metric, make_head_key(row))
         return [seen.get(place, math.nan) for _, seen in self.looks]
 
-    def build_slope_row(self, row: Row, slope: float, error: float) -> Row:
+    def build_metric_slope_row(self, row: Row, slope: float, error: float) -> Row:
         return build_metric_growth_row(
             row, GROWTH, f"{row.unit}/step", None if math.isnan(error) else slope, TOO_FEW, error
         )
@@ -87,7 +87,7 @@ class HeadMetricHistory:
             return build_metric_growth_row(row, LEFT, "steps", None, NOT_APPLICABLE + why)
         return build_metric_growth_row(row, LEFT, "steps", (limit - value) / slope, "")
 
-    def growth_metric_definitions(self, measured: Iterable[str]) -> dict[str, Definition]:
+    def define_growth_metrics(self, measured: Iterable[str]) -> dict[str, Definition]:
         """Definitions of the derived metrics, for those that are measured."""
         found: dict[str, Definition] = {}
         for metric in measured:

@@ -135,27 +135,27 @@ class Monitor:
         chosen = self.runs.metrics
         self.batch = None
         if settings["measure"] == BATCH:
-            self.batch = build_batch_capture(self.runs, self.is_due)
+            self.batch = build_batch_capture(self.runs, self.is_observation_due)
         self.history = TrainingHistory(settings["folder"])
         self.reports = self.prepare_reports(chosen)
-        self.first = self.look() if self.batch is None and self.now == 0 else {}
+        self.first = self.observe_model_now() if self.batch is None and self.now == 0 else {}
         """The numbers before the first step."""
 
     def prepare_reports(self, metrics: MetricSelection) -> StepReports:
         """Prepare the reports, with earlier observations that belong to this training."""
         growth = HeadMetricHistory(
-            self.rules.growth_metrics(metrics.heads), self.rules.metric_limits()
+            self.rules.list_metrics_with_growth(metrics.heads), self.rules.find_metric_limits()
         )
         read = describe_training_input(self.runs, self.batch)
         if is_rank_zero():
-            self.log_sentence_once(self.history.set_aside_later_reports(self.now))
-            for step, report in self.history.latest_reports(WINDOW):
+            self.log_sentence_once(self.history.move_later_reports_aside(self.now))
+            for step, report in self.history.iter_latest_reports(WINDOW):
                 growth.add_observation(step, report.rows)
         return StepReports(
             self.runs.subject, metrics, identify_trained_model(self.trained), read, growth
         )
 
-    def is_due(self) -> bool:
+    def is_observation_due(self) -> bool:
         """Whether the current step will be observed."""
         return (self.now + 1) % self.every == 0
 
@@ -163,15 +163,15 @@ class Monitor:
         """Call this after each optimiser step: returns the numbers to log, `attn/…`; empty if none
         is due."""
         self.now += 1
-        return self.look() if self.now % self.every == 0 else {}
+        return self.observe_model_now() if self.now % self.every == 0 else {}
 
-    def look(self) -> dict[str, float]:
+    def observe_model_now(self) -> dict[str, float]:
         """Observe the model now."""
-        report = self.build_report()
+        report = self.build_observation_report()
         self.log_sentence_once("" if self.batch is None else self.batch.how)
         if report is None:
             return {}
-        decisions = self.decide_conditions(report)
+        decisions = self.decide_training_conditions(report)
         done = replace(
             report,
             verdicts=decisions.verdicts,
@@ -195,18 +195,18 @@ class Monitor:
                 LOG.warning("attn, step %d: %s", self.now, text)
         self.warned = set(decisions.warns)
 
-    def build_report(self) -> Report | None:
+    def build_observation_report(self) -> Report | None:
         """The report of an observation; if numbers are not finite, every row says so by name and
         layer."""
         try:
             seen = (
                 self.runs.observe_probe_texts()
                 if self.batch is None
-                else gather_from_all_ranks(self.batch.take_results())
+                else gather_from_all_ranks(self.batch.take_batch_results())
             )
-            return self.reports.build_report(self.now, seen) if seen else None
+            return self.reports.build_step_report(self.now, seen) if seen else None
         except NonFiniteNumbers as error:
-            report = self.reports.build_failed_report(
+            report = self.reports.build_failed_step_report(
                 self.now, error, find_nonfinite_parameter(self.trained.model)
             )
             LOG.warning("attn, %s", report.headline)
@@ -221,11 +221,11 @@ class Monitor:
         self.log_sentence_once(f"a look has failed, and the training goes on: {failure}")
         return None
 
-    def decide_conditions(self, report: Report) -> StopDecisions:
+    def decide_training_conditions(self, report: Report) -> StopDecisions:
         """Decide the conditions; one on a number that this model lacks is an error at the first
         observation."""
         try:
-            return self.rules.decide_conditions(report)
+            return self.rules.decide_stop_and_warn_conditions(report)
         except UsageError as error:
             if self.report is None and self.batch is None:
                 raise
@@ -287,4 +287,4 @@ def describe_training_input(runs: ProbeRuns, batch: BatchCapture | None) -> Json
     """Describe the input, for the report."""
     if batch is not None:
         return {"measure": BATCH}
-    return {"measure": PROBE, "texts": [text.describe() for text in runs.texts]}
+    return {"measure": PROBE, "texts": [text.describe_model_input() for text in runs.texts]}

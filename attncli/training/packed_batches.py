@@ -77,7 +77,7 @@ def are_texts_separated_by_mask(call: EagerCall, pieces: list[TextSpan]) -> bool
 
 def slice_attention_call(call: EagerCall, items: list[int], start: int, stop: int) -> EagerCall:
     """The attention call on the same tokens of some batch items; itself where these are all that there is."""
-    is_whole = len(items) == len(call.query) and (start, stop) == (0, call.queries)
+    is_whole = len(items) == len(call.query) and (start, stop) == (0, call.query_count)
     if is_whole and (call.mask is None or len(call.mask) == 1):
         return call
     here = slice(start, stop)
@@ -96,8 +96,8 @@ def slice_mask_like_argument(
     value: Tensor | None, call: EagerCall, items: list[int], here: slice
 ) -> Tensor | None:
     """Slice arguments with a row for each query and a column for each key, such as a mask."""
-    if not isinstance(value, Tensor) or value.dim() != 4 or value.shape[2] != call.queries:
+    if not isinstance(value, Tensor) or value.dim() != 4 or value.shape[2] != call.query_count:
         return value
     value = value[items] if len(value) > 1 else value
     value = value[:, :, here]
-    return value[..., here] if value.shape[-1] == call.keys else value
+    return value[..., here] if value.shape[-1] == call.key_count else value

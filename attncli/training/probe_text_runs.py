@@ -74,9 +74,9 @@ class ProbeRuns:
     def observe_probe_texts(self) -> list[PassResult]:
         """Observe the model now."""
         with take_measurement_lock(), switch_to_eval_mode_temporarily(self.unwrapped.model):
-            return [self.run_probe(text.kwargs, text.name) for text in self.texts]
+            return [self.run_probe_text(text.kwargs, text.name) for text in self.texts]
 
-    def run_probe(self, kwargs: Kwargs, name: str) -> PassResult:
+    def run_probe_text(self, kwargs: Kwargs, name: str) -> PassResult:
         """Run one forward pass in evaluation mode."""
         request = PassRequest(self.metrics.heads, self.metrics.states)
         body, stacks = self.subject.body, self.subject.stacks

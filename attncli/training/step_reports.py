@@ -56,15 +56,15 @@ class StepReports:
     latest: Sequence[Row] = field(default_factory=tuple)
     """Rows of the last successful observation: a failed one has rows at the same coordinates."""
 
-    def build_report(self, step: int, seen: Sequence[PassResult]) -> Report:
+    def build_step_report(self, step: int, seen: Sequence[PassResult]) -> Report:
         """The report of one observation."""
         own = HeadObservations(texts=list(seen))
-        rows = self.build_rows(own)
+        rows = self.build_head_metric_rows(own)
         self.latest = rows
         self.growth.add_observation(step, rows)
-        grown = list(self.growth.build_growth_rows(rows))
+        grown = list(self.growth.build_metric_growth_rows(rows))
         return replace(
-            self.build_empty_report(step),
+            self.build_empty_step_report(step),
             headline=format_step_headline(step, self.identity, rows),
             rows=(*rows, *grown),
             source={**self.identity, "step": step, "attention": describe_attention_layers(own)},
@@ -75,7 +75,7 @@ class StepReports:
             ),
         )
 
-    def build_rows(self, own: HeadObservations) -> list[Row]:
+    def build_head_metric_rows(self, own: HeadObservations) -> list[Row]:
         metrics = self.metrics
         keys = row_keys_of_attention_sites(own.attention_sites, self.subject.stacks)
         rows = list(build_head_rows(metrics.heads, own, {}, keys, select_every_head))
@@ -83,7 +83,7 @@ class StepReports:
         roles = build_role_rows(classify_heads(rows)) if metrics.roles else []
         return [*roles, *rows, *build_state_rows(units, own, {})]
 
-    def build_failed_report(self, step: int, error: AttnError, where: str) -> Report:
+    def build_failed_step_report(self, step: int, error: AttnError, where: str) -> Report:
         """The report of a failed observation: every row is null, with the reason."""
         message = f"{error}" + (f" ({where})" if where else "")
         places = self.latest or [Row(name, None, "1") for name in self.metrics.metric_definitions()]
@@ -100,20 +100,20 @@ class StepReports:
             for row in places
         )
         return replace(
-            self.build_empty_report(step),
+            self.build_empty_step_report(step),
             headline=f"step {step}: {message}",
             rows=rows,
             findings=(Finding("not finite", message),),
             warnings=(f"step {step}: {message}",),
         )
 
-    def build_empty_report(self, step: int) -> Report:
+    def build_empty_step_report(self, step: int) -> Report:
         definitions = self.metrics.metric_definitions()
         return Report(
             study=STUDY,
             headline=f"step {step}",
             rows=(),
-            metrics={**definitions, **self.growth.growth_metric_definitions(definitions)},
+            metrics={**definitions, **self.growth.define_growth_metrics(definitions)},
             source={**self.identity, "step": step},
             input=self.read,
         )

@@ -36,38 +36,40 @@ class StopRules:
     warn: tuple[Condition, ...]
 
     @property
-    def all_conditions(self) -> tuple[Condition, ...]:
+    def stop_and_warn_conditions(self) -> tuple[Condition, ...]:
         return (*self.stop, *self.warn)
 
     def refuse_unmeasured_conditions(
         self, measured: Mapping[str, Definition], others: Sequence[str]
     ) -> None:
         """Refuse conditions on metrics that are not measured, before the training."""
-        limited = [name for name in self.metric_limits() if name in measured]
+        limited = [name for name in self.find_metric_limits() if name in measured]
         known = {
             *measured,
             *(f"{name}{GROWTH}" for name in measured),
             *(f"{name}{LEFT}" for name in limited),
         }
-        for condition in self.all_conditions:
+        for condition in self.stop_and_warn_conditions:
             if condition.metric in others and condition.metric not in known:
                 raise UsageError(
                     f"the gate '{condition.text}' needs {condition.metric}, which is not measured: add it to `metrics`."
                 )
-        gates.refuse_gates_on_unmeasured_metrics(self.all_conditions, known, others)
+        gates.refuse_gates_on_unmeasured_metrics(self.stop_and_warn_conditions, known, others)
 
-    def growth_metrics(self, measured: Iterable[str]) -> list[str]:
+    def list_metrics_with_growth(self, measured: Iterable[str]) -> list[str]:
         """The metrics whose growth is tracked: those of health, and those that a condition needs."""
-        grown = [c.metric for c in self.all_conditions if c.metric.endswith((GROWTH, LEFT))]
+        grown = [
+            c.metric for c in self.stop_and_warn_conditions if c.metric.endswith((GROWTH, LEFT))
+        ]
         base_metrics = {name.removesuffix(GROWTH).removesuffix(LEFT) for name in grown}
         return [name for name in measured if name in HEALTH or name in base_metrics]
 
-    def metric_limits(self) -> dict[str, float]:
+    def find_metric_limits(self) -> dict[str, float]:
         """The limit of each metric: the one that stops the training, or the published one."""
         limits = {c.metric: c.number for c in (*self.warn, *self.stop) if c.op in (">", ">=")}
         return {**LIMITS, **limits}
 
-    def decide_conditions(self, report: Report) -> StopDecisions:
+    def decide_stop_and_warn_conditions(self, report: Report) -> StopDecisions:
         """Decide the conditions; those on growth wait for a slope, and warnings are no verdicts."""
         stop, stops = evaluate_stop_conditions(report, self.stop)
         _, warns = evaluate_stop_conditions(report, self.warn)

@@ -26,12 +26,12 @@ class TrainingHistory:
         self.ended = False
         """Whether saving has failed; the training goes on without it."""
 
-    def set_aside_later_reports(self, step: int) -> str:
-        """Remove reports of later steps, left by an interrupted or earlier run. Returns a message."""
+    def move_later_reports_aside(self, step: int) -> str:
+        """Move aside reports of later steps, left by an interrupted or earlier run. Returns a message."""
         if self.folder is None:
             return ""
         create_folder_if_missing(self.folder)
-        later = [(number, path) for number, path in self.report_files() if number > step]
+        later = [(number, path) for number, path in self.list_report_files() if number > step]
         if not later:
             return ""
         aside = self.folder / REPLACED
@@ -40,16 +40,16 @@ class TrainingHistory:
             path.replace(aside / path.name)
         return f"{format_count(len(later), 'report')} of steps after {step}, made by an earlier run: now in {aside}."
 
-    def report_files(self) -> list[tuple[int, Path]]:
+    def list_report_files(self) -> list[tuple[int, Path]]:
         """The reports' files by step."""
         if self.folder is None or not self.folder.is_dir():
             return []
         found = ((NAME.fullmatch(path.name), path) for path in self.folder.iterdir())
         return sorted((int(match[1]), path) for match, path in found if match)
 
-    def latest_reports(self, count: int) -> Iterator[tuple[int, Report]]:
+    def iter_latest_reports(self, count: int) -> Iterator[tuple[int, Report]]:
         """The latest reports in order; files that are no reports are skipped."""
-        for step, path in self.report_files()[-count:]:
+        for step, path in self.list_report_files()[-count:]:
             try:
                 yield step, read_report(str(path))
             except InputError:

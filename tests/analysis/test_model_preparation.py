@@ -102,7 +102,7 @@ def test_forwards_that_serve_several_trials_show_what_each_alone_shows(kind: str
     prepared = prepare_model(tiny(kind), needs=Requirement.ANATOMY)
     examined = prepared.anatomy
     assert examined is not None
-    with prepared.short.cut.truncate_streams():
+    with prepared.short.cut.truncate_residual_streams():
         together = facts(prepared.proof, examined.anatomy, examined.properties)
     assert together == separately(tiny(kind), prepared.short.kwargs)
 
@@ -113,13 +113,13 @@ def test_forwards_that_serve_several_trials_show_what_each_alone_shows(kind: str
 @contextmanager
 def wrong_capture(change: Callable[[Any], Any]) -> Iterator[None]:
     """The output under capture is another one."""
-    usual = Capture.attend
+    usual = Capture.attend_and_emit_map_rows
 
     def attend(self: Capture, *args: Any, **kwargs: Any) -> Any:
         output, weights = usual(self, *args, **kwargs)
         return change(output), weights
 
-    with mock.patch.object(Capture, "attend", attend):
+    with mock.patch.object(Capture, "attend_and_emit_map_rows", attend):
         yield
 
 
@@ -138,13 +138,13 @@ def wrong_tracking() -> Iterator[None]:
 @contextmanager
 def missed_rows() -> Iterator[None]:
     """Half of the rows are not counted."""
-    usual = Capture.count_strip
+    usual = Capture.count_captured_rows
 
     def count(self: Capture, site: Any, strip: Any) -> None:
-        if strip.is_first:
+        if strip.is_first_of_map:
             usual(self, site, strip)
 
-    with mock.patch.object(Capture, "count_strip", count):
+    with mock.patch.object(Capture, "count_captured_rows", count):
         yield
 
 

@@ -192,7 +192,7 @@ def test_other_questions_take_pictures_and_sounds_too(kind: str) -> None:
     attn.paths(body, inputs=given, stack="language_model")
     attn.sensitivity(body, inputs=given, stack="language_model", directions=2)
     monitor = attn.Monitor(body, every=1, probe=given, metrics="sink")
-    assert monitor.look()
+    assert monitor.observe_model_now()
 
 
 def test_what_the_model_itself_refuses_is_its_own_error() -> None:

@@ -203,7 +203,10 @@ def main() -> None:
     torch.set_num_threads(chosen.threads)
     if PATHS[chosen.path]:
         os.environ[SWITCH] = PATHS[chosen.path]
-    print(getattr(find_compiled_library(), "instructions", find_compiled_library()), flush=True)
+    print(
+        getattr(find_compiled_library(), "instruction_set_name", find_compiled_library()),
+        flush=True,
+    )
     if {*sections} & {*RATIOS, "maps"}:
         model = load(chosen.model, max(chosen.tokens))
         for count in chosen.tokens:

@@ -53,7 +53,7 @@ def inspected(subject: PreparedModel, plan: HeadPlan) -> Any:
         "",
         lambda share: None,
         proved=subject.shapes,
-        linear=subject.linear.select_heads(plan.layers, plan.selects),
+        linear=subject.linear.select_measured_heads(plan.layers, plan.selects),
     )
 
 

@@ -78,7 +78,11 @@ def costs(turns: int) -> tuple[float, float]:
 
         for _ in range(turns):
             probe.now += 1
-            for name, work in (("step", loop.step), ("look", probe.look), ("watched", watched)):
+            for name, work in (
+                ("step", loop.step),
+                ("look", probe.observe_model_now),
+                ("watched", watched),
+            ):
                 best[name] = min(best[name], cpu(work))
     look, step = best["look"] / best["step"], best["watched"] / best["step"]
     print(f"a step {best['step'] * 1e3:.0f} ms; a look {best['look'] * 1e3:.0f} ms = {look:.3f} of it (must be ≤ {ON_PROBE}),")  # fmt: skip
@@ -108,7 +112,7 @@ def peak(count: int) -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    monitor.look()
+    monitor.observe_model_now()
     running = False
     watcher.join()
     print((most - before) / 2**20)

@@ -45,11 +45,15 @@ def test_names_are_unique_and_layers_are_those_of_the_model(kind: str) -> None:
     names = name_stacks_of_attention_sites(list(sites), stacks)
     assert len({(site.stack, name) for site, name in names.items()}) == len({site.stack for site in sites})  # fmt: skip
     assert len({(names[site], site.kind, site.layer) for site in sites}) == len(sites)
-    assert len({site.key for site in sites}) == len(sites)
+    assert len({site.stack_kind_and_layer for site in sites}) == len(sites)
     assert len({name_in_file(site) for site in sites}) == len(sites)
     for site in sites:
         there = [call for call in calls if call.name.startswith(f"{site.stack}.")]
-        alike = [other for other in sites if other.key[:2] == site.key[:2]]
+        alike = [
+            other
+            for other in sites
+            if other.stack_kind_and_layer[:2] == site.stack_kind_and_layer[:2]
+        ]
         assert site.layer < max(len(alike), len(there)), site
     config = model.config
     if kind in ONE_STACK:
@@ -105,10 +109,10 @@ class Block(nn.Module):
 def test_what_attends_twice_in_a_layer_stays_in_it_and_a_layer_that_runs_again_is_another() -> None:
     model = nn.ModuleDict({"layers": nn.ModuleList([Block(), Block()])})
     sites, found = SiteNamer(model), []
-    with sites.count_runs():
+    with sites.count_list_element_runs():
         for _ in range(2):
             for block in model["layers"]:  # type: ignore[attr-defined]
-                block(lambda module: found.append(sites.make_site(module)))
+                block(lambda module: found.append(sites.name_attention_site(module)))
     assert [(site.layer, site.kind) for site in found] == [
         (layer, kind) for layer in range(4) for kind in ("self", "self 2")
     ]
@@ -179,7 +183,7 @@ def test_signed_maps_have_the_numbers_that_make_sense_of_them(
     shapes = verify_capture(model, inputs).shapes
     seen = measure_forward_pass(model, find_block_stacks(model, inputs), inputs, PassRequest(names), UniformAttentionControl(), "", lambda _: None, proved=shapes)  # fmt: skip
     applied = {layer: maps for layer, (_, maps) in enumerate(expected_maps(model, inputs))}
-    for site in (site for site in seen.heads if site.is_difference):
+    for site in (site for site in seen.heads if site.is_differential_map):
         values = seen.heads[site]
         for name in names:
             if not ATTENTION.declaration_of_entry(name).signed:
@@ -201,7 +205,7 @@ def test_signed_maps_have_the_numbers_that_make_sense_of_them(
         assert float(seen.nulls[site]["self_attention"]) == pytest.approx(  # type: ignore[arg-type]
             total * sum(1 / (i + 1) for i in range(n)) / n, rel=1e-4
         )
-    reason = seen.heads[next(site for site in seen.heads if site.is_difference)]["entropy"]
+    reason = seen.heads[next(site for site in seen.heads if site.is_differential_map)]["entropy"]
     assert reason == "n/a: weights of both signs are no shares of attention"
 
 

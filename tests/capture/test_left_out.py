@@ -79,7 +79,7 @@ def test_what_is_not_seen_is_named_and_tried(
         f"model.layers.{layer}.attention" for layer in (0, 1)
     ]
     assert found.left_out == (("other.*", type(other).__name__, reaches),)
-    said = found.left_out[0].describe()
+    said = found.left_out[0].describe_why_no_map()
     assert ("reaches no other token" in said) == (reaches is False)
     if reaches is not False:
         with pytest.raises(InputError, match="never weighs whole rows of values"):
@@ -102,7 +102,7 @@ def test_it_is_left_out_only_where_that_was_proved() -> None:
     found = verify_capture(model, inputs)
     with pytest.raises(InputError, match="DoubledAttention takes a softmax that never weighs"):
         maps(model, inputs, proved=found.shapes)
-    seen = maps(model, inputs, proved=found.shapes, apart=found.separate_paths)
+    seen = maps(model, inputs, proved=found.shapes, apart=found.paths_of_separate_softmaxes)
     assert list(seen) == list(found.sites)
     alone = maps(model.model, inputs)
     assert all(map(torch.equal, seen.values(), alone.values()))
@@ -330,7 +330,9 @@ def test_keys_beside_the_tokens_are_no_look_ahead(more: str, leaks: bool) -> Non
     evidence = verification.CaptureEvidence()
     for row in range(tokens):
         part = weights[..., row : row + 1, :]
-        evidence.observe_strip(site, Strip(part, row, 0, tokens, weights.shape[-1], None))
+        evidence.record_evidence_of_map_rows(
+            site, Strip(part, row, 0, tokens, weights.shape[-1], None)
+        )
     assert all(evidence.ahead[site]) == leaks
     stream, model = mock.Mock(captured=[site], on_interface={site.name}, masked=set()), nn.Module()
     layer = nn.Module()

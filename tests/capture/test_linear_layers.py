@@ -105,13 +105,13 @@ def maps_of(
 
     with in_precision(model, dtype):
         layers = found_in(kind, short)
-        plan = layers.select_heads(None, lambda layer, head: 0 <= head < heads)
+        plan = layers.select_measured_heads(None, lambda layer, head: 0 <= head < heads)
         with torch.no_grad():
             plain = model(**longer)[0]
             with capture_linear_attention(model, plan.layers, plan.heads, take, 2**16) as run:
                 watched = model(**longer)[0]
     assert torch.equal(plain, watched)
-    assert {layer.function for layer in layers.layers} == {CLASSES[kind][1]}
+    assert {layer.mixer_function_name for layer in layers.layers} == {CLASSES[kind][1]}
     assert not layers.refusals
     return maps, run
 
@@ -122,9 +122,7 @@ def given_to(kind: str, tokens: int) -> KernelCall:
     ending, function = CLASSES[kind]
 
     def take(mixer: nn.Module, call: KernelCall) -> None:
-        calls.extend(
-            [call.transform_floating_tensors(Tensor.clone)] if call.name == function else []
-        )
+        calls.extend([call.copy_with_changed_floats(Tensor.clone)] if call.name == function else [])
 
     mixer = model.get_submodule(mixers_named(model, ending)[0].paths[0])
     with (
@@ -299,7 +297,7 @@ def test_all_ways_to_a_map_are_one(kind: str) -> None:
 def whole(maps: LinearAttentionMap, rows: int, memory: int = 2**30) -> Tensor:
     """Put together from strips; keys that they leave out are 0."""
     size = maps.tokens
-    strips = maps.iter_strips(rows, memory)
+    strips = maps.iter_map_rows(rows, memory)
     return torch.cat(
         [nn.functional.pad(s.weights, (0, size - s.weights.shape[-1])) for s in strips], 1
     )
@@ -342,7 +340,7 @@ def test_a_bias_is_no_part_of_the_map() -> None:
     call = call_of(lambda states, values: values.cumsum(dim=1) + states)
     found = find_value_tensor_argument(call, PROBE)
     assert found is not None
-    strips = list(LinearAttentionMap(call, found).iter_strips(5, 2**20))
+    strips = list(LinearAttentionMap(call, found).iter_map_rows(5, 2**20))
     assert torch.equal(
         torch.cat([s.weights for s in strips], 1)[0], torch.ones(PROBE, PROBE).tril()
     )
@@ -365,7 +363,7 @@ def test_another_kernel_on_a_longer_text_is_refused(monkeypatch: pytest.MonkeyPa
     mixers = [TokenMixer("0", 0, "mixer", ("0",))]
     short, longer = ({"input": torch.randn(1, size, 6)} for size in (PROBE, 30))
     layers = find_linear_attention_layers(model, mixers, short, PROBE)
-    plan = layers.select_heads(None, lambda layer, head: True)
+    plan = layers.select_measured_heads(None, lambda layer, head: True)
     with (
         torch.no_grad(),
         capture_linear_attention(model, plan.layers, plan.heads, lambda *_: None, 2**20) as run,
@@ -385,7 +383,7 @@ def test_layers_that_do_not_run_are_refused() -> None:
     model = model_of("lfm2")
     with silence_libraries(), torch.no_grad():
         layers = found_in("lfm2", make_example_inputs(model, PROBE))
-        plan = layers.select_heads(None, lambda layer, head: head == 0)
+        plan = layers.select_measured_heads(None, lambda layer, head: head == 0)
         with (
             pytest.raises(InputError, match="does not"),
             capture_linear_attention(model, plan.layers, plan.heads, lambda *_: None, 2**20),

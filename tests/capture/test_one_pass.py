@@ -142,8 +142,8 @@ class Case:
         request = request_statistics_for_metrics(("logit_spread",), None)
         workspaces = (Workspace(), Workspace())
         found = MapInStrips(call, self.formula, request, library, workspaces, self.spans)
-        for start in range(0, call.queries, 33):
-            yield found.compute_strip(start, 33)
+        for start in range(0, call.query_count, 33):
+            yield found.compute_map_rows(start, 33)
 
     def largest_product(self) -> float:
         """The largest |scale · q k^T|, before any cap."""
@@ -323,7 +323,7 @@ class Meeting:
         self.barrier = threading.Barrier(threads)
         self.present: set[int] = set()
 
-    def attend(self, *_: object) -> None:
+    def compute_attention_of_maps(self, *_: object) -> None:
         self.present.add(threading.get_ident())
         self.barrier.wait()
 
@@ -501,14 +501,18 @@ def test_all_of_a_llama_is_computed_in_one_pass(dtype: torch.dtype) -> None:
     model = build_model("llama", {"tiny": 1}, 0).to(dtype).eval()
     inputs = make_example_inputs(model, 24)
     if dtype == torch.float32:
-        assert [*compare_paths(model, inputs)] == [f"{ONE_PASS} ({compiled().instructions})"]
+        assert [*compare_paths(model, inputs)] == [
+            f"{ONE_PASS} ({compiled().instruction_set_name})"
+        ]
         for layer in model.get_submodule("layers"):
             layer.self_attn.q_proj.weight.data *= 100.0
         of_rounding = tuple(OF_ROUNDING)
         compare_paths_by(of_rounding, observe_own(model, inputs, of_rounding), model, inputs)
         return
     with one_pass():
-        assert [*observe(model, inputs).paths] == [f"{ONE_PASS} ({compiled().instructions})"]
+        assert [*observe(model, inputs).paths] == [
+            f"{ONE_PASS} ({compiled().instruction_set_name})"
+        ]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
@@ -544,7 +548,7 @@ def test_a_wrong_formula_is_noticed(change: str, monkeypatch: pytest.MonkeyPatch
             return found._replace(scale=found.scale * 1.01)
         if change == "cap":
             return found._replace(cap=0.5)
-        bias = torch.zeros(1, 1, call.queries, call.keys)
+        bias = torch.zeros(1, 1, call.query_count, call.key_count)
         bias[..., -1, 0] = 0.1
         return found._replace(bias=bias)
 
@@ -593,7 +597,7 @@ def test_the_environment_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ATTN_KERNEL", "plain")
         found = find_compiled_library()
         assert isinstance(found, Library)
-        assert found.instructions == "plain"
+        assert found.instruction_set_name == "plain"
 
 
 def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -610,7 +614,7 @@ def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("built", [True, False])
 def test_which_path_runs_is_said(built: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By `--version --verbose` before a run, and by a report's environment after it, in the same words."""
-    words = f"one pass ({compiled().instructions})"
+    words = f"one pass ({compiled().instruction_set_name})"
     model = build_model("llama", {"tiny": 1}, 0)
     inputs = make_example_inputs(model, 24)
     with one_pass():

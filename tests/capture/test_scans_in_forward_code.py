@@ -39,7 +39,7 @@ def maps_in(
         rows = slice(strip.first_query, strip.first_query + strip.weights.shape[2])
         whole[:, rows, : strip.weights.shape[3]] = strip.signed_map[0]
 
-    plan = layers.select_heads(None, lambda layer, head: True)
+    plan = layers.select_measured_heads(None, lambda layer, head: True)
     with (
         torch.no_grad(),
         capture_linear_attention(model, plan.layers, plan.heads, take, 2**12) as run,
@@ -87,7 +87,7 @@ def test_lightning_attention_by_its_recurrence() -> None:
             tokens, module.num_attention_heads, -1
         )
     assert torch.equal(plain, found[0])
-    assert [layer.function for layer in layers.layers] == ["forward: attn_output"]
+    assert [layer.mixer_function_name for layer in layers.layers] == ["forward: attn_output"]
     query, key, _ = sides.split(module.head_dim, dim=-1)
     wanted = torch.zeros(module.num_attention_heads, tokens, tokens, dtype=torch.float64)
     for head in range(module.num_attention_heads):
@@ -202,7 +202,7 @@ def of_scan(kind: type[Scan]) -> tuple[nn.Module, LinearAttentionLayers]:
 
 def test_each_channel_has_the_products_of_its_decays() -> None:
     model, layers = of_scan(Scan)
-    assert [(layer.function, layer.has_single_channel_heads) for layer in layers.layers] == [("forward: scanned", True)]  # fmt: skip
+    assert [(layer.mixer_function_name, layer.has_single_channel_heads) for layer in layers.layers] == [("forward: scanned", True)]  # fmt: skip
     states = torch.randn(1, 17, 6, dtype=torch.float64)
     ((weights,), missed, found) = (lambda m, e, f: (list(m.values()), e, f))(*maps_in(model, layers, {"states": states}, 17))  # fmt: skip
     assert torch.equal(found, model(states))
@@ -215,7 +215,9 @@ def test_each_channel_has_the_products_of_its_decays() -> None:
 
 def test_a_scan_in_a_method_is_found_as_one() -> None:
     _, layers = of_scan(ScanMethod)
-    assert [(layer.function, layer.values.key) for layer in layers.layers] == [("scan", 0)]
+    assert [(layer.mixer_function_name, layer.values.key) for layer in layers.layers] == [
+        ("scan", 0)
+    ]
 
 
 @pytest.mark.parametrize("kind", [Saturating, Chancy, Sorting, SortingMethod])
@@ -228,7 +230,7 @@ def test_what_is_not_linear_or_never_the_same_or_only_sorts_has_none(kind: type[
 def test_a_step_that_is_not_come_to_again_is_refused() -> None:
     """One token is another path through many a forward."""
     model, layers = of_scan(Scan)
-    plan = layers.select_heads(None, lambda layer, head: True)
+    plan = layers.select_measured_heads(None, lambda layer, head: True)
     model.get_submodule("scan").forward = lambda states: states
     with (
         pytest.raises(InputError, match="does not run here"),

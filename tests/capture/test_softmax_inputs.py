@@ -99,11 +99,11 @@ def test_scores_before_their_maxima_were_taken_off() -> None:
     with LastSoftmax() as seen:
         weights = torch.softmax(scores - scores.max(dim=-1, keepdim=True).values, dim=-1)
         beside = weights[..., :-1]  # of a learned sink
-    assert seen.find_scores(weights) is not None
-    assert torch.equal(seen.find_scores(weights), scores)  # type: ignore[arg-type]
-    assert torch.equal(seen.find_scores(beside), scores[..., :-1])  # type: ignore[arg-type]
-    assert seen.find_scores(weights.clone()) is None
-    assert seen.find_scores(weights[..., :-2]) is None
+    assert seen.find_scores_of_weights(weights) is not None
+    assert torch.equal(seen.find_scores_of_weights(weights), scores)  # type: ignore[arg-type]
+    assert torch.equal(seen.find_scores_of_weights(beside), scores[..., :-1])  # type: ignore[arg-type]
+    assert seen.find_scores_of_weights(weights.clone()) is None
+    assert seen.find_scores_of_weights(weights[..., :-2]) is None
 
 
 def test_of_several_texts_the_largest_counts() -> None:

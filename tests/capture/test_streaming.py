@@ -195,19 +195,19 @@ def test_scores_are_not_believed_where_the_weights_were_changed_after_the_softma
     scores = torch.randn(1, 2, 4, 4)
     with LastSoftmax() as softmax:
         weights = torch.nn.functional.softmax(scores, dim=-1)
-    assert torch.equal(softmax.find_scores(weights), scores)  # type: ignore[arg-type]
-    assert softmax.find_scores(weights[..., 1:]) is None
-    assert softmax.find_scores(weights.clone()) is None
-    assert softmax.find_scores(weights.transpose(2, 3)) is None
+    assert torch.equal(softmax.find_scores_of_weights(weights), scores)  # type: ignore[arg-type]
+    assert softmax.find_scores_of_weights(weights[..., 1:]) is None
+    assert softmax.find_scores_of_weights(weights.clone()) is None
+    assert softmax.find_scores_of_weights(weights.transpose(2, 3)) is None
     weights.mul_(0.5)
-    assert softmax.find_scores(weights) is None
+    assert softmax.find_scores_of_weights(weights) is None
 
 
 def test_scores_are_not_believed_where_they_are_rounder_than_the_weights() -> None:
     scores = torch.randn(1, 2, 3, 4, dtype=torch.bfloat16)
     with LastSoftmax() as softmax:
         weights = scores.softmax(dim=-1, dtype=torch.float32)
-    assert softmax.find_scores(weights) is None
+    assert softmax.find_scores_of_weights(weights) is None
 
 
 @pytest.mark.parametrize("hidden", [torch.finfo(torch.float32).min, -torch.inf])
@@ -307,7 +307,7 @@ def test_a_rowwise_mask_is_never_made_whole_by_models_on_the_interface(
     def never(self: RowwiseMask) -> Tensor:
         raise AssertionError("a token × token mask was made")
 
-    monkeypatch.setattr(RowwiseMask, "materialise", never)
+    monkeypatch.setattr(RowwiseMask, "materialise_whole_mask", never)
     for name in ("gpt2", "llama", "mistral"):
         model, inputs = TINY[name]()
         assert whole_maps(model, inputs, ONE_ROW)

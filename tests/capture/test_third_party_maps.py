@@ -26,7 +26,7 @@ def read(file: MapFile) -> dict[str, Any]:
     """Every map whole, by its place."""
     return {
         f"{saved.site.stack} {saved.site.layer} {saved.site.kind}": np.concatenate(
-            [strip.weights[0].numpy() for strip in file.iter_strips(saved)], axis=1
+            [strip.weights[0].numpy() for strip in file.iter_saved_map_rows(saved)], axis=1
         )
         for saved in file.maps
     }

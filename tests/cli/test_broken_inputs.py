@@ -252,7 +252,7 @@ def maps_of(path: Path, dtype: str, width: int, metadata: object = None) -> Path
 def test_maps_of_whole_numbers_are_maps(dtype: str, tmp_path: Path) -> None:
     width = {"U8": 1, "BOOL": 1, "U32": 4, "U64": 8}.get(dtype, 2)
     file = MapFile(maps_of(tmp_path / "m.safetensors", dtype, width))
-    (strip,) = file.iter_strips(file.maps[0])
+    (strip,) = file.iter_saved_map_rows(file.maps[0])
     assert strip.weights.shape == (1, 1, 3, 3)
     assert not strip.weights.any()
 
@@ -272,8 +272,8 @@ def test_metadata_of_maps_are_ours_or_refused(key: str, text: str, tmp_path: Pat
     path = maps_of(tmp_path / "m.safetensors", "F32", 4, {key: text})
     with contextlib.suppress(InputError):
         file = MapFile(path)
-        assert isinstance(file.model, dict)
-        assert all(isinstance(label, str) for label in file.labels)
+        assert isinstance(file.model_description, dict)
+        assert all(isinstance(label, str) for label in file.token_labels)
 
 
 def test_a_mask_of_another_shape_is_refused(tmp_path: Path) -> None:

@@ -115,4 +115,4 @@ def test_a_nan_that_signals_is_refused_without_a_word_of_numpy(tmp_path: Path) -
     signals = np.array([0x7FA00000, 0x3F800000], "<u4").view("<f4")
     save_file({"a.weight": signals}, path)
     with pytest.raises(InputError, match=r"tensor a\.weight holds a number that is not finite"):
-        TensorReader(tmp_path, [path]).read_rows("a.weight", slice(None))
+        TensorReader(tmp_path, [path]).read_tensor_rows("a.weight", slice(None))

@@ -38,7 +38,7 @@ def test_a_head_of_a_model_in_the_cache(cached: Path) -> None:
 def test_a_hub_model_says_its_commit(cached: Path) -> None:
     local = find_model_folder("org/name", FetchSettings(offline=True))
     assert local.folder == cached
-    assert local.describe() == {
+    assert local.describe_model_source() == {
         "kind": "hub",
         "name": "org/name",
         "revision": None,

@@ -165,7 +165,7 @@ def test_a_cut_stream_shows_what_the_whole_one_shows() -> None:
         cut = find_truncation_for_verification(model, inputs, 12)
         assert len(cut.blocks) == 1
         shown = []
-        for streams in (cut.truncate_streams(), nullcontext()):
+        for streams in (cut.truncate_residual_streams(), nullcontext()):
             with streams:
                 proof, anatomy = (
                     verify_capture(model, inputs),

@@ -83,12 +83,18 @@ def test_paths_and_collapse_say_what_was_drawn_too() -> None:
 def test_a_text_is_not_crowded_out_by_what_stands_beside_it() -> None:
     """Given speech too, SeamlessM4T would not read the text, and its text encoder would rest."""
     assert (
-        find_inputs_besides_token_ids(build_model("seamless_m4t", TINY, seed=0)).other_names == ()
+        find_inputs_besides_token_ids(
+            build_model("seamless_m4t", TINY, seed=0)
+        ).names_besides_token_ids
+        == ()
     )
-    assert find_inputs_besides_token_ids(build_model("git", TINY, seed=0)).other_names == (
-        "pixel_values",
+    assert find_inputs_besides_token_ids(
+        build_model("git", TINY, seed=0)
+    ).names_besides_token_ids == ("pixel_values",)
+    assert (
+        find_inputs_besides_token_ids(build_model("layoutlm", TINY, seed=0)).names_besides_token_ids
+        == ()
     )
-    assert find_inputs_besides_token_ids(build_model("layoutlm", TINY, seed=0)).other_names == ()
 
 
 @pytest.mark.slow
@@ -128,7 +134,10 @@ def test_texts_of_our_own_are_read_by_models_of_words_alone() -> None:
     } == own
     assert find_token_argument_names(build_model("t5gemma2_decoder", TINY, seed=0)) is None
     assert find_token_argument_names(build_model("csm_depth_decoder_model", TINY, seed=0)) is None
-    assert find_inputs_besides_token_ids(build_model("bert", TINY, seed=0)).other_names == ()
+    assert (
+        find_inputs_besides_token_ids(build_model("bert", TINY, seed=0)).names_besides_token_ids
+        == ()
+    )
 
 
 @pytest.mark.slow

@@ -393,7 +393,7 @@ class Passing:
         self.number = number
 
     def around(self, forward: Any, module: Any, args: Any, kwargs: Any) -> Any:
-        stack_, call = self.following.locate_call(module)
+        stack_, call = self.following.locate_block_call(module)
         stream = find_residual_stream_input(args, kwargs)
         assert stream is not None
         if call.layer == 0:

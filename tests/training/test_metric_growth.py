@@ -21,7 +21,7 @@ def after(values: Any, metric: str = "max_logit", **how: Any) -> list[Row]:
     growth = HeadMetricHistory([metric], **how)
     for place, value in enumerate(values, start=1):
         growth.add_observation(10 * place, rows(value, metric))
-    return list(growth.build_growth_rows(rows(values[-1], metric)))
+    return list(growth.build_metric_growth_rows(rows(values[-1], metric)))
 
 
 def test_a_line_says_when_the_limit_is_reached() -> None:
@@ -61,8 +61,11 @@ def test_a_look_without_a_number_leaves_no_slope() -> None:
 
 def test_what_no_condition_asks_for_is_not_followed() -> None:
     rules = StopRules(parse_stop_conditions(["max(max_logit) > 40", "sink_growth > 0.1"]), ())
-    assert rules.growth_metrics(["sink", "entropy", "min_entropy"]) == ["sink", "min_entropy"]
-    assert rules.metric_limits() == {"max_logit": 40.0, "sink_growth": 0.1}
+    assert rules.list_metrics_with_growth(["sink", "entropy", "min_entropy"]) == [
+        "sink",
+        "min_entropy",
+    ]
+    assert rules.find_metric_limits() == {"max_logit": 40.0, "sink_growth": 0.1}
 
 
 def test_a_condition_on_growth_waits_until_there_is_some() -> None:

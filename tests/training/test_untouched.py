@@ -43,7 +43,7 @@ def test_making_and_looking_leave_everything_as_it_was() -> None:
     model.lm_head.requires_grad_(False)  # type: ignore[union-attr]
     before = all_of(model)
     monitor = watched(model, "probe")
-    monitor.look()
+    monitor.observe_model_now()
     assert_same(all_of(model), before)
 
 
@@ -63,7 +63,7 @@ def test_an_exception_in_the_middle_of_a_look_leaves_no_trace(measure: str, monk
     if measure == "batch":
         model(**batch(0))
     torch.set_rng_state(before["torch"])
-    assert monitor.look() == {}
+    assert monitor.observe_model_now() == {}
     assert "a look has failed, and the training goes on: RuntimeError: a bug" in logged.getvalue()
     found = all_of(model)
     for name in ("gradients",):  # of the pass above

@@ -173,7 +173,7 @@ def run_with_replaced_outputs(
     def run_wrapped_block(
         forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
-        stack, call = following.locate_call(module)
+        stack, call = following.locate_block_call(module)
         stream = find_residual_stream_input(args, kwargs)
         if stream is None:
             raise InputError(f"{describe_block(stack.name, call)} is given no stream of tokens.")

@@ -211,7 +211,7 @@ def inspect_model(
         findings=findings,
         warnings=(
             *checkpoint.warnings,
-            *(each.describe() for each in subject.left_out),
+            *(each.describe_why_no_map() for each in subject.left_out),
             *describe_inputs_besides_token_ids(texts),
             *collect_warnings(runs, plan),
             *linear.warnings,
@@ -234,7 +234,7 @@ def observe_with_controls(
         list_item_indices_of_rank(mixed)
     )
     attentions = len(subject.shapes) + len(
-        subject.linear.select_heads(plan.layers, plan.selects).layers
+        subject.linear.select_measured_heads(plan.layers, plan.selects).layers
     )
     meter = ProgressMeter(progress, passes * attentions)
     null = UniformAttentionControl()
@@ -268,7 +268,7 @@ def observe_model(
 
     `like`: measure only what that one has measured on its texts. Random tokens have no order.
     """
-    linear, metrics = subject.linear.select_heads(plan.layers, plan.selects), plan.metrics
+    linear, metrics = subject.linear.select_measured_heads(plan.layers, plan.selects), plan.metrics
     found = HeadObservations(numbers=linear.heads)
     if like is None:
         found.repeated_token_passes = observe_repeated_tokens(subject, plan, null)
@@ -325,14 +325,14 @@ def observe_repeated_tokens(
     if repeated is None:
         return []
     request = PassRequest(names, layers=plan.layers, period=repeated.period)
-    where, linear = ON_RANDOM, subject.linear.select_heads(plan.layers, plan.selects)
+    where, linear = ON_RANDOM, subject.linear.select_measured_heads(plan.layers, plan.selects)
     run = partial(observe_heads, body=subject.body, stacks=subject.stacks, proved=subject.shapes)
 
     def measure_single_draw(draw: int) -> PassResult:
         observer = HeadObserver(request, null, where, ignore_progress_share)
         return run(
             observer,
-            kwargs=repeated.select_draw(draw),
+            kwargs=repeated.select_text_as_batch(draw),
             linear=linear,
             apart=subject.uncapturable_paths,
         )
@@ -371,7 +371,7 @@ def observe_generated_texts(
                 ignore_progress_share,
                 strip_memory=plan.strip_memory,
                 proved=subject.shapes,
-                linear=subject.linear.select_heads(plan.layers, plan.selects),
+                linear=subject.linear.select_measured_heads(plan.layers, plan.selects),
                 apart=subject.uncapturable_paths,
             )
             found.setdefault(kind, []).append(seen)
@@ -445,7 +445,7 @@ def build_head_and_state_rows(
         rows += token_pair_rows(runs.own, names, keys, plan.selects, metrics.pairs)
     linear = LinearAttentionReport()
     if subject.linear.layers or subject.linear.refusals:
-        chosen = subject.linear.select_heads(plan.layers, plan.selects)
+        chosen = subject.linear.select_measured_heads(plan.layers, plan.selects)
         linear = report_linear_attention(subject.linear, chosen, runs.own, heads, keys)
     units = {name: metrics.metric_definitions()[name].unit for name in metrics.states}
     return [*rows, *linear.rows, *build_state_rows(units, runs.own, runs.nulls)], heads, linear
@@ -545,7 +545,7 @@ def describe_attention_layers(observed: HeadObservations) -> list[JsonObject]:
     """Which layers attend, how, and with how many heads."""
     found: dict[tuple[str, str, str], list[int]] = {}
     for site in observed.attention_sites:
-        if site.is_linear:
+        if site.is_linear_attention:
             continue
         found.setdefault((site.stack, site.kind, site.span), []).append(site.layer)
     return [
@@ -574,7 +574,7 @@ def describe_texts_and_metrics(
         )
     )
     return {
-        "texts": [text.describe() for text in texts],
+        "texts": [text.describe_model_input() for text in texts],
         "roles_on": describe_input_for_roles(observed),
         **draws,
         **made,

@@ -69,7 +69,7 @@ class DecomposableModel:
                 wide = self.wider()
             except LimitError:
                 raise imprecise from None
-        return work(wide, text.to_float64()), True
+        return work(wide, text.cast_to_float64()), True
 
     def apply_to_all_texts(
         self,
@@ -120,7 +120,7 @@ class DecomposableModel:
         identity = self.checkpoint.identity
         return {
             "source": {**identity, "stack": self.stack.name, "blocks": len(self.stack.calls)},
-            "input": {"texts": [text.describe() for text in texts]},
+            "input": {"texts": [text.describe_model_input() for text in texts]},
             "warnings": (
                 *self.checkpoint.warnings,
                 *describe_inputs_besides_token_ids(texts),

@@ -46,7 +46,9 @@ def prepare_model_for_paths(
         subject = replace(
             subject,
             wider=cache(
-                lambda: select_layer_stack(load_model(source, wide), texts[0].to_float64(), stack)
+                lambda: select_layer_stack(
+                    load_model(source, wide), texts[0].cast_to_float64(), stack
+                )
             ),
         )
     return subject, texts

@@ -126,12 +126,14 @@ def has_standard_sublayer_order(path: Sequence[str]) -> bool:
 
 def is_self_attention_first(call: BlockCall, sites: Sequence[AttentionSite]) -> bool:
     """Whether the first of the block's attentions, and no other, is to its own tokens; `sites`: in the order in which they run."""
-    inside = {site.name: site.is_self for site in sites if site.name.startswith(f"{call.name}.")}
+    inside = {
+        site.name: site.is_self_attention for site in sites if site.name.startswith(f"{call.name}.")
+    }
     return list(inside.values()) == [True, *[False] * (len(inside) - 1)]
 
 
 def note_uncaptured_attention(anatomy: BlockAnatomy, proof: VerifiedCapture) -> BlockAnatomy:
-    unseen = (each.describe() for each in proof.left_out if each.reaches is not False)
+    unseen = (each.describe_why_no_map() for each in proof.left_out if each.reaches is not False)
     return replace(anatomy, notes=(*anatomy.notes, *unseen))
 
 

@@ -40,11 +40,11 @@ class KernelCall:
     """Whether it is a method of the mixer or of a submodule, other than forward."""
 
     @property
-    def place(self) -> tuple[str, int]:
+    def function_and_call_number(self) -> tuple[str, int]:
         """The key that identifies it among the calls of a run of the mixer."""
         return self.name, self.number
 
-    def floating_arguments(self) -> dict[Key, Tensor]:
+    def select_floating_arguments(self) -> dict[Key, Tensor]:
         """Its floating tensor arguments."""
         pairs: list[tuple[Key, Any]] = [*enumerate(self.args), *self.kwargs.items()]
         return {
@@ -53,7 +53,7 @@ class KernelCall:
             if isinstance(value, Tensor) and value.is_floating_point()
         }
 
-    def transform_arguments(self, change: Callable[[Key, Output], Output]) -> "KernelCall":
+    def copy_with_changed_arguments(self, change: Callable[[Key, Output], Output]) -> "KernelCall":
         """The same call with every argument transformed."""
         return replace(
             self,
@@ -61,29 +61,29 @@ class KernelCall:
             kwargs={name: change(name, value) for name, value in self.kwargs.items()},
         )
 
-    def transform_floating_tensors(self, change: Callable[[Tensor], Tensor]) -> "KernelCall":
+    def copy_with_changed_floats(self, change: Callable[[Tensor], Tensor]) -> "KernelCall":
         """The same call with every floating tensor transformed."""
 
-        def change_floating(_: Key, value: Output) -> Any:
+        def change_if_floating(_: Key, value: Output) -> Any:
             floating = isinstance(value, Tensor) and value.is_floating_point()
             return change(value) if floating else value
 
-        return self.transform_arguments(change_floating)
+        return self.copy_with_changed_arguments(change_if_floating)
 
-    def detach_in_float32(self) -> "KernelCall":
+    def copy_detached_in_float32(self) -> "KernelCall":
         """The same call without gradients and half precision."""
-        return self.transform_floating_tensors(
+        return self.copy_with_changed_floats(
             lambda tensor: promote_half_to_float32(tensor.detach())
         )
 
-    def compute_output_with_argument(self, key: Key, instead: Tensor) -> Tensor:
+    def compute_output_with_replaced(self, key: Key, instead: Tensor) -> Tensor:
         """The first floating tensor of its result, with another tensor for one argument."""
-        found = self.run_call(key, instead)
+        found = self.run_with_replaced_argument(key, instead)
         return next(value for value in iter_nested_tensors(found) if value.is_floating_point())
 
-    def run_call(self, key: Key, instead: Tensor) -> Output:
+    def run_with_replaced_argument(self, key: Key, instead: Tensor) -> Output:
         """Run the call; return its whole result."""
-        arguments = self.transform_arguments(
+        arguments = self.copy_with_changed_arguments(
             lambda place, value: instead if place == key else value
         )
         return self.function(*arguments.args, **arguments.kwargs)
@@ -100,7 +100,7 @@ class CallRecorder:
         self.silent = False
         """Whether to ignore calls, while they are repeated."""
 
-    def run_wrapped_mixer(
+    def run_mixer_under_recording(
         self, forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         self.current.append(mixer)
@@ -110,7 +110,7 @@ class CallRecorder:
         finally:
             self.current.pop()
 
-    def record_call(
+    def run_and_record_call(
         self, name: str, function: Function, args: Args, kwargs: Kwargs, is_method: bool = False
     ) -> Output:
         found = function(*args, **kwargs)
@@ -135,18 +135,20 @@ def record_calls_inside_mixers(
     calls = CallRecorder(take)
     names = {part: path for mixer in mixers for path, part in iter_submodules(mixer)}
 
-    def run_wrapped_part(forward: Function, part: nn.Module, args: Args, kwargs: Kwargs) -> Output:
-        return calls.record_call(names[part], forward, args, kwargs)
+    def run_and_record_submodule(
+        forward: Function, part: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
+        return calls.run_and_record_call(names[part], forward, args, kwargs)
 
     with ExitStack() as stack:
-        stack.enter_context(wrap_forwards(mixers, calls.run_wrapped_mixer))
-        stack.enter_context(wrap_forwards(names, run_wrapped_part))
+        stack.enter_context(wrap_forwards(mixers, calls.run_mixer_under_recording))
+        stack.enter_context(wrap_forwards(names, run_and_record_submodule))
         for place, name in find_functions_called_by_mixers(mixers):
             stack.enter_context(
-                wrap_function_with_recorder(place, name, partial(calls.record_call, name))
+                wrap_function_with_recorder(place, name, partial(calls.run_and_record_call, name))
             )
         for part, name, path in find_methods_called_on_self(mixers):
-            record = partial(calls.record_call, path, is_method=True)
+            record = partial(calls.run_and_record_call, path, is_method=True)
             stack.enter_context(
                 wrap_function_with_recorder(vars(part), name, record, getattr(part, name))
             )
@@ -168,10 +170,10 @@ def wrap_function_with_recorder(
     own: Function = inherited or table[name]
 
     @wraps(own)
-    def record_call(*args: Any, **kwargs: Any) -> Output:
+    def call_and_record(*args: Any, **kwargs: Any) -> Output:
         return record(own, args, kwargs)
 
-    table[name] = record_call
+    table[name] = call_and_record
     try:
         yield
     finally:
@@ -241,4 +243,4 @@ def list_names_in_bytecode(code: CodeType) -> set[str]:
 def cast_call_to_float64(call: KernelCall) -> Iterator[KernelCall]:
     """Run the call in float64, if its computation is float64 throughout."""
     with torch.no_grad(), force_float64():
-        yield call.transform_floating_tensors(lambda tensor: tensor.detach().double())
+        yield call.copy_with_changed_floats(lambda tensor: tensor.detach().double())

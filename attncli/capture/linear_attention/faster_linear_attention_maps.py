@@ -37,22 +37,24 @@ class RecurrentState:
     tokens: Mapping[Key, int]
     """The axis of tokens of each argument that has one."""
 
-    def cut_call(self, call: KernelCall, first: int, last: int) -> KernelCall:
+    def select_tokens_of_call(self, call: KernelCall, first: int, last: int) -> KernelCall:
         """The call on some tokens alone."""
 
-        def narrow_tokens(key: Key, value: Output) -> Any:
+        def narrow_token_axis(key: Key, value: Output) -> Any:
             axis = self.tokens.get(key)
             return value if axis is None else value.narrow(axis, first, last - first)
 
-        return call.transform_arguments(narrow_tokens)
+        return call.copy_with_changed_arguments(narrow_token_axis)
 
-    def run_from_state(
+    def run_from_recurrent_state(
         self, call: KernelCall, key: Key, values: Tensor, state: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Run the call; return its output and final state."""
         kwargs = {**call.kwargs, self.state_argument: state, self.returns_state_argument: True}
         with_state = replace(call, kwargs=kwargs)
-        output, left = list(iter_nested_tensors(with_state.run_call(key, values)))[:2]
+        output, left = list(
+            iter_nested_tensors(with_state.run_with_replaced_argument(key, values))
+        )[:2]
         return output, left
 
 
@@ -68,7 +70,7 @@ class FasterMapMethods:
 
 def find_faster_map_methods(call: KernelCall, values: ValueArgument) -> FasterMapMethods:
     """Find the shortcuts of a call on a short text; one that fails is left out."""
-    call = call.detach_in_float32()
+    call = call.copy_detached_in_float32()
     found = FasterMapMethods()
     with torch.no_grad():
         for attempt in (
@@ -93,15 +95,18 @@ def try_map_from_recurrent_state(
     with_state = next((name for name in STATES if name in named and STATES[name] in named), None)
     if with_state is None or call.kwargs.get(with_state) is not None:
         return methods
-    value = call.floating_arguments()[values.key]
+    value = call.select_floating_arguments()[values.key]
     tokens = find_argument_axes_of_size(call, value.shape[values.token])
-    whole = call.compute_output_with_argument(values.key, value)
+    whole = call.compute_output_with_replaced(values.key, value)
     size = value.shape[values.token]
     half = size // 2
     carried = RecurrentState(with_state, STATES[with_state], 0, tokens)
     first, wider = (
-        carried.run_from_state(
-            carried.cut_call(call, 0, half), values.key, each.narrow(values.token, 0, half), None
+        carried.run_from_recurrent_state(
+            carried.select_tokens_of_call(call, 0, half),
+            values.key,
+            each.narrow(values.token, 0, half),
+            None,
         )
         for each in (value, torch.cat([value, value], values.shared_axis))
     )
@@ -112,8 +117,8 @@ def try_map_from_recurrent_state(
     )
     carried = replace(carried, width=axis)
     rest = value.narrow(values.token, half, size - half)
-    second, _ = carried.run_from_state(
-        carried.cut_call(call, half, size), values.key, rest, first[1]
+    second, _ = carried.run_from_recurrent_state(
+        carried.select_tokens_of_call(call, half, size), values.key, rest, first[1]
     )
     together = torch.cat([first[0], second], values.token)
     return replace(methods, state=carried) if are_outputs_close(together, whole) else methods
@@ -123,7 +128,7 @@ def find_argument_axes_of_size(call: KernelCall, size: int, after: int = 1) -> d
     """The first axis of that size in each argument."""
     return {
         key: after + list(value.shape[after:]).index(size)
-        for key, value in call.floating_arguments().items()
+        for key, value in call.select_floating_arguments().items()
         if size in value.shape[after:]
     }
 
@@ -131,12 +136,12 @@ def find_argument_axes_of_size(call: KernelCall, size: int, after: int = 1) -> d
 def try_columns_in_batches(
     methods: FasterMapMethods, call: KernelCall, values: ValueArgument
 ) -> FasterMapMethods:
-    draw = RandomArgument(call.floating_arguments()[values.key])
+    draw = RandomArgument(call.select_floating_arguments()[values.key])
     parts = [draw(), draw()]
-    found = repeat_call_along_batch(call, 2).compute_output_with_argument(
+    found = repeat_call_along_batch(call, 2).compute_output_with_replaced(
         values.key, torch.cat(parts)
     )
-    expected = torch.cat([call.compute_output_with_argument(values.key, part) for part in parts])
+    expected = torch.cat([call.compute_output_with_replaced(values.key, part) for part in parts])
     return replace(
         methods, batched=found.shape == expected.shape and are_outputs_close(found, expected)
     )
@@ -145,26 +150,28 @@ def try_columns_in_batches(
 def repeat_call_along_batch(call: KernelCall, size: int) -> KernelCall:
     """Repeat the call along the batch, the same for all arguments but its values."""
 
-    def expand_batch(tensor: Tensor) -> Tensor:
+    def expand_batch_axis(tensor: Tensor) -> Tensor:
         alone = tensor.ndim > 2 and tensor.shape[0] == 1
         return tensor.expand(size, *tensor.shape[1:]) if alone else tensor
 
-    return call.transform_floating_tensors(expand_batch)
+    return call.copy_with_changed_floats(expand_batch_axis)
 
 
 def try_computing_channels_separately(
     methods: FasterMapMethods, call: KernelCall, values: ValueArgument
 ) -> FasterMapMethods:
     """Test whether every second channel alone gives the same as among all."""
-    value = call.floating_arguments()[values.key]
+    value = call.select_floating_arguments()[values.key]
     if values.shared_axis is not None or value.ndim != 3:
         return methods
     axis = 3 - values.token
     found = find_argument_axes_of_size(call, value.shape[axis], after=0)
     chosen = range(0, value.shape[axis], 2)
     few = select_channels_of_call(call, found, chosen)
-    alone = few.compute_output_with_argument(values.key, few.floating_arguments()[values.key])
-    expected = call.compute_output_with_argument(values.key, value).index_select(
+    alone = few.compute_output_with_replaced(
+        values.key, few.select_floating_arguments()[values.key]
+    )
+    expected = call.compute_output_with_replaced(values.key, value).index_select(
         axis, torch.tensor(chosen)
     )
     works = alone.shape == expected.shape and are_outputs_close(alone, expected)
@@ -176,10 +183,10 @@ def select_channels_of_call(
 ) -> KernelCall:
     """Remove the channels from the call that are not chosen."""
 
-    def select_in_argument(key: Key, value: Output) -> Any:
+    def select_channels_of_argument(key: Key, value: Output) -> Any:
         axis = axes.get(key)
         if axis is None:
             return value
         return value.index_select(axis, torch.tensor(chosen, device=value.device))
 
-    return call.transform_arguments(select_in_argument)
+    return call.copy_with_changed_arguments(select_channels_of_argument)

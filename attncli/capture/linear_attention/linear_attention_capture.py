@@ -86,7 +86,11 @@ def find_linear_attention_layers(
                 found += iter_linear_attention_layers(mixer, path, own, calls[module])
             elif step is not None:
                 found += iter_linear_attention_layers(
-                    mixer, path, {step.call.place: step.values}, [step.call], step.step
+                    mixer,
+                    path,
+                    {step.call.function_and_call_number: step.values},
+                    [step.call],
+                    step.step,
                 )
             else:
                 refused[mixer.kind] = explain_no_call_linear_in_values(calls[module], module)
@@ -121,7 +125,7 @@ def find_scans_in_forward_code(
         with torch.no_grad():
             steps = (find_linear_step_of_forward(seen, tokens) for tokens in lengths)
             step, values = next((each for each in steps if each), (None, None))
-        call = None if step is None else seen.build_call_between_steps(step)
+        call = None if step is None else seen.build_call_between_tensors(step)
         if step is not None and values is not None and call is not None:
             found[type(mixer)] = MixerInnerCall(step, values, call)
     return found
@@ -136,8 +140,10 @@ def find_calls_linear_in_values(
     there is no other. Methods come last, as the functions inside them say more where these can be seen; a call that only
     permutes tokens is no mixer's map.
     """
-    candidates = [call for call in calls if len(call.floating_arguments()) > 1]
-    others = [call for call in calls if len(call.floating_arguments()) <= 1 and not call.is_method]
+    candidates = [call for call in calls if len(call.select_floating_arguments()) > 1]
+    others = [
+        call for call in calls if len(call.select_floating_arguments()) <= 1 and not call.is_method
+    ]
     methods = [call for call in candidates if call.is_method]
     candidates = [call for call in candidates if not call.is_method]
     for tokens, last in product(
@@ -146,7 +152,7 @@ def find_calls_linear_in_values(
         values = find_value_tensor_argument(last, tokens)
         if values is not None and (not last.is_method or does_output_combine_tokens(last, values)):
             found = {
-                call.place: find_value_tensor_argument(call, tokens)
+                call.function_and_call_number: find_value_tensor_argument(call, tokens)
                 for call in calls
                 if call.name == last.name
             }
@@ -177,7 +183,7 @@ def iter_linear_attention_layers(
     step: MixerCodeStep | None = None,
 ) -> Iterator[LinearAttentionLayer]:
     """Iterate over the layers of one module; several of a kind are numbered."""
-    there = {call.place: call for call in calls}
+    there = {call.function_and_call_number: call for call in calls}
     alone = len(mixer.paths) == 1
     for number, (place, values) in enumerate(own.items(), 1):
         if place not in there:
@@ -192,7 +198,7 @@ def iter_linear_attention_layers(
 
 
 def count_linear_attention_heads(call: KernelCall, values: ValueArgument) -> int:
-    shape = call.floating_arguments()[values.key].shape
+    shape = call.select_floating_arguments()[values.key].shape
     heads = 1
     for axis, size in enumerate(shape):
         heads *= 1 if axis in (0, values.token, values.shared_axis) else size
@@ -218,11 +224,11 @@ def capture_linear_attention(
     modules = {layer.site.name: model.get_submodule(layer.site.name) for layer in layers}
     there = {(modules[layer.site.name], layer.place): layer for layer in layers}
 
-    def emit_call(mixer: nn.Module, call: KernelCall) -> None:
-        layer = there.get((mixer, call.place))
+    def emit_maps_of_call(mixer: nn.Module, call: KernelCall) -> None:
+        layer = there.get((mixer, call.function_and_call_number))
         if layer is not None:
             with torch.autocast(
-                call.floating_arguments()[layer.values.key].device.type, enabled=False
+                call.select_floating_arguments()[layer.values.key].device.type, enabled=False
             ):
                 missed[layer.site] = emit_linear_attention_maps(
                     layer, call, heads[layer.site], observe, memory
@@ -230,17 +236,19 @@ def capture_linear_attention(
 
     stepped = {modules[layer.site.name]: layer.step for layer in layers if layer.step is not None}
 
-    def capture_mixer(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Output:
+    def run_mixer_and_capture_scan(
+        forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         seen, step = RecordedSteps(forward, args, kwargs, find_forward_code(mixer)), stepped[mixer]
         with StepRecorder(seen, (step.value_place, step.output_place)):
             found = forward(*args, **kwargs)
-        if (call := seen.build_call_between_steps(step)) is not None:
-            emit_call(mixer, call)
+        if (call := seen.build_call_between_tensors(step)) is not None:
+            emit_maps_of_call(mixer, call)
         return found
 
     with (
-        record_calls_inside_mixers(modules.values(), emit_call),
-        wrap_forwards(stepped, capture_mixer),
+        record_calls_inside_mixers(modules.values(), emit_maps_of_call),
+        wrap_forwards(stepped, run_mixer_and_capture_scan),
     ):
         yield missed
     missing = [layer.site for layer in layers if layer.site not in missed]
@@ -259,7 +267,7 @@ def emit_linear_attention_maps(
     memory: int,
 ) -> float:
     """Emit the maps of one layer, strip by strip; return the reconstruction error of A v against y."""
-    if call.floating_arguments()[layer.values.key].ndim != layer.values.axes:
+    if call.select_floating_arguments()[layer.values.key].ndim != layer.values.axes:
         raise InputError(
             f"layer {layer.site.layer} ({layer.site.name}) is given its values in another order here than on the short input on "
             "which its map was proved (in chunks, or sorted): leave the layer out with `layers`."
@@ -269,18 +277,20 @@ def emit_linear_attention_maps(
     rows = count_rows_within_memory(
         memory, len(heads) * maps.tokens * maps.value_tensor.element_size()
     )
-    outputs, missed = maps.compute_linear_outputs(), 0.0
+    outputs, missed = maps.compute_linear_part_of_output(), 0.0
 
-    def iter_strips(number: int) -> Iterator[Strip]:
+    def iter_map_rows(number: int) -> Iterator[Strip]:
         nonlocal missed
-        for strip in maps.iter_strips(rows, WHOLE * memory):
+        for strip in maps.iter_map_rows(rows, WHOLE * memory):
             if number == 0:
                 part = slice(strip.first, strip.first + strip.weights.shape[1])
-                left = move_to_float64_device(maps.apply_to_values(strip) - outputs[:, part])
+                left = move_to_float64_device(
+                    maps.apply_map_rows_to_values(strip) - outputs[:, part]
+                )
                 missed += float(left.double().square().sum())
             yield build_linear_map_rows(layer, strip, maps.tokens)
 
-    emit_map_rows_in_rounds(iter_strips, lambda strip: bool(observe(layer.site, strip)))
+    emit_map_rows_in_rounds(iter_map_rows, lambda strip: bool(observe(layer.site, strip)))
     return check_output_reconstruction(layer.site, missed, outputs)
 
 

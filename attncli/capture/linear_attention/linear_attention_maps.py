@@ -39,7 +39,7 @@ class LinearMapStrip(NamedTuple):
 
 def does_output_combine_tokens(call: KernelCall, values: ValueArgument) -> bool:
     """Whether an output combines several values; sorting, shifting and gathering tokens do not."""
-    strips = LinearAttentionMap(call, values).iter_strips_by_rows(ROWS)
+    strips = LinearAttentionMap(call, values).iter_map_rows_from_gradients(ROWS)
     return any(bool(((strip.weights != 0.0).sum(dim=-1) > 1).any()) for strip in strips)
 
 
@@ -53,16 +53,16 @@ class LinearAttentionMap:
         heads: Sequence[int] | None = None,
         shortcuts: FasterMapMethods = NONE,
     ) -> None:
-        call = call.detach_in_float32()
+        call = call.copy_detached_in_float32()
         if heads is not None and shortcuts.channels is not None:
             call, heads = select_channels_of_call(call, shortcuts.channels, heads), None
         self.call, self.values, self.shortcuts = call, values, shortcuts
         self.heads = None if heads is None else torch.tensor(heads)
         """The head numbers to compute; None: all."""
-        self.value_tensor = self.call.floating_arguments()[values.key]
+        self.value_tensor = self.call.select_floating_arguments()[values.key]
         self.tokens = self.value_tensor.shape[values.token]
 
-    def split_into_heads(self, tensor: Tensor) -> Tensor:
+    def split_tensor_into_heads(self, tensor: Tensor) -> Tensor:
         """Values or outputs as [batch, head, token, feature]."""
         token, shared = self.values.token, self.values.shared_axis
         if shared is None:
@@ -72,17 +72,17 @@ class LinearAttentionMap:
         found = found.reshape(len(tensor), -1, *found.shape[-2:])
         return found if self.heads is None else found[:, self.heads.to(found.device)]
 
-    def iter_strips(self, rows: int, memory: int) -> Iterator[LinearMapStrip]:
+    def iter_map_rows(self, rows: int, memory: int) -> Iterator[LinearMapStrip]:
         """All rows in order, so many at a time; whole maps may take `memory` bytes."""
         if self.shortcuts.state is not None:
-            return self.iter_strips_from_state(self.shortcuts.state, rows)
-        heads = self.split_into_heads(self.value_tensor).shape[1]
+            return self.iter_map_rows_from_state(self.shortcuts.state, rows)
+        heads = self.split_tensor_into_heads(self.value_tensor).shape[1]
         size = heads * self.tokens**2 * self.value_tensor.element_size()
         if self.shortcuts.batched and self.values.shared_axis is None and size <= memory:
-            return self.iter_strips_by_columns(rows)
-        return self.iter_strips_by_rows(rows)
+            return self.iter_map_rows_by_columns(rows)
+        return self.iter_map_rows_from_gradients(rows)
 
-    def iter_strips_from_state(
+    def iter_map_rows_from_state(
         self, carried: RecurrentState, rows: int
     ) -> Iterator[LinearMapStrip]:
         values, shared = self.values, self.values.shared_axis
@@ -100,15 +100,15 @@ class LinearAttentionMap:
                 wider[carried.width] = last - first
                 state = torch.cat([state, state.new_zeros(wider)], carried.width)
             with torch.no_grad():
-                part = carried.cut_call(self.call, first, last)
-                output, state = carried.run_from_state(part, values.key, columns, state)
-            yield LinearMapStrip(self.split_into_heads(output)[0], first)
+                part = carried.select_tokens_of_call(self.call, first, last)
+                output, state = carried.run_from_recurrent_state(part, values.key, columns, state)
+            yield LinearMapStrip(self.split_tensor_into_heads(output)[0], first)
 
-    def iter_strips_by_columns(self, rows: int) -> Iterator[LinearMapStrip]:
+    def iter_map_rows_by_columns(self, rows: int) -> Iterator[LinearMapStrip]:
         """Compute every channel at once, a batch of columns at a time."""
         whole: Tensor | None = None
         at_once = max(1, min(self.tokens, COLUMNS // self.value_tensor.numel()))
-        nothing = self.call.compute_output_with_argument(
+        nothing = self.call.compute_output_with_replaced(
             self.values.key, torch.zeros_like(self.value_tensor)
         )
         for first in range(0, self.tokens, at_once):
@@ -117,12 +117,12 @@ class LinearAttentionMap:
             place = torch.arange(size, device=columns.device)
             columns.movedim(self.values.token, 1)[place, first + place] = 1.0
             found = (
-                repeat_call_along_batch(self.call, size).compute_output_with_argument(
+                repeat_call_along_batch(self.call, size).compute_output_with_replaced(
                     self.values.key, columns
                 )
                 - nothing
             )
-            part = self.split_into_heads(found)[..., 0].permute(1, 2, 0)  # [head, row, key]
+            part = self.split_tensor_into_heads(found)[..., 0].permute(1, 2, 0)  # [head, row, key]
             if whole is None:
                 whole = part.new_empty((len(part), self.tokens, self.tokens))
             whole[..., first : first + size] = part
@@ -130,8 +130,8 @@ class LinearAttentionMap:
         for first in range(0, self.tokens, rows):
             yield LinearMapStrip(whole[:, first : first + rows], first)
 
-    def iter_strips_by_rows(self, rows: int) -> Iterator[LinearMapStrip]:
-        derive, at_once = self.make_row_function()
+    def iter_map_rows_from_gradients(self, rows: int) -> Iterator[LinearMapStrip]:
+        derive, at_once = self.make_map_row_function()
         for first in range(0, self.tokens, rows):
             last = min(first + rows, self.tokens)
             parts = [
@@ -139,7 +139,7 @@ class LinearAttentionMap:
             ]
             yield LinearMapStrip(torch.cat(parts, 1), first)
 
-    def make_row_function(self) -> tuple[Callable[[int, int], Tensor], int]:
+    def make_map_row_function(self) -> tuple[Callable[[int, int], Tensor], int]:
         """A function that computes [head, row, key] for some rows, and how many rows at a time."""
         token, shared = self.values.token, self.values.shared_axis
         shape = list(self.value_tensor.shape)
@@ -147,9 +147,9 @@ class LinearAttentionMap:
             shape[shared] = min(ROWS, self.tokens)
         leaf = self.value_tensor.new_zeros(shape).requires_grad_()
         with torch.enable_grad():
-            output = self.call.compute_output_with_argument(self.values.key, leaf)
+            output = self.call.compute_output_with_replaced(self.values.key, leaf)
 
-        def compute_rows(first: int, last: int) -> Tensor:
+        def compute_map_rows(first: int, last: int) -> Tensor:
             expected = torch.zeros_like(output)
             if shared is None:
                 expected.movedim(token, 0)[first] = 1.0
@@ -157,20 +157,20 @@ class LinearAttentionMap:
                 place = torch.arange(last - first, device=expected.device)
                 expected.movedim((token, shared), (0, 1))[first + place, place] = 1.0
             (found,) = torch.autograd.grad(output, leaf, expected, retain_graph=True)
-            return self.split_into_heads(found)[0].transpose(-2, -1)[:, : last - first]
+            return self.split_tensor_into_heads(found)[0].transpose(-2, -1)[:, : last - first]
 
-        return compute_rows, 1 if shared is None else shape[shared]
+        return compute_map_rows, 1 if shared is None else shape[shared]
 
-    def apply_to_values(self, strip: LinearMapStrip) -> Tensor:
+    def apply_map_rows_to_values(self, strip: LinearMapStrip) -> Tensor:
         """Apply rows to the values: [head, row, feature]."""
         seen = strip.weights.shape[-1]
-        return strip.weights @ self.split_into_heads(self.value_tensor)[0, :, :seen]
+        return strip.weights @ self.split_tensor_into_heads(self.value_tensor)[0, :, :seen]
 
-    def compute_linear_outputs(self) -> Tensor:
+    def compute_linear_part_of_output(self) -> Tensor:
         """The linear part of the output: [head, token, feature], without what zero values give."""
         with torch.no_grad():
-            found = self.call.compute_output_with_argument(self.values.key, self.value_tensor)
-            nothing = self.call.compute_output_with_argument(
+            found = self.call.compute_output_with_replaced(self.values.key, self.value_tensor)
+            nothing = self.call.compute_output_with_replaced(
                 self.values.key, torch.zeros_like(self.value_tensor)
             )
-            return self.split_into_heads(found - nothing)[0]
+            return self.split_tensor_into_heads(found - nothing)[0]

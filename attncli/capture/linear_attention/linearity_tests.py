@@ -69,16 +69,16 @@ def find_value_argument_in_float32(
 ) -> tuple[ValueArgument | None, bool]:
     try:
         with torch.no_grad():
-            return find_first_linear_argument(call.detach_in_float32(), tokens), True
+            return find_first_linear_argument(call.copy_detached_in_float32(), tokens), True
     except Exception:
         return None, False
 
 
 def find_first_linear_argument(call: KernelCall, tokens: int) -> ValueArgument | None:
-    for key, value in call.floating_arguments().items():
+    for key, value in call.select_floating_arguments().items():
         if value.ndim not in (3, 4) or value.shape[0] != 1 or tokens not in value.shape[1:]:
             continue
-        if call.compute_output_with_argument(key, value).shape == value.shape:
+        if call.compute_output_with_replaced(key, value).shape == value.shape:
             found = classify_axes_of_value_argument(call, key, value, tokens)
             if found is not None:
                 return found
@@ -91,18 +91,20 @@ def classify_axes_of_value_argument(
     """Classify the axes of an argument, if the output is linear in it."""
     draw = RandomArgument(value)
 
-    def apply_to_values(values: Tensor) -> Tensor:
-        return call.compute_output_with_argument(key, values) - rest
+    def compute_output_from_values(values: Tensor) -> Tensor:
+        return call.compute_output_with_replaced(key, values) - rest
 
     rest = torch.zeros_like(value)
-    rest = apply_to_values(rest)  # the part that does not depend on the values, such as a bias
-    if not is_function_linear(apply_to_values, draw):
+    rest = compute_output_from_values(
+        rest
+    )  # the part that does not depend on the values, such as a bias
+    if not is_function_linear(compute_output_from_values, draw):
         return None
     mixing = [
         axis
         for axis in range(1, value.ndim)
         if value.shape[axis] == tokens
-        and not are_entries_independent_along_axis(apply_to_values, draw, axis)
+        and not are_entries_independent_along_axis(compute_output_from_values, draw, axis)
     ]
     if len(mixing) != 1:
         return None
@@ -112,19 +114,24 @@ def classify_axes_of_value_argument(
         (
             axis
             for axis in reversed(others)
-            if commutes_with_feature_mixing(apply_to_values, draw, axis)
+            if commutes_with_feature_mixing(compute_output_from_values, draw, axis)
         ),
         None,
     )
     if not all(
-        are_entries_independent_along_axis(apply_to_values, draw, axis)
+        are_entries_independent_along_axis(compute_output_from_values, draw, axis)
         for axis in others
         if axis != shared
     ):
         return None
     wide = shared is not None and accepts_more_value_features(call, key, draw, shared)
     return ValueArgument(
-        key, token, shared, wide, is_function_causal(apply_to_values, draw, token), value.ndim
+        key,
+        token,
+        shared,
+        wide,
+        is_function_causal(compute_output_from_values, draw, token),
+        value.ndim,
     )
 
 
@@ -173,10 +180,12 @@ def commutes_with_feature_mixing(apply: Function, draw: RandomArgument, axis: in
     if size == 1:
         return False
 
-    def mix_axis(tensor: Tensor) -> Tensor:
+    def mix_features_along_axis(tensor: Tensor) -> Tensor:
         return (tensor.transpose(axis, -1) @ mixer).transpose(axis, -1)
 
-    return are_outputs_close(apply(mix_axis(values)), mix_axis(apply(values)))
+    return are_outputs_close(
+        apply(mix_features_along_axis(values)), mix_features_along_axis(apply(values))
+    )
 
 
 def accepts_more_value_features(
@@ -185,10 +194,10 @@ def accepts_more_value_features(
     """Whether values with more features work as those with fewer do."""
     parts = [draw() for _ in range(WIDE)]
     try:
-        found = call.compute_output_with_argument(key, torch.cat(parts, axis))
+        found = call.compute_output_with_replaced(key, torch.cat(parts, axis))
     except Exception:
         return False
-    expected = torch.cat([call.compute_output_with_argument(key, part) for part in parts], axis)
+    expected = torch.cat([call.compute_output_with_replaced(key, part) for part in parts], axis)
     return found.shape == expected.shape and are_outputs_close(found, expected)
 
 

@@ -37,7 +37,7 @@ class LinearAttentionLayer:
         return self.values.shared_axis is None
 
     @property
-    def function(self) -> str:
+    def mixer_function_name(self) -> str:
         return self.place[0]
 
     def choose_measured_heads(self, keeps: Callable[[int, int], bool]) -> list[int]:
@@ -70,7 +70,7 @@ class LinearAttentionLayers:
     kinds: frozenset[str] = frozenset()
     """Kinds of mixers that have maps."""
 
-    def select_heads(
+    def select_measured_heads(
         self, layers: Collection[int] | None, keeps: Callable[[int, int], bool]
     ) -> LinearAttentionHeads:
         """The heads that are measured of the requested layers; None: of all."""

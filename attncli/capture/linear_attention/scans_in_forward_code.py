@@ -59,7 +59,7 @@ class RecordedSteps:
     results_by_place: dict[int, list[Any]] = field(default_factory=dict)
     """Results at each place of the code."""
 
-    def list_results_made_once(self) -> list[tuple[int, Tensor]]:
+    def list_tensors_computed_once(self) -> list[tuple[int, Tensor]]:
         """The floating tensors from places with exactly one result, in order."""
         alone = [
             (place, found[0]) for place, found in self.results_by_place.items() if len(found) == 1
@@ -70,13 +70,13 @@ class RecordedSteps:
             if isinstance(found, Tensor) and found.is_floating_point()
         ]
 
-    def build_call_between_steps(self, step: MixerCodeStep) -> KernelCall | None:
+    def build_call_between_tensors(self, step: MixerCodeStep) -> KernelCall | None:
         """The call from one step to the other; None where either has several results, or none."""
-        made = dict(self.list_results_made_once())
+        made = dict(self.list_tensors_computed_once())
         if step.value_place not in made or step.output_place not in made:
             return None
 
-        def replay_step(**value: Tensor) -> Tensor:
+        def replay_forward_between_tensors(**value: Tensor) -> Tensor:
             (instead,) = value.values()
             with StepReplayer(self.code, step, instead):
                 try:
@@ -85,7 +85,9 @@ class RecordedSteps:
                     return told.value
             raise RuntimeError("the forward did not come to the same step again")
 
-        return KernelCall(step.name, 0, replay_step, (), {step.value: made[step.value_place]})
+        return KernelCall(
+            step.name, 0, replay_forward_between_tensors, (), {step.value: made[step.value_place]}
+        )
 
 
 class StopForward(Exception):
@@ -103,7 +105,7 @@ class CodeTracer(TorchFunctionMode):
         super().__init__()
         self.code = code
 
-    def find_calling_instruction(self) -> int | None:
+    def find_calling_bytecode_instruction(self) -> int | None:
         frame: FrameType | None = sys._getframe(2)
         while frame is not None:
             if frame.f_code is self.code:
@@ -123,7 +125,7 @@ class StepRecorder(CodeTracer):
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Output:
         found = func(*args, **(kwargs or {}))
-        place = self.find_calling_instruction()
+        place = self.find_calling_bytecode_instruction()
         if place is not None and (self.places is None or place in self.places):
             self.run.results_by_place.setdefault(place, []).append(found)
         return found
@@ -140,7 +142,7 @@ class StepReplayer(CodeTracer):
         self, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Output:
         found = func(*args, **(kwargs or {}))
-        place = self.find_calling_instruction()
+        place = self.find_calling_bytecode_instruction()
         if place == self.step.value_place:
             return self.instead.to(found.dtype) if found.dtype.itemsize < 4 else self.instead
         if place == self.step.output_place:
@@ -159,12 +161,14 @@ def record_mixer_forwards(
     """Run each of these mixers once, recorded."""
     runs: dict[nn.Module, RecordedSteps] = {}
 
-    def record_steps(forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs) -> Output:
+    def record_forward_steps(
+        forward: Function, mixer: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         seen = runs[mixer] = RecordedSteps(forward, args, kwargs, find_forward_code(mixer))
         with StepRecorder(seen):
             return forward(*args, **kwargs)
 
-    with torch.no_grad(), wrap_forwards(mixers, record_steps):
+    with torch.no_grad(), wrap_forwards(mixers, record_forward_steps):
         model(**inputs)
     return runs
 
@@ -173,7 +177,7 @@ def find_linear_step_of_forward(
     seen: RecordedSteps, tokens: int
 ) -> tuple[MixerCodeStep, ValueArgument] | None:
     """Find the last tensor of a forward that is linear in an earlier one which affects other tokens, and that one."""
-    made = seen.list_results_made_once()
+    made = seen.list_tensors_computed_once()
     for number in reversed(range(len(made))):
         known_ids, output = made[number]
         for taken, value in made[:number]:
@@ -185,7 +189,7 @@ def find_linear_step_of_forward(
                 name_variable_at_instruction(seen.code, taken),
                 name_variable_at_instruction(seen.code, known_ids),
             )
-            call = seen.build_call_between_steps(step)
+            call = seen.build_call_between_tensors(step)
             values = None if call is None else find_value_tensor_argument(call, tokens)
             if (
                 call is not None
@@ -202,7 +206,9 @@ def can_be_values_tensor(value: Tensor, tokens: int) -> bool:
 
 def does_call_reproduce_output(call: KernelCall, values: ValueArgument, output: Tensor) -> bool:
     """Whether a run from the same values gives the model's output, and has a map that combines values."""
-    again = call.compute_output_with_argument(values.key, call.floating_arguments()[values.key])
+    again = call.compute_output_with_replaced(
+        values.key, call.select_floating_arguments()[values.key]
+    )
     if not torch.equal(again, promote_half_to_float32(output)):
         return False
     try:

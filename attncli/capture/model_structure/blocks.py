@@ -167,7 +167,7 @@ def iter_calls_with_additional_input(
     known = {call.number for call in run}
     for before, call in pairwise(run):
         follows = call.follows is not None and call.follows == before.result
-        if not follows and seen.trace_origins(call.takes, known) != {before.number}:
+        if not follows and seen.trace_sources_to_calls(call.takes, known) != {before.number}:
             yield call
 
 
@@ -234,7 +234,7 @@ def make_block_stack(name: str, run: list[ModuleCall], seen: ProbeResult) -> Blo
                 before,
                 (call in attending, call in bare),
                 (1, 1) if call.two_streams else second,
-                partial(seen.trace_origins, known=known),
+                partial(seen.trace_sources_to_calls, known=known),
             )
             for layer, (before, call) in enumerate(zip(earlier, run, strict=True))
         ),
@@ -308,7 +308,7 @@ class BlockFollower:
         self.done = 0
         """Calls in the current forward, which begins with none."""
 
-    def locate_call(self, module: nn.Module) -> tuple[BlockStack, BlockCall]:
+    def locate_block_call(self, module: nn.Module) -> tuple[BlockStack, BlockCall]:
         """The stack and call that begin with this call of a block; refuse another order than the one found."""
         stack, call = self.due[self.done % len(self.due)]
         if call.module is not module:
@@ -319,7 +319,7 @@ class BlockFollower:
         self.done += 1
         return stack, call
 
-    def require_all_blocks(self) -> None:
+    def require_all_blocks_ran(self) -> None:
         """Refuse a forward that ran too few blocks, or some twice."""
         if self.done != len(self.due):
             raise InputError(
@@ -339,17 +339,17 @@ def observe_block_states(
     following = BlockFollower(stacks)
     batch = 1
 
-    def run_wrapped_block(
+    def run_block_and_observe_states(
         forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
-        stack, call = following.locate_call(module)
+        stack, call = following.locate_block_call(module)
         if call.layer == 0:
-            hand_over(stack, 0, find_residual_stream_input(args, kwargs), module)
+            observe_stream_state(stack, 0, find_residual_stream_input(args, kwargs), module)
         output = forward(*args, **kwargs)
-        hand_over(stack, call.layer + 1, find_residual_stream_output(output), module)
+        observe_stream_state(stack, call.layer + 1, find_residual_stream_output(output), module)
         return output
 
-    def hand_over(
+    def observe_stream_state(
         stack: BlockStack, state: int, hidden: torch.Tensor | None, block: nn.Module
     ) -> None:
         if hidden is None:
@@ -357,18 +357,18 @@ def observe_block_states(
         with torch._C.DisableTorchFunction():  # the observer's own computation is not the model's
             observe(stack.name, state, reshape_to_batch_token_feature(hidden, batch, block))
 
-    def run_wrapped_model(
+    def run_model_and_check_blocks(
         forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         nonlocal batch
         batch = 1 if isinstance(module, ForeignModule) else read_batch_size((args, kwargs))
         following.done = 0
         output = forward(*args, **kwargs)
-        following.require_all_blocks()
+        following.require_all_blocks_ran()
         return output
 
     with (
-        wrap_forwards([model], run_wrapped_model),
-        wrap_forwards(collect_distinct_blocks(stacks), run_wrapped_block),
+        wrap_forwards([model], run_model_and_check_blocks),
+        wrap_forwards(collect_distinct_blocks(stacks), run_block_and_observe_states),
     ):
         yield

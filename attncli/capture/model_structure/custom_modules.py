@@ -19,11 +19,11 @@ class ForeignModule(nn.Module):
         self.attending: frozenset[nn.Module] = frozenset()
         """The modules in whose own forward an attention ran, whatever their names."""
 
-    def find_attending_parts(self, inputs: Inputs) -> None:
+    def find_attending_submodules(self, inputs: Inputs) -> None:
         """Run the module once to find which parts attend."""
-        self.set_attending_parts(probe_forward(self, inputs))
+        self.record_attending_submodules(probe_forward(self, inputs))
 
-    def set_attending_parts(self, seen: ProbeResult) -> None:
+    def record_attending_submodules(self, seen: ProbeResult) -> None:
         """Keep which parts attended in a recorded forward."""
         self.attending = frozenset(map(find_module_computing_attention, seen.attention))
 

@@ -66,7 +66,7 @@ class ProbeResult:
     ran: set[nn.Module] = field(default_factory=set)
     """The modules that were called."""
 
-    def trace_origins(self, sources: Iterable[int], known: Collection[int]) -> set[int]:
+    def trace_sources_to_calls(self, sources: Iterable[int], known: Collection[int]) -> set[int]:
         """Trace sources back to calls among the `known`, and to the model's input."""
         found, waiting = set[int](), list(sources)
         while waiting:
@@ -91,14 +91,14 @@ class ForwardProber:
         }
         self.open: list[ModuleCall] = []
         self.result = ProbeResult()
-        self.watch = AttentionTracer(self.record_attention)
+        self.watch = AttentionTracer(self.record_attention_call)
 
-    def record_attention(self) -> None:
+    def record_attention_call(self) -> None:
         """Record an attention call."""
         self.result.attention.append(tuple(self.open))
         self.result.moments.append(len(self.result.calls))
 
-    def wrap_forward(
+    def run_and_record_forward(
         self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         """Wrap one call of any module."""
@@ -107,7 +107,7 @@ class ForwardProber:
         call = ModuleCall(module, self.names[module], len(self.result.calls), container)
         self.open.append(call)
         if container is not None:
-            self.record_call_begin(
+            self.record_module_call_start(
                 call,
                 find_residual_stream_input(args, kwargs),
                 list(iter_nested_tensors((args, kwargs))),
@@ -122,12 +122,12 @@ class ForwardProber:
                 find_second_residual_stream_tensor(output),
             )
             call.two_streams = one is not None and other is not None and one.shape == other.shape
-            self.record_call_end(
+            self.record_module_call_end(
                 call, find_residual_stream_output(output), iter_nested_tensors(output)
             )
         return output
 
-    def record_call_begin(
+    def record_module_call_start(
         self, call: ModuleCall, stream: torch.Tensor | None, states: list[torch.Tensor]
     ) -> None:
         """Record the call, and which calls its stream and other arguments come from."""
@@ -138,31 +138,33 @@ class ForwardProber:
             ExtraTensor(place, trace.sources, trace.gave)
             for place, tensor in enumerate(states)
             if tensor is not stream and tensor.is_floating_point()
-            if (trace := self.watch.find_trace(tensor)) and call.container in trace.lists
+            if (trace := self.watch.find_tensor_trace(tensor)) and call.container in trace.lists
         )
-        trace = self.watch.find_trace(stream)
+        trace = self.watch.find_tensor_trace(stream)
         call.follows = trace.returned_by if trace else None
         before = trace.lists if trace else frozenset[str]()
         call.takes = trace.sources if trace else frozenset()
-        self.watch.mark_activations(
+        self.watch.mark_tensors_as_activations(
             stream, call.follows, before | {call.container or ""}, call.takes
         )
 
-    def record_call_end(
+    def record_module_call_end(
         self, call: ModuleCall, stream: torch.Tensor | None, results: Iterable[torch.Tensor]
     ) -> None:
         """Mark its outputs, so that the call which takes them is known to follow."""
         for place, result in enumerate(results):
-            known = None if result is stream else self.watch.find_trace(result)
+            known = None if result is stream else self.watch.find_tensor_trace(result)
             if known is not None:
-                self.watch.attach_trace(result, known._replace(gave=(call.number, place)))
+                self.watch.attach_tensor_trace(result, known._replace(gave=(call.number, place)))
         if stream is not None:
-            trace = self.watch.find_trace(stream)
+            trace = self.watch.find_tensor_trace(stream)
             inner = trace.returned_by if trace else None
             call.result = call.number if inner is None or inner < call.number else inner
             lists = trace.lists if trace else frozenset[str]()
             call.made_of = trace.sources if trace else frozenset()
-            self.watch.mark_activations(stream, call.result, lists, frozenset({call.number}))
+            self.watch.mark_tensors_as_activations(
+                stream, call.result, lists, frozenset({call.number})
+            )
 
 
 def probe_forward(model: nn.Module, inputs: Inputs) -> ProbeResult:
@@ -172,8 +174,8 @@ def probe_forward(model: nn.Module, inputs: Inputs) -> ProbeResult:
         name: value.detach() if isinstance(value, torch.Tensor) else value
         for name, value in inputs.items()
     }
-    prober.watch.mark_activations(aliases)
-    with torch.no_grad(), wrap_forwards(prober.names, prober.wrap_forward), prober.watch:
+    prober.watch.mark_tensors_as_activations(aliases)
+    with torch.no_grad(), wrap_forwards(prober.names, prober.run_and_record_forward), prober.watch:
         model(**aliases)
     return prober.result
 

@@ -32,7 +32,7 @@ class StreamTruncation:
     blocks: tuple[nn.Module, ...] = ()
     tokens: int = 0
 
-    def truncate_streams(self) -> AbstractContextManager[None]:
+    def truncate_residual_streams(self) -> AbstractContextManager[None]:
         """Within, the first blocks receive their first tokens alone; observers entered later see the truncated stream."""
         cut = partial(truncate_tokens_of_arguments, self.tokens)
         return hook_forwards(((block, cut) for block in self.blocks), with_kwargs=True, first=True)
@@ -55,12 +55,12 @@ def find_residual_stream_truncation(
     """Find where the streams of this input can be truncated; None if the model then fails or shows other blocks."""
     seen: dict[nn.Module, tuple[int, ...]] = {}
 
-    def record_stream_shape(module: nn.Module, args: Args, kwargs: Kwargs) -> None:
+    def record_residual_stream_shape(module: nn.Module, args: Args, kwargs: Kwargs) -> None:
         stream = find_residual_stream_input(args, kwargs)
         seen.setdefault(module, () if stream is None else tuple(stream.shape))
 
     with hook_forwards(
-        ((module, record_stream_shape) for module in model.modules()), with_kwargs=True
+        ((module, record_residual_stream_shape) for module in model.modules()), with_kwargs=True
     ):
         stacks = find_block_stacks(model, inputs)
     first = dict.fromkeys(stack.calls[0].module for stack in stacks)
@@ -68,7 +68,7 @@ def find_residual_stream_truncation(
     cut = StreamTruncation(tuple(long), tokens)
     if not cut.blocks:
         return cut
-    with cut.truncate_streams():
+    with cut.truncate_residual_streams():
         same = try_it(model, inputs) and describe_stack_structure(
             find_block_stacks(model, inputs)
         ) == describe_stack_structure(stacks)

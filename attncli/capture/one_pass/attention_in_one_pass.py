@@ -51,7 +51,7 @@ class Workspace:
 
     memory: Tensor | None = None
 
-    def reserve_floats(self, floats: int) -> Tensor:
+    def reserve_workspace_floats(self, floats: int) -> Tensor:
         if self.memory is None or self.memory.numel() < floats:
             self.memory = allocate_float32_tensor(floats)
         return self.memory[:floats]
@@ -59,7 +59,7 @@ class Workspace:
     def reserve_floats_per_thread(self, threads: int, floats: int) -> list[int]:
         """The addresses of `floats` numbers for each thread."""
         size = (floats + 15) // 16 * 16
-        start = -(-self.reserve_floats(threads * size + 16).data_ptr() // 64) * 64
+        start = -(-self.reserve_workspace_floats(threads * size + 16).data_ptr() // 64) * 64
         return [start + 4 * size * number for number in range(threads)]
 
 
@@ -92,14 +92,14 @@ def compute_attention_in_one_pass(
     else:
         request = request_all_row_statistics(request, library)
         reader = ScoreReader(call, formula, library, workspace, spans)
-        results, seen, gram = reader.read_scores_first_time(request)
+        results, seen, gram = reader.compute_statistics_and_gram_reader(request)
     require_bounded_attention_scores(call, formula, results.sizes)
     if request.spans and seen.spans is None:
         raise NotCovered("keys of a query that are no span")
     sums = results.collect_map_sums()._replace(multiply_by_gram=gram)
     statistics = MapStatistics(request, results.rows, sums, seen)
-    hidden = torch.full((), torch.nan).expand(*call.query.shape[:3], call.keys)
-    where = (0, 0, call.queries, call.keys)
+    hidden = torch.full((), torch.nan).expand(*call.query.shape[:3], call.key_count)
+    where = (0, 0, call.query_count, call.key_count)
     sides = MapOperands(call.query, call.key, call.value)
     return Strip(
         hidden, *where, outputs=results.output, scores=hidden, sides=sides, statistics=statistics
@@ -123,25 +123,25 @@ class MapInStrips:
             raise NotCovered("fused calls give no weights")
         self.call, self.formula, self.spans = call, formula, spans
         self.request = request_all_row_statistics(request, library)
-        self.results = Results.allocate_for_call(call, self.request)
-        self.results.write_largest_inputs(call)
+        self.results = Results.allocate_results_for_call(call, self.request)
+        self.results.write_largest_qkv_entries(call)
         require_bounded_attention_scores(call, formula, self.results.sizes)
         reader = ScoreReader(call, formula, library, workspaces[0], spans)
-        self.attend = reader.choose_attend_function(self.request, self.results)
+        self.attend = reader.choose_attention_implementation(self.request, self.results)
         self.map_memory = workspaces[1]
 
-    def compute_strip(self, start: int, rows: int) -> Strip:
-        call, stop = self.call, min(start + rows, self.call.queries)
+    def compute_map_rows(self, start: int, rows: int) -> Strip:
+        call, stop = self.call, min(start + rows, self.call.query_count)
         with unseen():
-            visible, first, last = self.find_visible_keys(start, stop)
-            written = self.reserve_strip_memory(stop - start, first, last)
+            visible, first, last = self.find_keys_visible_to_rows(start, stop)
+            written = self.reserve_memory_for_map_rows(stop - start, first, last)
             bias = combine_bias_and_mask(call, self.formula, self.spans, start, stop)
             self.attend(start, stop, bias, written)
             found = self.results.rows[..., start:stop]
             statistics = MapStatistics(self.request, found, self.results.collect_map_sums())
             return Strip(
                 written.weights,
-                *(start, first, call.queries, call.keys),
+                *(start, first, call.query_count, call.key_count),
                 visible,
                 self.results.output[:, start:stop],
                 written.scores,
@@ -149,24 +149,24 @@ class MapInStrips:
                 statistics=statistics,
             )
 
-    def find_visible_keys(self, start: int, stop: int) -> tuple[Tensor | None, int, int]:
+    def find_keys_visible_to_rows(self, start: int, stop: int) -> tuple[Tensor | None, int, int]:
         """What the mask leaves of the keys from one on, up to another; this one and the other."""
         call, rows = self.call, stop - start
         if call.mask is None:
-            return None, 0, call.keys
+            return None, 0, call.key_count
         if self.spans is None:
-            found = find_keys_shown_by_mask(slice_mask_rows(call.mask, start, stop), call.keys)
-            return found if found is None else found.expand(-1, -1, rows, -1), 0, call.keys
+            found = find_keys_shown_by_mask(slice_mask_rows(call.mask, start, stop), call.key_count)
+            return found if found is None else found.expand(-1, -1, rows, -1), 0, call.key_count
         begin, end = (side[:, None, start:stop] for side in (self.spans.first, self.spans.stop))
         first, last = int(begin.min()), int(end.max())
         key = torch.arange(first, last)
         return (key >= begin[..., None]) & (key < end[..., None]), first, last
 
-    def reserve_strip_memory(self, rows: int, first: int, last: int) -> WrittenRows:
+    def reserve_memory_for_map_rows(self, rows: int, first: int, last: int) -> WrittenRows:
         shape = (*self.call.query.shape[:2], rows, last - first)
         cells = math.prod(shape)
         scored = self.request.scores
-        memory = self.map_memory.reserve_floats(cells * (1 + scored))
+        memory = self.map_memory.reserve_workspace_floats(cells * (1 + scored))
         unknown = torch.full((), math.nan)
         scores = memory[cells:].view(shape) if scored else unknown.expand(shape)
         return WrittenRows(memory[:cells].view(shape), scores, scored, first)
@@ -195,51 +195,53 @@ class ScoreReader(NamedTuple):
     workspace: Workspace
     spans: KeySpans | None
 
-    def read_scores_first_time(
+    def compute_statistics_and_gram_reader(
         self, request: StatisticsRequest
     ) -> tuple[Results, VisibleKeys, MultiplyByGram | None]:
         """All that was requested, and what reads the scores once more for each product after the first."""
         if request.first_vectors is None:
-            return *self.read_scores(request), None
-        first = request.first_vectors(self.call.keys).float()
+            return *self.compute_statistics_of_all_rows(request), None
+        first = request.first_vectors(self.call.key_count).float()
         maps = range(self.call.query.shape[0] * self.call.query.shape[1])
-        results, seen = self.read_scores(request, MapVectors(first[None].contiguous(), maps))
+        results, seen = self.compute_statistics_of_all_rows(
+            request, MapVectors(first[None].contiguous(), maps)
+        )
 
-        def multiply(vectors: Tensor, maps: Sequence[int]) -> Tensor:
+        def multiply_by_gram_matrix(vectors: Tensor, maps: Sequence[int]) -> Tensor:
             """A^T A v; those of the first vectors are known."""
             single = vectors.float()
             if single.shape[1:] == first.shape and torch.equal(single, first.expand_as(single)):
                 return results.products[[*maps]].transpose(1, 2)
             block = MapVectors(single.contiguous(), maps)
             narrow = self._replace(call=self.call._replace(value=self.call.value[..., :1]))
-            again, _ = narrow.read_scores(PRODUCTS_ALONE, block)
+            again, _ = narrow.compute_statistics_of_all_rows(PRODUCTS_ALONE, block)
             return again.products.transpose(1, 2)
 
-        return results, seen, multiply
+        return results, seen, multiply_by_gram_matrix
 
-    def read_scores(
+    def compute_statistics_of_all_rows(
         self, request: StatisticsRequest, vectors: MapVectors | None = None
     ) -> tuple[Results, VisibleKeys]:
         """Compute all rows; masks and biases are added a strip of rows at a time."""
         call, spans = self.call, self.spans
-        results = Results.allocate_for_call(call, request, vectors)
-        attend = self.choose_attend_function(request, results, vectors)
-        counted = CountedKeys(call.queries, call.keys)
+        results = Results.allocate_results_for_call(call, request, vectors)
+        attend = self.choose_attention_implementation(request, results, vectors)
+        counted = CountedKeys(call.query_count, call.key_count)
         for start, stop in iter_row_ranges_for_biases(call, self.formula, spans):
             bias = combine_bias_and_mask(call, self.formula, spans, start, stop)
             attend(start, stop, bias, None)
             if spans is None:
                 assert call.mask is not None
-                visible = counted.add_mask_rows(
+                visible = counted.count_keys_of_mask_rows(
                     slice_mask_rows(call.mask, start, stop), start, stop
                 )
-                results.subtract_hidden_keys(visible, request, start, stop)
+                results.subtract_counts_of_hidden_keys(visible, request, start, stop)
         return (
             results,
             counted.count_visible_keys() if spans is None else spans.count_visible_keys(),
         )
 
-    def choose_attend_function(
+    def choose_attention_implementation(
         self, request: StatisticsRequest, results: Results, vectors: MapVectors | None = None
     ) -> "AttendRows":
         call, formula, spans = self.call, self.formula, self.spans
@@ -257,17 +259,17 @@ weights if there is memory for them."""
 
 
 def prepare_tiled_attention(tiled: TiledAttention, workspace: Workspace) -> AttendRows:
-    memory = workspace.reserve_floats(tiled.floats_per_tile)
-    return partial(tiled.attend_rows, memory)
+    memory = workspace.reserve_workspace_floats(tiled.floats_per_tile)
+    return partial(tiled.compute_attention_rows, memory)
 
 
 def prepare_compiled_attention(
     library: Library, arguments: Arguments, maps: int, workspace: Workspace
 ) -> AttendRows:
     threads = min(torch.get_num_threads(), maps)
-    scratch = workspace.reserve_floats_per_thread(threads, library.scratch_floats(arguments))
+    scratch = workspace.reserve_floats_per_thread(threads, library.count_scratch_floats(arguments))
 
-    def attend_rows(
+    def compute_attention_rows(
         start: int, stop: int, bias: Tensor | None, written: WrittenRows | None
     ) -> None:
         arguments.start, arguments.stop = start, stop
@@ -285,7 +287,7 @@ def prepare_compiled_attention(
             )
         compute_attention_in_threads(library, arguments, maps, scratch)
 
-    return attend_rows
+    return compute_attention_rows
 
 
 def fill_compiled_library_arguments(
@@ -302,7 +304,7 @@ def fill_compiled_library_arguments(
         "key": make_rows_contiguous(call.key),
         "value": make_rows_contiguous(call.value),
     }
-    pairs = None if spans is None else spans.stack_first_and_stop()
+    pairs = None if spans is None else spans.stack_span_starts_and_stops()
     tensors = {
         **sides,
         "spans": pairs,
@@ -330,7 +332,7 @@ def fill_compiled_library_arguments(
         queries,
         width,
     )
-    arguments.keys, arguments.value_width = call.keys, call.value.shape[-1]
+    arguments.keys, arguments.value_width = call.key_count, call.value.shape[-1]
     arguments.heads_per_key = heads // call.key.shape[1]
     arguments.listed_count = len(request.listed_offsets)
     arguments.span_batch = 0 if pairs is None or len(pairs) == 1 else 2 * queries
@@ -368,11 +370,13 @@ def compute_attention_in_threads(
     ends = [maps * number // threads for number in range(threads + 1)]
     parts = list(zip(ends, ends[1:], scratch, strict=False))
     others = [
-        reuse_worker_threads(threads - 1, os.getpid()).submit(library.attend, arguments, *part)
+        reuse_worker_threads(threads - 1, os.getpid()).submit(
+            library.compute_attention_of_maps, arguments, *part
+        )
         for part in parts[1:]
     ]
     try:
-        library.attend(arguments, *parts[0])
+        library.compute_attention_of_maps(arguments, *parts[0])
     finally:
         wait(others)  # they write to memory that is freed when this ends
     for done in others:

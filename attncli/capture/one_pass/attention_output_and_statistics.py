@@ -53,20 +53,20 @@ class Results(NamedTuple):
     """[3, batch, head]: max |x| of query, key and value; nan where one is."""
 
     @classmethod
-    def allocate_for_call(
+    def allocate_results_for_call(
         cls, call: EagerCall, request: StatisticsRequest, vectors: MapVectors | None = None
     ) -> "Results":
         batch, heads, queries, _ = call.query.shape
-        width, offsets = call.value.shape[-1], queries + call.keys - 1
+        width, offsets = call.value.shape[-1], queries + call.key_count - 1
         lead, floats = (batch, heads), allocate_float32_tensor(0)
         doubles = floats.double()
         return cls(
             floats.new_empty(batch, queries, heads, width),
             floats.new_full((len(ROWS) + len(request.listed_offsets), *lead, queries), nan),
-            doubles.new_zeros(*lead, call.keys if request.columns else 0),
+            doubles.new_zeros(*lead, call.key_count if request.columns else 0),
             doubles.new_zeros(*lead, offsets if request.offsets else 0),
-            doubles.new_zeros(*lead, call.keys if request.column_squares else 0),
-            doubles.new_zeros(len(vectors.maps), vectors.values.shape[-1], call.keys)
+            doubles.new_zeros(*lead, call.key_count if request.column_squares else 0),
+            doubles.new_zeros(len(vectors.maps), vectors.values.shape[-1], call.key_count)
             if vectors
             else doubles,
             floats.new_zeros(3, *lead),
@@ -75,13 +75,13 @@ class Results(NamedTuple):
     def collect_map_sums(self) -> MapSums:
         return MapSums(self.columns, self.diagonals, self.column_squares)
 
-    def write_largest_inputs(self, call: EagerCall) -> None:
+    def write_largest_qkv_entries(self, call: EagerCall) -> None:
         for number, side in enumerate((call.query, call.key, call.value)):
             # torch's norm of order infinity takes ten times as long
             least, most = torch.aminmax(side)
             self.sizes[number] = torch.maximum(-least, most)
 
-    def subtract_hidden_keys(
+    def subtract_counts_of_hidden_keys(
         self, visible: Tensor, request: StatisticsRequest, start: int, stop: int
     ) -> None:
         """Correct what counts hidden keys, where a bias hid them."""

@@ -36,7 +36,10 @@ def read_attention_score_formula(call: EagerCall) -> Formula:
     scale, cap, bias = (keywords.get(name) for name in ("scaling", "softcap", "position_bias"))
     sinks = keywords.get("s_aux", getattr(call.module, "sinks", None))
     for name, value in keywords.items():
-        if name not in ("position_bias", "s_aux") and call.cut_rows(value, 0, 1) is not value:
+        if (
+            name not in ("position_bias", "s_aux")
+            and call.slice_query_rows(value, 0, 1) is not value
+        ):
             raise NotCovered(f"given {name}")
     return Formula(
         width**-0.5 if scale is None else float(scale),
@@ -56,9 +59,9 @@ def is_attention_score_bias(bias: Tensor | None, call: EagerCall) -> bool:
     """Whether this is [batch or 1, head or 1, query or 1, key] of floats."""
     if not isinstance(bias, Tensor) or bias.dim() != 4 or not bias.dtype.is_floating_point:
         return False
-    full = (len(call.query), call.query.shape[1], call.queries)
+    full = (len(call.query), call.query.shape[1], call.query_count)
     alike = all(size in (1, own) for size, own in zip(bias.shape, full, strict=False))
-    return alike and bias.shape[3] == call.keys
+    return alike and bias.shape[3] == call.key_count
 
 
 def iter_row_ranges_for_biases(
@@ -67,9 +70,9 @@ def iter_row_ranges_for_biases(
     """First and last rows that are computed at a time: all, unless something is added to the scores."""
     biases = [formula.bias, call.mask if spans is None else None]
     sizes = [len(bias) * bias.shape[1] for bias in biases if bias is not None]
-    step = max(FEWEST_ROWS, BIAS // (max(sizes) * call.keys)) if sizes else call.queries
-    for start in range(0, call.queries, step):
-        yield start, min(start + step, call.queries)
+    step = max(FEWEST_ROWS, BIAS // (max(sizes) * call.key_count)) if sizes else call.query_count
+    for start in range(0, call.query_count, step):
+        yield start, min(start + step, call.query_count)
 
 
 def combine_bias_and_mask(

@@ -53,18 +53,20 @@ class Library(NamedTuple):
     level: int
 
     @property
-    def instructions(self) -> str:
+    def instruction_set_name(self) -> str:
         return INSTRUCTIONS[self.level]
 
-    def describe(self) -> str:
+    def describe_attention_implementation(self) -> str:
         """How attention is computed here, in words for a report."""
-        return f"one pass ({self.instructions})"
+        return f"one pass ({self.instruction_set_name})"
 
-    def scratch_floats(self, arguments: Arguments) -> int:
+    def count_scratch_floats(self, arguments: Arguments) -> int:
         """How many floats a call needs to work in."""
         return int(self.functions.scratch_floats(ctypes.byref(arguments)))
 
-    def attend(self, arguments: Arguments, first: int, last: int, scratch: int) -> None:
+    def compute_attention_of_maps(
+        self, arguments: Arguments, first: int, last: int, scratch: int
+    ) -> None:
         """Maps first … last - 1 of those that are computed, in the memory at `scratch`; other threads run meanwhile."""
         self.functions.attend(ctypes.byref(arguments), first, last, scratch, self.level)
 
@@ -74,7 +76,7 @@ class NoLibrary(NamedTuple):
     own: bool = False
     """Whether the models' own functions compute all attention instead, and plain torch none."""
 
-    def describe(self) -> str:
+    def describe_attention_implementation(self) -> str:
         return f"{OWN_FUNCTION if self.own else 'tiles in plain torch'} ({self.why})"
 
 

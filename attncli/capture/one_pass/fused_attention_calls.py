@@ -55,17 +55,17 @@ def attend_in_fused_calls(
     group = query.shape[1] // call.key.shape[1]
     key, value = (side.repeat_interleave(group, dim=1) for side in (call.key, call.value))
     output, total = fused(query, key, value, causal, scale)
-    place = torch.arange(call.queries, device=query.device)
+    place = torch.arange(call.query_count, device=query.device)
 
-    def weights_of_pairs(keys: Tensor) -> Tensor:
+    def compute_weights_of_query_key_pairs(keys: Tensor) -> Tensor:
         """A_ij [batch, head, query] of one key for each query; nan where there is no such key."""
-        shown = (keys >= 0) & (keys < call.keys) & ((keys <= place) | (not causal))
-        scores = (query * key[:, :, keys.clamp(0, call.keys - 1)]).sum(dim=-1) * scale
+        shown = (keys >= 0) & (keys < call.key_count) & ((keys <= place) | (not causal))
+        scores = (query * key[:, :, keys.clamp(0, call.key_count - 1)]).sum(dim=-1) * scale
         return (scores - total).exp().masked_fill(~shown, nan)
 
     found = {
         "row_sums": (total - total).exp(),
-        "weights_on_first_token": weights_of_pairs(0 * place),
+        "weights_on_first_token": compute_weights_of_query_key_pairs(0 * place),
     }
     if "entropy" in request.rows:
         mean_key, _ = fused(query, key, key, causal, scale)
@@ -74,12 +74,14 @@ def attend_in_fused_calls(
         found["sums_of_squares"] = (
             fused(query, key, value, causal, 2.0 * scale)[1] - 2.0 * total
         ).exp()
-    results = Results.allocate_for_call(call, request)._replace(output=output.transpose(1, 2))
-    results.write_largest_inputs(call)
+    results = Results.allocate_results_for_call(call, request)._replace(
+        output=output.transpose(1, 2)
+    )
+    results.write_largest_qkv_entries(call)
     for name in request.rows:
         results.rows[ROWS.index(name)] = found[name]
     for number, offset in enumerate(request.listed_offsets, len(ROWS)):
-        results.rows[number] = weights_of_pairs(place - offset)
+        results.rows[number] = compute_weights_of_query_key_pairs(place - offset)
     return results
 
 

@@ -75,7 +75,7 @@ class OnePass:
         return request_statistics_for_metrics(*self.statistics_arguments)
 
     @property
-    def library(self) -> Library | NoLibrary:
+    def compiled_library(self) -> Library | NoLibrary:
         """Not kept here: a model that is watched may be copied and pickled, with its hooks, and a library may not."""
         return find_compiled_library()
 
@@ -85,7 +85,7 @@ class OnePass:
         self.paths: Counter[str] = Counter()
         """How many attentions were computed in one pass, and for each reason how many by the model's own functions."""
 
-    def attend_if_covered(
+    def attend_in_one_pass_if_possible(
         self, eager: Attention, call: EagerCall, rows: int, observe: Callable[[Strip], bool]
     ) -> Tensor | None:
         """Compute the output of one attention, and emit its map; None if not covered.
@@ -93,7 +93,7 @@ class OnePass:
         The map comes as one strip of all rows without weights, or in strips of so many rows where weights are wanted.
         """
         try:
-            output, strips = self.compute_output_and_strips(eager, call, rows)
+            output, strips = self.compute_output_and_map_rows(eager, call, rows)
         except NotCovered as why:
             self.paths[str(why)] += 1
             return None
@@ -102,25 +102,28 @@ class OnePass:
         emit_map_rows_in_rounds(strips, observe)
         return output
 
-    def compute_output_and_strips(
+    def compute_output_and_map_rows(
         self, eager: Attention, call: EagerCall, rows: int
     ) -> tuple[Tensor, Callable[[int], Iterable[Strip]]]:
         """The output, which is complete after the first round of the strips, and these; judged."""
         if os.environ.get(SWITCH) == OWN:  # short inputs do not need the library, nor load it
             raise NotCovered(f"{SWITCH}={OWN}")
-        if len(call.query) * call.queries * call.keys < FEWEST_CELLS:
+        if len(call.query) * call.query_count * call.key_count < FEWEST_CELLS:
             raise NotCovered("short inputs")
         if call.module in self.uncovered:
             raise NotCovered(self.uncovered[call.module])
         try:
             with unseen():
-                formula, spans = read_attention_score_formula(call), self.find_spans(call)
+                formula, spans = (
+                    read_attention_score_formula(call),
+                    self.find_visible_key_spans(call),
+                )
                 require_supported_call(call, formula, spans)
             if self.request.weights:
-                return self.compute_output_and_weighted_strips(eager, call, formula, spans, rows)
+                return self.compute_output_and_weight_rows(eager, call, formula, spans, rows)
             with unseen():
                 found = compute_attention_in_one_pass(
-                    call, formula, self.request, self.library, self.workspace, spans
+                    call, formula, self.request, self.compiled_library, self.workspace, spans
                 )
             own = compute_first_and_last_rows_eagerly(eager, call)
             with unseen():
@@ -133,39 +136,51 @@ class OnePass:
             self.uncovered[call.module] = str(why)
             raise
 
-    def compute_output_and_weighted_strips(
+    def compute_output_and_weight_rows(
         self, eager: Attention, call: EagerCall, formula: Formula, spans: KeySpans | None, rows: int
     ) -> tuple[Tensor, Callable[[int], Iterable[Strip]]]:
         """The same in strips that have weights: the first rows and the last are judged before."""
-        more = (formula, self.request, self.library, (self.workspace, self.map_memory), spans)
+        more = (
+            formula,
+            self.request,
+            self.compiled_library,
+            (self.workspace, self.map_memory),
+            spans,
+        )
         with unseen():
             whole = MapInStrips(call, *more)
         own = compute_first_and_last_rows_eagerly(eager, call)
         with unseen():
             for output, strip in own:
                 require_rows_equal_to_eager(
-                    whole.compute_strip(strip.first_query, output.shape[1]), output, strip
+                    whole.compute_map_rows(strip.first_query, output.shape[1]), output, strip
                 )
 
-        def iter_strips(number: int) -> Iterator[Strip]:
+        def iter_map_rows(number: int) -> Iterator[Strip]:
             found = MapInStrips(call.with_few_value_features(), *more) if number else whole
-            for start in range(0, call.queries, rows):
-                yield drop_scores_missing_in_eager(found.compute_strip(start, rows), own)
+            for start in range(0, call.query_count, rows):
+                yield drop_scores_missing_in_eager(found.compute_map_rows(start, rows), own)
 
-        return whole.results.output, iter_strips
+        return whole.results.output, iter_map_rows
 
-    def describe_paths(self) -> Counter[str]:
+    def describe_implementations_used(self) -> Counter[str]:
         """The same as `paths`, in words for a report."""
-        return Counter({self.describe_path(why): count for why, count in self.paths.items()})
+        return Counter(
+            {self.describe_implementation_used(why): count for why, count in self.paths.items()}
+        )
 
-    def describe_path(self, why: str) -> str:
+    def describe_implementation_used(self, why: str) -> str:
         if why == FUSED_CALLS:
             return why
-        return self.library.describe() if why == ONE_PASS else f"{OWN_FUNCTION} ({why})"
+        return (
+            self.compiled_library.describe_attention_implementation()
+            if why == ONE_PASS
+            else f"{OWN_FUNCTION} ({why})"
+        )
 
-    def find_spans(self, call: EagerCall) -> KeySpans | None:
+    def find_visible_key_spans(self, call: EagerCall) -> KeySpans | None:
         """The keys that the call's mask shows, read once for all layers; None where these are no spans."""
-        sizes = call.queries, call.keys
+        sizes = call.query_count, call.key_count
         return self.masks.find_or_compute_for_mask(
             call.mask, lambda: find_visible_spans(call.mask, *sizes), *sizes
         )
@@ -196,7 +211,7 @@ def compute_first_and_last_rows_eagerly(
     eager: Attention, call: EagerCall
 ) -> list[tuple[Tensor, Strip]]:
     """The outputs and the strips of the first and the last rows by the model's own function."""
-    last = max(0, call.queries - JUDGED_ROWS)
+    last = max(0, call.query_count - JUDGED_ROWS)
     return [
         compute_output_and_map_rows(eager, call, start, JUDGED_ROWS)
         for start in dict.fromkeys((0, last))
@@ -208,7 +223,7 @@ def require_finite_row_statistics(found: Strip) -> None:
     statistics = found.statistics
     assert statistics is not None
     computed = [
-        statistics.row_statistic(name)
+        statistics.find_row_statistic(name)
         for name in statistics.request.rows
         if name != "small_weight_counts"
     ]
@@ -226,7 +241,7 @@ def require_rows_equal_to_eager(found: Strip, output: Tensor, theirs: Strip) -> 
     for name, own in summarize_eager_rows(theirs).items():
         if name in statistics.request.rows:
             size = max(1.0, float(own.abs().max()))
-            require_close_to_eager(statistics.row_statistic(name)[..., part], own.cpu(), size)
+            require_close_to_eager(statistics.find_row_statistic(name)[..., part], own.cpu(), size)
     if found.has_weights:
         require_close_to_eager(pad_weights_to_all_keys(found), pad_weights_to_all_keys(theirs), 1.0)
 

@@ -68,14 +68,14 @@ class TiledAttention:
         self.group = call.query.shape[1] // call.key.shape[1]
         """How many heads share a key."""
         self.rows = max(1, TILE_ROWS // self.group)
-        results.write_largest_inputs(call)
+        results.write_largest_qkv_entries(call)
 
     @property
     def floats_per_tile(self) -> int:
         """How many numbers the scores and the weights of a tile are, at most."""
-        return 2 * max(SCORES, self.rows * self.group * self.call.keys)
+        return 2 * max(SCORES, self.rows * self.group * self.call.key_count)
 
-    def attend_rows(
+    def compute_attention_rows(
         self,
         memory: Tensor,
         start: int,
@@ -88,18 +88,18 @@ class TiledAttention:
             written.weights.zero_()
             if written.scored:
                 written.scores.zero_()
-        for tile in self.iter_tiles(start, stop):
+        for tile in self.iter_attention_tiles(start, stop):
             own = None if bias is None else slice_bias_for_tile(bias, tile, start)
-            scores, weights = self.attend_tile(tile, own, memory)
+            scores, weights = self.compute_attention_tile(tile, own, memory)
             if written is not None:
                 copy_tile_to_map_rows(written, tile, start, scores, weights)
-            self.write_statistics(scores, weights, tile)
+            self.write_row_statistics(scores, weights, tile)
 
-    def iter_tiles(self, start: int, stop: int) -> Iterator[Tile]:
+    def iter_attention_tiles(self, start: int, stop: int) -> Iterator[Tile]:
         for item in range(len(self.query)):
             for first in range(start, stop, self.rows):
                 rows = slice(first, min(first + self.rows, stop))
-                starts, stops = self.find_spans(item, rows)
+                starts, stops = self.find_visible_key_spans(item, rows)
                 keys = slice(int(starts.min()), int(stops.max()))
                 edges = list(iter_partly_hidden_columns(keys, starts, stops))
                 all_heads = Tile(item, rows, keys, starts, stops, edges)
@@ -108,15 +108,17 @@ class TiledAttention:
                     heads = slice(shared.start * self.group, shared.stop * self.group)
                     yield all_heads._replace(key_heads=shared, heads=heads)
 
-    def find_spans(self, item: int, rows: slice) -> tuple[Tensor, Tensor]:
+    def find_visible_key_spans(self, item: int, rows: slice) -> tuple[Tensor, Tensor]:
         """[query]: the first visible key, and the one after the last; all where a bias hides keys."""
         if self.spans is None:
             starts = torch.zeros(rows.stop - rows.start, dtype=torch.int64)
-            return starts, starts + self.call.keys
+            return starts, starts + self.call.key_count
         number = min(item, len(self.spans.first) - 1)
         return self.spans.first[number, rows], self.spans.stop[number, rows]
 
-    def attend_tile(self, tile: Tile, bias: Tensor | None, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def compute_attention_tile(
+        self, tile: Tile, bias: Tensor | None, memory: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Write the tile's output; its scores and weights [head, query, key] are in the memory."""
         query = self.query[tile.item, tile.heads, tile.rows]
         key, value = (
@@ -128,14 +130,14 @@ class TiledAttention:
         )
         torch.bmm(query.reshape(*shape[:2], -1), key.transpose(1, 2), out=scores)
         by_head = (*query.shape[:2], shape[2])
-        self.add_cap_bias_and_mask(scores.view(by_head), tile, bias)
+        self.apply_cap_bias_and_mask(scores.view(by_head), tile, bias)
         torch.softmax(scores, dim=-1, out=weights)
         self.subtract_sink_shares(scores.view(by_head), weights.view(by_head), tile.heads)
         output = torch.bmm(weights, value).view(*query.shape[:2], -1)
         self.results.output[tile.item, tile.rows, tile.heads] = output.transpose(0, 1)
         return scores.view(by_head), weights.view(by_head)
 
-    def add_cap_bias_and_mask(self, scores: Tensor, tile: Tile, bias: Tensor | None) -> None:
+    def apply_cap_bias_and_mask(self, scores: Tensor, tile: Tile, bias: Tensor | None) -> None:
         """Cap scores [head, query, key], add what is added to them, and hide keys."""
         if self.formula.cap:
             scores.div_(self.formula.cap).tanh_().mul_(self.formula.cap)
@@ -151,9 +153,9 @@ class TiledAttention:
             share = torch.sigmoid(total - self.formula.sinks[heads, None])
             weights.mul_(share[..., None])
 
-    def write_statistics(self, scores: Tensor, weights: Tensor, tile: Tile) -> None:
+    def write_row_statistics(self, scores: Tensor, weights: Tensor, tile: Tile) -> None:
         """Write what was requested of the rows; the scores are overwritten."""
-        sizes = (self.call.queries, self.call.keys)
+        sizes = (self.call.query_count, self.call.key_count)
         rows = MapStripRows(weights[None], tile.rows.start, tile.keys.start, *sizes)
         best = scores.amax(dim=-1)
         known = {"maximum_scores": best[None]}
@@ -165,16 +167,16 @@ class TiledAttention:
             known["small_weight_counts"] = rows.small_weight_counts - hidden
         for name in self.request.rows:
             found = known[name] if name in known else getattr(rows, name)
-            self.select_row_results(ROWS.index(name), tile).copy_(found)
+            self.select_results_of_tile_rows(ROWS.index(name), tile).copy_(found)
         for number, offset in enumerate(self.request.listed_offsets, len(ROWS)):
             key = torch.arange(tile.rows.start, tile.rows.stop)[:, None] - offset
             shown = rows.read_weights_at_offset(offset).masked_fill(
                 find_keys_outside_spans(key, tile.starts, tile.stops)[:, 0], nan
             )
-            self.select_row_results(number, tile).copy_(shown)
+            self.select_results_of_tile_rows(number, tile).copy_(shown)
         self.add_column_and_diagonal_sums(rows, tile)
 
-    def select_row_results(self, number: int, tile: Tile) -> Tensor:
+    def select_results_of_tile_rows(self, number: int, tile: Tile) -> Tensor:
         """[1, head, query]: where a statistic of the tile's rows goes."""
         return self.results.rows[number, tile.item : tile.item + 1, tile.heads, tile.rows]
 
@@ -184,7 +186,7 @@ class TiledAttention:
             self.results.columns[tile.item, tile.heads, tile.keys] += rows.weights[0].sum(dim=-2)
         if self.request.offsets:
             found = sum_diagonals(rows.weights[0])
-            first = tile.rows.start - tile.keys.stop + self.call.keys
+            first = tile.rows.start - tile.keys.stop + self.call.key_count
             self.results.diagonals[tile.item, tile.heads, first : first + found.shape[-1]] += found
         if self.request.column_squares:
             received = rows.received_squares[0]

@@ -41,7 +41,7 @@ def find_residual_stream_mixings(
     if not modules:
         return []
     products = StreamMixingProducts(modules)
-    with torch.no_grad(), wrap_forwards(modules, products.wrap_forward), products:
+    with torch.no_grad(), wrap_forwards(modules, products.run_forward_and_record_mixing), products:
         model(**inputs)
     return products.mixings
 
@@ -56,7 +56,7 @@ class StreamMixingProducts(TorchFunctionMode):
         self.streams: Tensor | None = None
         """The input of the latest module, until it is multiplied."""
 
-    def wrap_forward(
+    def run_forward_and_record_mixing(
         self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         output = forward(*args, **kwargs)
@@ -104,7 +104,7 @@ class BlockStreamMixing(TorchFunctionMode):
         """The blocks that do."""
         self.block: nn.Module | None = None
 
-    def wrap_forward(
+    def run_forward_and_record_mixing(
         self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
         self.mixing_input, self.block = find_residual_stream_input(args, kwargs), module
@@ -133,6 +133,6 @@ def find_blocks_mixing_streams(
 ) -> set[nn.Module]:
     """The blocks whose stream is several of each token, which they mix."""
     seen = BlockStreamMixing()
-    with torch.no_grad(), wrap_forwards(blocks, seen.wrap_forward), seen:
+    with torch.no_grad(), wrap_forwards(blocks, seen.run_forward_and_record_mixing), seen:
         model(**inputs)
     return seen.mixing

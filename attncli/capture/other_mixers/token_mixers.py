@@ -130,12 +130,14 @@ def record_module_inputs(
     """Record the inputs of these modules in a forward of the model."""
     inputs_by_module: dict[nn.Module, ModuleInputs] = {}
 
-    def record_inputs(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
+    def run_and_record_inputs(
+        forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         inputs_by_module[module] = ModuleInputs(args, kwargs)
         return forward(*args, **kwargs)
 
     if modules:
-        with torch.no_grad(), wrap_forwards(modules, record_inputs):
+        with torch.no_grad(), wrap_forwards(modules, run_and_record_inputs):
             model(**inputs)
     return inputs_by_module
 

@@ -39,7 +39,7 @@ class UncapturableAttention(NamedTuple):
     reaches: bool | None
     """Whether they mix tokens; None where that could not be tested."""
 
-    def describe(self) -> str:
+    def describe_why_no_map(self) -> str:
         """Describe it for readers of the other attentions' numbers."""
         if self.reaches is False:
             return (
@@ -75,7 +75,7 @@ def refuse_uncapturable_attention(uncapturable: Iterable[UncapturableAttention])
     """Refuse such attention in questions about all that a model attends to."""
     for one in uncapturable:
         if one.reaches is not False:
-            raise InputError(one.describe())
+            raise InputError(one.describe_why_no_map())
 
 
 def refuse_partial_capture(

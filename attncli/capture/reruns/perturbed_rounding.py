@@ -71,21 +71,23 @@ class RoundingPerturbation(TorchFunctionMode):
         if name in MOVING:
             return result
         if type(result) is tuple:
-            return tuple(self.perturb_result(name, part, (args, kwargs)) for part in result)
-        return self.perturb_result(name, result, (args, kwargs))
+            return tuple(
+                self.perturb_function_result(name, part, (args, kwargs)) for part in result
+            )
+        return self.perturb_function_result(name, result, (args, kwargs))
 
-    def perturb_result(self, name: str, result: Output, value: object) -> Output:
+    def perturb_function_result(self, name: str, result: Output, value: object) -> Output:
         """Perturb what a function returns, if it computed it."""
         with unseen():
             if type(result) is not Tensor or not result.is_floating_point() or is_mask_like(result):
                 return result
             shared = is_result_an_argument(result, value)
         if not shared:
-            return self.perturb_tensor(result)
+            return self.perturb_last_bits(result)
         written = name.endswith("_") and (not name.endswith("__") or name.startswith("__i"))
-        return result.copy_(self.perturb_tensor(result)) if written else result
+        return result.copy_(self.perturb_last_bits(result)) if written else result
 
-    def perturb_tensor(self, numbers: Tensor) -> Tensor:
+    def perturb_last_bits(self, numbers: Tensor) -> Tensor:
         """Perturb a tensor: each x stays, or becomes x (1 - ε/2), its neighbour towards 0."""
         with unseen():
             draws = torch.randint(0, 2, numbers.shape, generator=self.generator, dtype=torch.int8)
@@ -128,14 +130,16 @@ def perturb_rounding(stacks: tuple[BlockStack, ...]) -> Iterator[None]:
     """Within, every block computes with perturbed last bits; enter it last, so that observers see perturbed results."""
     disturbance = RoundingPerturbation()
 
-    def perturb_forward(forward: Function, module: nn.Module, args: Args, kwargs: Kwargs) -> Output:
+    def run_forward_with_perturbed_rounding(
+        forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         stream = find_residual_stream_input(args, kwargs)
         if stream is not None:
             args, kwargs = replace_tensor_argument(
-                args, kwargs, stream, disturbance.perturb_tensor(stream)
+                args, kwargs, stream, disturbance.perturb_last_bits(stream)
             )
         with disturbance:
             return forward(*args, **kwargs)
 
-    with wrap_forwards(collect_distinct_blocks(stacks), perturb_forward):
+    with wrap_forwards(collect_distinct_blocks(stacks), run_forward_with_perturbed_rounding):
         yield

@@ -73,17 +73,17 @@ class MapFile:
             self.metadata |= {"tokens": json.dumps(list(labels)), "decoder_tokens": "[]"}
         self.names = set(self.file.names())
         try:
-            places = {name: place for place, name in enumerate(self.read_metadata("heads"))}
+            places = {name: place for place, name in enumerate(self.read_metadata_value("heads"))}
             ordered = sorted(
                 self.names, key=lambda name: (places.get(name, -1), make_map_name_sort_key(name))
             )
-            maps = [self.describe_saved_map(name) for name in ordered]
+            maps = [self.parse_saved_map(name) for name in ordered]
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path} cannot be read as saved maps: {error}.") from None
         self.maps = [each for each in maps if each is not None]
         self.double = any(each.double for each in self.maps)
         """Whether any map is in float64: then all are measured in it."""
-        self.refuse_one_name_for_two()
+        self.refuse_duplicate_layer_numbers()
         if labels is not None:
             refuse_mismatched_token_labels(labels, [saved.shape for saved in self.maps])
         if not self.maps:
@@ -91,11 +91,11 @@ class MapFile:
                 f"{path} holds no attention maps: they are called layers.0.attention [head, query, key]."
             )
 
-    def refuse_one_name_for_two(self) -> None:
+    def refuse_duplicate_layer_numbers(self) -> None:
         """Refuse two tensors with one layer number: `layers.0.attention` and `layers.00.attention`."""
         known: dict[tuple[str, str, int], SavedMap] = {}
         for saved in self.maps:
-            other = known.setdefault(saved.site.key, saved)
+            other = known.setdefault(saved.site.stack_kind_and_layer, saved)
             if other is not saved:
                 raise InputError(
                     f"{self.path}: {other.name} and {saved.name} are both the {saved.site.kind} attention of layer "
@@ -103,21 +103,21 @@ class MapFile:
                 )
 
     @property
-    def model(self) -> JsonObject:
+    def model_description(self) -> JsonObject:
         """The metadata's description of the model."""
-        found: JsonObject = self.read_metadata("model")
+        found: JsonObject = self.read_metadata_value("model")
         return found
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        return tuple(self.read_metadata("tokens", list, str))
+    def token_labels(self) -> tuple[str, ...]:
+        return tuple(self.read_metadata_value("tokens", list, str))
 
     @property
-    def decoder_labels(self) -> tuple[str, ...]:
+    def decoder_token_labels(self) -> tuple[str, ...]:
         """The tokens that the decoder of an encoder-decoder has read."""
-        return tuple(self.read_metadata("decoder_tokens", list, str))
+        return tuple(self.read_metadata_value("decoder_tokens", list, str))
 
-    def read_metadata(self, key: str, kind: type[Any] = dict, of: type = object) -> Output:
+    def read_metadata_value(self, key: str, kind: type[Any] = dict, of: type = object) -> Output:
         """The JSON value of a metadata key; None where it is missing."""
         try:
             found = json.loads(self.metadata.get(key, "null"))
@@ -130,7 +130,7 @@ class MapFile:
             )
         return found
 
-    def describe_saved_map(self, name: str) -> SavedMap | None:
+    def parse_saved_map(self, name: str) -> SavedMap | None:
         match = NAME.fullmatch(name)
         if match is None:
             return None
@@ -145,7 +145,7 @@ class MapFile:
             )
         heads = self.list_head_numbers(name, shape[0])
         kind = (match["kind"] or SELF).strip("_").replace("_", " ")
-        spans = self.read_metadata("spans")
+        spans = self.read_metadata_value("spans")
         site = AttentionSite(
             match["stack"] or PLAIN, int(match["layer"]), kind, str(spans.get(name, "full")), name
         )
@@ -159,13 +159,13 @@ class MapFile:
 
     def list_head_numbers(self, name: str, count: int) -> tuple[int, ...]:
         """The true numbers of a map's heads, by the metadata."""
-        saved = self.read_metadata("heads").get(name) or list(range(count))
+        saved = self.read_metadata_value("heads").get(name) or list(range(count))
         whole = isinstance(saved, list) and all(type(each) is int and each >= 0 for each in saved)
         if not whole or len(set(saved)) != count or len(saved) != count:
             raise ValueError(f"{name} has {format_count(count, 'head')}, the metadata name others")
         return tuple(saved)
 
-    def iter_strips(self, saved: SavedMap) -> Iterator[Strip]:
+    def iter_saved_map_rows(self, saved: SavedMap) -> Iterator[Strip]:
         """All rows of a map, in order."""
         heads, queries, keys = saved.shape
         step = max(1, ELEMENTS // (heads * keys))
@@ -176,15 +176,15 @@ class MapFile:
                 self.file.read_block(saved.name, start, stop, axis=1)
             )
             weights = weights.double() if self.double else weights  # one dtype for all later steps
-            if start == 0 and saved.site.is_difference:
+            if start == 0 and saved.site.is_differential_map:
                 total = float(weights[0, 0].sum())
-            self.check_weights(saved, weights, start, total)
-            seen = self.visible_keys(saved, start, stop)
-            if seen is not None and not saved.causal and not saved.site.is_difference:
-                self.check_hidden_keys(saved, weights, seen[0, 0], start)
+            self.check_attention_weights(saved, weights, start, total)
+            seen = self.read_visible_keys(saved, start, stop)
+            if seen is not None and not saved.causal and not saved.site.is_differential_map:
+                self.check_hidden_keys_have_no_weight(saved, weights, seen[0, 0], start)
             yield Strip(weights[None], start, 0, queries, keys, seen, total=total)
 
-    def visible_keys(self, saved: SavedMap, start: int, stop: int) -> Tensor | None:
+    def read_visible_keys(self, saved: SavedMap, start: int, stop: int) -> Tensor | None:
         name = name_visible_keys_tensor(saved.name)
         if name in self.names:
             numbers = self.file.read_block(name, start, stop)
@@ -195,11 +195,13 @@ class MapFile:
             return make_causal_key_mask(start, stop, saved.shape[2])[None, None]
         return None
 
-    def check_weights(self, saved: SavedMap, weights: Tensor, start: int, total: float) -> None:
+    def check_attention_weights(
+        self, saved: SavedMap, weights: Tensor, start: int, total: float
+    ) -> None:
         """Refuse numbers that are no attention, with their position; a difference of two maps has both signs."""
         sums = weights.sum(dim=-1)
         self.add_row_sums(saved.name, sums)
-        if saved.site.is_difference:
+        if saved.site.is_differential_map:
             wrong = ~((sums - total).abs() <= SAVED_ROW_SUM.tolerance_for_dtype())
         else:
             wrong = ~(
@@ -208,13 +210,15 @@ class MapFile:
             )
         if bool(wrong.any()):
             head, row = wrong.nonzero()[0].tolist()
-            called = saved.name if self.own is None else self.own.find_saved_name(saved.name)
+            called = saved.name if self.own is None else self.own.find_original_map_name(saved.name)
             raise InputError(
                 f"{self.path}: row {start + row} of head {saved.heads[head]} in {called} is no attention: "
                 f"it sums to {float(sums[head, row]):.4g}, or has a negative weight."
             )
 
-    def check_hidden_keys(self, saved: SavedMap, weights: Tensor, seen: Tensor, start: int) -> None:
+    def check_hidden_keys_have_no_weight(
+        self, saved: SavedMap, weights: Tensor, seen: Tensor, start: int
+    ) -> None:
         """Check that hidden keys have no weight; a row that sees no key may be uniform, as softmax makes it."""
         hidden = weights.abs().masked_fill(seen, 0.0).sum(dim=-1)
         wrong = (hidden > SAVED_HIDDEN_WEIGHT.tolerance_for_dtype()) & seen.any(dim=-1)

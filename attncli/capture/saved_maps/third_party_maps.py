@@ -61,7 +61,7 @@ class MapLocation(NamedTuple):
     """[head, query, key]"""
 
     @property
-    def has_one_head(self) -> bool:
+    def has_no_head_axis(self) -> bool:
         return HEAD not in self.axes
 
 
@@ -75,7 +75,7 @@ class ExternalMaps:
         self.arrays = arrays
         self.path = arrays.path
         self.advice = advice
-        self.places = dict(self.iter_locations(batch))
+        self.places = dict(self.iter_layer_map_locations(batch))
         if batch is not None and not any(BATCH in place.axes for place in self.places.values()):
             raise UsageError(
                 f"`batch={batch}`: {self.path} has no axis of texts, it holds {self.describe()}.",
@@ -98,13 +98,13 @@ class ExternalMaps:
     def read_block(self, name: str, start: int, stop: int, axis: int = 0) -> NDArray[np.generic]:
         """Read entries `start` to `stop` of an axis, and all of the others."""
         place = self.places[name]
-        if not place.has_one_head:
+        if not place.has_no_head_axis:
             return self.arrays.read_block(place.array, start, stop, axis, place.lead)
         if axis == 0:
             return self.arrays.read_block(place.array, 0, place.shape[1], 0, place.lead)[None]
         return self.arrays.read_block(place.array, start, stop, axis - 1, place.lead)[None]
 
-    def find_saved_name(self, name: str) -> str:
+    def find_original_map_name(self, name: str) -> str:
         """The name of a map as the other program saved it."""
         place = self.places[name]
         return f"{place.array}, read as [{', '.join(place.axes)}],"
@@ -116,26 +116,26 @@ class ExternalMaps:
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
         return f"{first.array}{more} as [{', '.join(first.axes)}]"
 
-    def iter_locations(self, batch: int | None) -> Iterator[tuple[str, MapLocation]]:
+    def iter_layer_map_locations(self, batch: int | None) -> Iterator[tuple[str, MapLocation]]:
         """Every layer's map under the name that a file of maps gives it."""
         shapes = {name: self.arrays.shape(name) for name in self.arrays.names()}
         usable = {name: shape for name, shape in shapes.items() if len(shape) >= 2}
         if not usable:
-            raise self.make_refusal("no array of two axes or more", shapes)
-        of_layers = self.layers_by_name(usable)
+            raise self.make_unrecognised_arrays_error("no array of two axes or more", shapes)
+        of_layers = self.find_one_layer_arrays(usable)
         if of_layers:
             for canonical, name in of_layers.items():
                 axes = OF_A_LAYER.get(len(usable[name]))
                 if axes is None:
-                    raise self.make_refusal("", {name: usable[name]})
-                yield canonical, self.locate_map(name, axes, usable[name], batch)
+                    raise self.make_unrecognised_arrays_error("", {name: usable[name]})
+                yield canonical, self.locate_map_in_array(name, axes, usable[name], batch)
             return
         if len(usable) > 1:
-            raise self.make_refusal("", usable)
+            raise self.make_unrecognised_arrays_error("", usable)
         ((name, shape),) = usable.items()
-        yield from self.iter_layers_of_array(name, shape, batch)
+        yield from self.iter_layers_of_single_array(name, shape, batch)
 
-    def layers_by_name(self, usable: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    def find_one_layer_arrays(self, usable: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
         """The arrays that are one layer each; none where a single one is all, or names are unclear."""
         own = {name: name for name in usable if NAME.fullmatch(name)}
         if own:
@@ -163,20 +163,23 @@ class ExternalMaps:
             found[canonical] = name
         return found
 
-    def iter_layers_of_array(
+    def iter_layers_of_single_array(
         self, name: str, shape: tuple[int, ...], batch: int | None
     ) -> Iterator[tuple[str, MapLocation]]:
         """All layers of a single array."""
         axes = OF_A_LAYER[4] if batch is not None and len(shape) == 4 else WHOLE.get(len(shape))
         if axes is None:
-            raise self.make_refusal("", {name: shape})
+            raise self.make_unrecognised_arrays_error("", {name: shape})
         if axes[0] != LAYER:
-            yield "layers.0.attention", self.locate_map(name, axes, shape, batch)
+            yield "layers.0.attention", self.locate_map_in_array(name, axes, shape, batch)
             return
         for layer in range(shape[0]):
-            yield f"layers.{layer}.attention", self.locate_map(name, axes, shape, batch, (layer,))
+            yield (
+                f"layers.{layer}.attention",
+                self.locate_map_in_array(name, axes, shape, batch, (layer,)),
+            )
 
-    def locate_map(
+    def locate_map_in_array(
         self,
         name: str,
         axes: tuple[str, ...],
@@ -187,11 +190,11 @@ class ExternalMaps:
         if 0 in shape:
             raise InputError(f"{self.path}: {name} has the shape {list(shape)} and holds nothing.")
         if BATCH in axes:
-            lead += (self.choose_text_of_batch(name, shape[axes.index(BATCH)], batch),)
+            lead += (self.choose_batch_item(name, shape[axes.index(BATCH)], batch),)
         last = shape[len(lead) :]
         return MapLocation(name, lead, axes, (last[0] if HEAD in axes else 1, last[-2], last[-1]))
 
-    def choose_text_of_batch(self, name: str, texts: int, batch: int | None) -> int:
+    def choose_batch_item(self, name: str, texts: int, batch: int | None) -> int:
         """Choose one text of an array of several."""
         if batch is None and texts > 1:
             raise UsageError(
@@ -201,7 +204,9 @@ class ExternalMaps:
             raise UsageError(f"`batch={batch}`: {name} holds the texts 0 … {texts - 1}.")
         return batch or 0
 
-    def make_refusal(self, why: str, shapes: Mapping[str, tuple[int, ...]]) -> AttnError:
+    def make_unrecognised_arrays_error(
+        self, why: str, shapes: Mapping[str, tuple[int, ...]]
+    ) -> AttnError:
         """Refuse the arrays: list what is there, and what would be read."""
         named = [f"{name} {list(shape)}" for name, shape in list(shapes.items())[:3]]
         more = f" and {len(shapes) - 3} more" if len(shapes) > 3 else ""

@@ -80,15 +80,15 @@ class Strip(NamedTuple):
     def row_sums(self) -> Tensor:
         """[batch, head, query]"""
         found = self.statistics
-        return self.weights.sum(dim=-1) if found is None else found.row_statistic("row_sums")
+        return self.weights.sum(dim=-1) if found is None else found.find_row_statistic("row_sums")
 
     @property
-    def is_first(self) -> bool:
+    def is_first_of_map(self) -> bool:
         """Whether this strip begins a map in its first round."""
         return self.first_query == 0 and self.round == 0
 
     @property
-    def is_last(self) -> bool:
+    def is_last_of_map(self) -> bool:
         """Whether this strip ends the map in this round."""
         return self.first_query + self.weights.shape[2] == self.queries
 
@@ -126,19 +126,19 @@ def attend_in_row_strips(
     """Compute the output [batch, query, head, value] of one attention, and emit its map in strips."""
     whole: Tensor | None = None
 
-    def iter_strips(number: int) -> Iterator[Strip]:
+    def iter_map_rows(number: int) -> Iterator[Strip]:
         nonlocal whole
         one_call = call.with_few_value_features() if number else call
-        for start in range(0, call.queries, rows):
+        for start in range(0, call.query_count, rows):
             output, strip = compute_output_and_map_rows(eager, one_call, start, rows)
             # one output tensor for all strips: small ones between strips would keep the heap from reusing memory
             if whole is None:
-                whole = output.new_empty((len(output), call.queries, *output.shape[2:]))
+                whole = output.new_empty((len(output), call.query_count, *output.shape[2:]))
             if not number:
                 whole[:, start : start + output.shape[1]] = output
             yield strip if number else strip._replace(outputs=output)
 
-    emit_map_rows_in_rounds(iter_strips, observe)
+    emit_map_rows_in_rounds(iter_map_rows, observe)
     assert whole is not None
     return whole
 
@@ -147,12 +147,14 @@ def compute_output_and_map_rows(
     eager: Attention, call: "EagerCall", start: int, rows: int
 ) -> tuple[Tensor, Strip]:
     """Compute the output [batch, query, head, value] of some rows, and their strip of the map."""
-    part = call.cut_strip(start, min(start + rows, call.queries))
+    part = call.slice_arguments_for_rows(start, min(start + rows, call.query_count))
     with LastSoftmax() as softmax:
         output, weights = eager(call.module, *part.tensors, **part.keywords)
-    place = (start, part.first_key, call.queries, call.keys)
+    place = (start, part.first_key, call.query_count, call.key_count)
     sides = MapOperands(part.tensors[0], call.key, call.value)
-    strip = Strip(weights, *place, part.visible, None, softmax.find_scores(weights), sides=sides)
+    strip = Strip(
+        weights, *place, part.visible, None, softmax.find_scores_of_weights(weights), sides=sides
+    )
     return output, strip
 
 
@@ -188,7 +190,7 @@ class LastSoftmax(TorchFunctionMode):
         shifted = self.shifted
         return shifted[1] if shifted is not None and shifted[0] is value else value
 
-    def find_scores(self, weights: Tensor) -> Tensor | None:
+    def find_scores_of_weights(self, weights: Tensor) -> Tensor | None:
         """The input of the softmax that made these very numbers; None if they were made otherwise.
 
         With a learned sink one column more takes part, and the weights are the first columns of the softmax's output.
@@ -215,11 +217,11 @@ def emit_map_rows_without_output(
     """Emit the map of one attention in strips, without its output."""
     narrow = call.with_few_value_features()
 
-    def iter_strips(number: int) -> Iterator[Strip]:
-        for start in range(0, call.queries, rows):
+    def iter_map_rows(number: int) -> Iterator[Strip]:
+        for start in range(0, call.query_count, rows):
             yield compute_output_and_map_rows(eager, narrow, start, rows)[1]
 
-    emit_map_rows_in_rounds(iter_strips, observe)
+    emit_map_rows_in_rounds(iter_map_rows, observe)
 
 
 NARROW = 16
@@ -248,25 +250,27 @@ class EagerCall(NamedTuple):
         return self._replace(value=self.value[..., :NARROW].contiguous())
 
     @property
-    def queries(self) -> int:
+    def query_count(self) -> int:
         return self.query.shape[2]
 
     @property
-    def keys(self) -> int:
+    def key_count(self) -> int:
         return self.key.shape[2]
 
-    def cut_strip(self, start: int, stop: int) -> StripArguments:
+    def slice_arguments_for_rows(self, start: int, stop: int) -> StripArguments:
         """The arguments for queries start … stop and the keys that they see."""
-        mask = self.mask_rows(start, stop)
+        mask = self.slice_mask_rows(start, stop)
         keywords = {
-            name: self.cut_rows(value, start, stop) for name, value in self.keywords.items()
+            name: self.slice_query_rows(value, start, stop) for name, value in self.keywords.items()
         }
         follows_keys = any(cut is not self.keywords[name] for name, cut in keywords.items())
-        visible = find_keys_shown_by_mask(mask, self.keys)
+        visible = find_keys_shown_by_mask(mask, self.key_count)
         if visible is not None:  # a mask may have one row for all queries
-            visible = visible.expand(-1, -1, min(stop, self.queries) - start, -1)
+            visible = visible.expand(-1, -1, min(stop, self.query_count) - start, -1)
         first, last = (
-            (0, self.keys) if follows_keys else find_span_of_visible_keys(visible, self.keys)
+            (0, self.key_count)
+            if follows_keys
+            else find_span_of_visible_keys(visible, self.key_count)
         )
         key, value = self.key[:, :, first:last], self.value[:, :, first:last]
         mask = None if mask is None else mask[..., first:last]
@@ -276,23 +280,25 @@ class EagerCall(NamedTuple):
         )
 
     @property
-    def bytes_per_row(self) -> int:
+    def map_bytes_per_row(self) -> int:
         """Bytes of one row of all heads' maps."""
         heads = self.query.shape[0] * self.query.shape[1]
-        return heads * self.keys * max(4, self.query.element_size())
+        return heads * self.key_count * max(4, self.query.element_size())
 
-    def mask_rows(self, start: int, stop: int) -> Tensor | None:
+    def slice_mask_rows(self, start: int, stop: int) -> Tensor | None:
         if self.mask is None:
             return None
         if isinstance(self.mask, RowwiseMask):
             return self.mask.compute_mask_rows(start, stop)
-        rows: Tensor = self.cut_rows(self.mask, start, stop)
+        rows: Tensor = self.slice_query_rows(self.mask, start, stop)
         return rows
 
-    def cut_rows(self, value: Output, start: int, stop: int) -> Output:
+    def slice_query_rows(self, value: Output, start: int, stop: int) -> Output:
         """Cut the rows of anything that has one row per query, such as a position bias [1, head, query, key]."""
-        rowwise = isinstance(value, Tensor) and value.dim() == 4 and value.shape[2] == self.queries
-        return value[:, :, start:stop] if rowwise and self.queries > 1 else value
+        rowwise = (
+            isinstance(value, Tensor) and value.dim() == 4 and value.shape[2] == self.query_count
+        )
+        return value[:, :, start:stop] if rowwise and self.query_count > 1 else value
 
 
 def promote_half_to_float32(value: Output) -> Output:

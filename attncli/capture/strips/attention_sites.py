@@ -50,7 +50,7 @@ class AttentionSite:
     """The module's path."""
 
     @property
-    def key(self) -> tuple[str, str, int]:
+    def stack_kind_and_layer(self) -> tuple[str, str, int]:
         """The key that identifies it among the model's attentions."""
         return self.stack, self.kind, self.layer
 
@@ -59,17 +59,17 @@ class AttentionSite:
         return f"{self.name}.".startswith(f"{block}.")
 
     @property
-    def is_self(self) -> bool:
+    def is_self_attention(self) -> bool:
         """Whether queries and keys are states of one stack."""
         return self.kind.startswith(SELF)
 
     @property
-    def is_linear(self) -> bool:
+    def is_linear_attention(self) -> bool:
         """Whether its map is that of a linear layer: of both signs, its rows not summing to one."""
         return self.span == LINEAR
 
     @property
-    def is_difference(self) -> bool:
+    def is_differential_map(self) -> bool:
         """Whether it subtracts one map from another, so that its weights have both signs."""
         return self.kind == DIFFERENCE
 
@@ -112,14 +112,14 @@ class SiteNamer:
         self.latest: dict[str, tuple[int, int, int]] = {}
         """For each module: the run of its list element, its layer, and how often it attended in that run."""
 
-    def count_runs(self) -> AbstractContextManager[None]:
+    def count_list_element_runs(self) -> AbstractContextManager[None]:
         """Within, count the runs of all list elements."""
         return hook_forwards(
             (module, lambda *_, name=name: self.runs.update((name,)))
             for name, module in self.elements.items()
         )
 
-    def make_site(self, module: nn.Module) -> AttentionSite:
+    def name_attention_site(self, module: nn.Module) -> AttentionSite:
         name = self.names.get(id(module), type(module).__name__)
         family = NUMBER.sub("*", name)
         stack, kind = (
@@ -144,7 +144,7 @@ class SiteNamer:
         self.last = AttentionSite(stack, layer, kind, span.removesuffix("_attention"), name)
         return self.last
 
-    def make_difference_site(self) -> AttentionSite:
+    def name_differential_map_site(self) -> AttentionSite:
         """The site of the map that differential attention applies; its two maps were named before."""
         return replace(self.last, kind=DIFFERENCE)
 

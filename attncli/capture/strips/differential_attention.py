@@ -57,7 +57,7 @@ class DifferentialPairs:
         self.due: dict[nn.Module, Tensor] = {}
         """The result that each attention must compute next."""
 
-    def is_second_call_of_pair(self, module: nn.Module, query: Tensor, key: Tensor) -> bool:
+    def is_second_call_of_layer(self, module: nn.Module, query: Tensor, key: Tensor) -> bool:
         """Whether this is the second call, with the same queries and keys as the first; other calls are refused."""
         if module not in self.first:
             return False
@@ -65,7 +65,9 @@ class DifferentialPairs:
             raise make_unknown_differential_error(module)
         return True
 
-    def add_output(self, module: nn.Module, query: Tensor, key: Tensor, output: Tensor) -> None:
+    def add_output_of_one_map(
+        self, module: nn.Module, query: Tensor, key: Tensor, output: Tensor
+    ) -> None:
         """Take the output of either call."""
         if module not in self.first:
             self.first[module] = query, key, output
@@ -75,7 +77,7 @@ class DifferentialPairs:
             both, compute_differential_lambda(module), dim=2
         )
 
-    def check_difference(self, module: nn.Module, value: object) -> None:
+    def check_difference_of_outputs(self, module: nn.Module, value: object) -> None:
         """Compare the input of the first submodule after both calls with what the two calls give together."""
         expected = self.due.pop(module, None)
         if expected is None:
@@ -86,16 +88,16 @@ class DifferentialPairs:
         if not float((value - expected).abs().max()) <= allowed * float(value.abs().max()):
             raise make_unknown_differential_error(module)
 
-    def refuse_unproved(self) -> None:
+    def refuse_unverified_differences(self) -> None:
         """Refuse attention that was not verified by the end of the forward pass."""
         for module in (*self.first, *self.due):
             raise make_unknown_differential_error(module)
 
-    def check_inputs(self) -> AbstractContextManager[None]:
+    def hook_checks_of_differences(self) -> AbstractContextManager[None]:
         return hook_forwards(
             (
                 part,
-                lambda _, args, module=module: self.check_difference(
+                lambda _, args, module=module: self.check_difference_of_outputs(
                     module, args[0] if args else None
                 ),
             )

@@ -126,13 +126,13 @@ class MapStatistics(NamedTuple):
     visible: VisibleKeys | None = None
     """None for a strip, which has what it shows."""
 
-    def row_statistic(self, name: str) -> Tensor:
+    def find_row_statistic(self, name: str) -> Tensor:
         """[batch, head, query]"""
         return self.rows[ROWS.index(name)]
 
     def row_statistics_by_name(self) -> dict[str, Tensor]:
         """The statistics of rows by their names in MapStripRows; a softmax has no weights below 0."""
-        found = {name: self.row_statistic(name) for name in self.request.rows}
+        found = {name: self.find_row_statistic(name) for name in self.request.rows}
         sums = found["row_sums"]
         return {
             **found,

@@ -44,7 +44,7 @@ class OutputGates(OutputProjections):
         self.found_gate = observe
         self.sigmoids: deque[Tensor] = deque(maxlen=KEPT)
 
-    def check_projection_input(self, module: nn.Module, args: Args) -> None:
+    def find_projection_by_input(self, module: nn.Module, args: Args) -> None:
         first = args[0] if args else None
         if self.site is None or self.context is None or not isinstance(first, Tensor):
             return
@@ -103,7 +103,7 @@ def observe_output_gates(
     watch = OutputGates(observe)
     linear = (module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D)))
     with (
-        hook_forwards((module, watch.check_projection_input) for module in linear),
+        hook_forwards((module, watch.find_projection_by_input) for module in linear),
         SigmoidTracker(watch.sigmoids),
     ):
-        yield watch.add_strip_outputs
+        yield watch.add_outputs_of_rows

@@ -32,7 +32,7 @@ class OutputProjections:
         self.site: AttentionSite | None = None
         self.context: Tensor | None = None
 
-    def add_strip_outputs(self, site: AttentionSite, strip: Strip) -> None:
+    def add_outputs_of_rows(self, site: AttentionSite, strip: Strip) -> None:
         """Add the outputs of one strip."""
         outputs = strip.outputs
         if strip.first_query == 0:
@@ -44,7 +44,7 @@ class OutputProjections:
             start = strip.first_query
             self.context[:, start : start + outputs.shape[1]] = outputs
 
-    def check_projection_input(self, module: nn.Module, args: Args) -> None:
+    def find_projection_by_input(self, module: nn.Module, args: Args) -> None:
         """Compare a linear layer's input with the outputs, before it runs."""
         if self.site is None or self.context is None or not args:
             return
@@ -99,5 +99,5 @@ def observe_output_projections(
     """Within, pass the strips of a streamed forward to the yielded function; `observe` is called with each projection."""
     watch = OutputProjections(observe, find_tensor_parallel_group(model))
     linear = (module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D)))
-    with hook_forwards((module, watch.check_projection_input) for module in linear):
-        yield watch.add_strip_outputs
+    with hook_forwards((module, watch.find_projection_by_input) for module in linear):
+        yield watch.add_outputs_of_rows

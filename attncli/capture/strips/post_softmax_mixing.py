@@ -33,14 +33,14 @@ class MixedMapTracker:
     there: bool = False
     """Whether this pass follows any product."""
 
-    def begin_product(self, module: nn.Module, weights: Tensor, result: Tensor) -> None:
+    def mark_possible_map(self, module: nn.Module, weights: Tensor, result: Tensor) -> None:
         queries, keys = weights.shape[-2:]
         absent = Counter((queries, keys)) - Counter(result.shape)
         if keys > 1 and not absent:
             setattr(result, MARK, Product(module, keys))
             self.there = True
 
-    def follow_function(self, func: Function, args: Args, result: Output) -> None:
+    def follow_map_through_function(self, func: Function, args: Args, result: Output) -> None:
         """Follow views and copies; refuse a product with anything but a weight of the model."""
         tensors = list(iter_nested_tensors(args))
         product: Product | None = next(
@@ -50,13 +50,15 @@ class MixedMapTracker:
             return
         if isinstance(result, Tensor) and read_torch_function_name(func) in UNCHANGED:
             setattr(result, MARK, product)
-        elif func in PRODUCTS and any(self.could_be_values(each, product.keys) for each in tensors):
+        elif func in PRODUCTS and any(
+            self.could_be_value_tensor(each, product.keys) for each in tensors
+        ):
             raise InputError(
                 f"{type(product.module).__name__} mixes its map after the softmax, over heads or over keys: what weighs the "
                 "values is not the softmax, and its maps cannot be captured."
             )
 
-    def could_be_values(self, other: Tensor, keys: int) -> bool:
+    def could_be_value_tensor(self, other: Tensor, keys: int) -> bool:
         """Whether the operand could be the values: one row per key, computed in this pass."""
         return (
             not hasattr(other, MARK)

@@ -53,7 +53,7 @@ class RowwiseMask(torch.Tensor):
     def compute_mask_rows(self, start: int, stop: int) -> torch.Tensor:
         return self.make(start, stop) if self.mask is None else self.mask[:, :, start:stop]
 
-    def materialise(self) -> torch.Tensor:
+    def materialise_whole_mask(self) -> torch.Tensor:
         """Materialise the mask; from now on this tensor is read, as the model may write to it."""
         if self.mask is None:
             self.mask = self.make(0, self.shape[2])
@@ -103,7 +103,7 @@ def read_mask_version(mask: Tensor | None) -> int:
 
 def materialise_mask(value: object) -> Output:
     """Materialise a RowwiseMask; return everything else unchanged."""
-    return value.materialise() if isinstance(value, RowwiseMask) else value
+    return value.materialise_whole_mask() if isinstance(value, RowwiseMask) else value
 
 
 def is_slice_of_whole_mask(
@@ -122,14 +122,14 @@ def make_rowwise_mask(
     if kwargs.pop("allow_is_bidirectional_skip", False) and is_no_key_hidden(kv_length, kwargs):
         return None
 
-    def make_mask_rows(start: int, stop: int) -> torch.Tensor:
+    def compute_eager_mask_rows(start: int, stop: int) -> torch.Tensor:
         made = make_whole_mask(batch_size, stop - start, kv_length, q_offset + start, **kwargs)
         assert made is not None  # only bidirectional masks may be None, if so requested
         return made
 
-    first = make_mask_rows(0, 1)
+    first = compute_eager_mask_rows(0, 1)
     shape = (batch_size, first.shape[1], q_length, kv_length)
-    return RowwiseMask(make_mask_rows, shape, first.dtype, first.device)
+    return RowwiseMask(compute_eager_mask_rows, shape, first.dtype, first.device)
 
 
 def is_no_key_hidden(kv_length: int, kwargs: Kwargs) -> bool:

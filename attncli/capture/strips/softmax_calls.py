@@ -97,7 +97,7 @@ class SoftmaxCapture(TorchFunctionMode):
         self.attended = set()
 
     @contextmanager
-    def hook_modules(self) -> Iterator[None]:
+    def hook_attention_modules(self) -> Iterator[None]:
         entered = [(module, self.enter_attention_module) for module in self.modules]
         left = [(module, self.leave_attention_module) for module in self.modules]
         with hook_forwards(entered, left, always=True), self:
@@ -132,7 +132,7 @@ class SoftmaxCapture(TorchFunctionMode):
         if self.silent or not self.running:
             return func(*args, **kwargs)
         if func is F.scaled_dot_product_attention:
-            return compute_sdpa_in_row_strips(self.emit_strip, self.memory, *args, **kwargs)
+            return compute_sdpa_in_row_strips(self.emit_map_rows, self.memory, *args, **kwargs)
         if func is F.multi_head_attention_forward:
             return self.run_multi_head_attention(func, args, kwargs)
         if func in SOFTMAX:
@@ -142,9 +142,9 @@ class SoftmaxCapture(TorchFunctionMode):
             return self.run_model_softmax(func, args, kwargs)
         result = func(*args, **kwargs)
         if self.mixed.there:
-            self.mixed.follow_function(func, args, result)
+            self.mixed.follow_map_through_function(func, args, result)
         if self.pending:
-            self.follow_function(func, args, kwargs, result)
+            self.follow_maps_through_function(func, args, kwargs, result)
         return result
 
     def run_model_softmax(self, func: Function, args: Args, kwargs: Kwargs) -> Tensor:
@@ -162,15 +162,17 @@ class SoftmaxCapture(TorchFunctionMode):
             self.pending[number] = PendingMap(
                 (inside or self.running)[-1], weights, find_unmasked_keys(exact[0]), exact[0], []
             )
-            self.mark_map(result, number)
+            self.mark_tensor_as_map(result, number)
         return result
 
-    def mark_map(self, tensor: Tensor, number: int) -> None:
+    def mark_tensor_as_map(self, tensor: Tensor, number: int) -> None:
         """Mark the tensor as this map."""
         setattr(tensor, MARK, number)
         self.pending[number].references.append(ref(tensor))
 
-    def follow_function(self, func: Function, args: Args, kwargs: Kwargs, result: Output) -> None:
+    def follow_maps_through_function(
+        self, func: Function, args: Args, kwargs: Kwargs, result: Output
+    ) -> None:
         """Follow pending maps: views and copies keep the mark, a product with values claims the map.
 
         A map that is scaled or mixed before it weighs values is no longer the one that was seen, so it is lost here; one
@@ -184,40 +186,40 @@ class SoftmaxCapture(TorchFunctionMode):
                 found = self.pending.pop(number)
                 strip = make_strip_of_whole_map(found.weights, found.visible, found.scores)
                 self.keys[-1].add(strip.keys)
-                self.mixed.begin_product(found.module, found.weights, result)
+                self.mixed.mark_possible_map(found.module, found.weights, result)
                 self.emit_whole_map(strip)
             elif isinstance(result, Tensor) and read_torch_function_name(func) in UNCHANGED:
-                self.mark_map(result, number)
+                self.mark_tensor_as_map(result, number)
             elif args and source is args[0] and is_masking_call(func, args, result):
-                self.follow_masking(number, args[1])
-                self.mark_map(result, number)
+                self.follow_map_through_masking(number, args[1])
+                self.mark_tensor_as_map(result, number)
             else:
                 found = self.pending[number]
                 found.used = True
                 if result is source and found.weights.dtype != source.dtype:
                     setattr(source, MARK, None)  # changed in place; `weights` is a copy
 
-    def follow_masking(self, number: int, hidden: Tensor) -> None:
+    def follow_map_through_masking(self, number: int, hidden: Tensor) -> None:
         """Follow a pending map with weights set to zero; its softmax input no longer gives them, and is dropped."""
         found = self.pending[number]
         found.weights = found.weights.masked_fill(hidden, 0.0)
         found.scores = None
 
-    def emit_strip(self, strip: Strip) -> bool:
+    def emit_map_rows(self, strip: Strip) -> bool:
         self.attended.add(self.running[-1])
         return self.observer(self.running[-1], strip)
 
     def emit_whole_map(self, strip: Strip) -> None:
         """Emit a map in one piece, as often as the observer requests it."""
-        emit_map_rows_in_rounds(lambda _: [strip], self.emit_strip)
+        emit_map_rows_in_rounds(lambda _: [strip], self.emit_map_rows)
 
     def run_multi_head_attention(self, func: Function, args: Args, kwargs: Kwargs) -> Output:
         """Run torch's own multi-head module: it merges its masks, and calls sdpa where no weights are requested."""
 
-        def in_strips(*inner: Any, **named: Any) -> Tensor:
-            return compute_sdpa_in_row_strips(self.emit_strip, self.memory, *inner, **named)
+        def attend_in_row_strips(*inner: Any, **named: Any) -> Tensor:
+            return compute_sdpa_in_row_strips(self.emit_map_rows, self.memory, *inner, **named)
 
-        with replace_sdpa(in_strips):
+        with replace_sdpa(attend_in_row_strips):
             output, _ = func(*args, **{**kwargs, "need_weights": False})
         weights = func(*args, **kwargs)[1] if kwargs.get("need_weights", True) else None
         return output, weights
@@ -321,7 +323,7 @@ def compute_sdpa_in_row_strips(
     rows = count_rows_within_memory(memory, math.prod(lead) * keys * max(4, query.element_size()))
     outputs: list[Tensor] = []
 
-    def iter_strips(number: int) -> Iterator[Strip]:
+    def iter_map_rows(number: int) -> Iterator[Strip]:
         for start in range(0, queries, rows):
             logits = query[..., start : start + rows, :] @ key.transpose(-2, -1) * scale
             if is_causal:
@@ -346,5 +348,5 @@ def compute_sdpa_in_row_strips(
             )
             yield strip._replace(first_query=start, queries=queries, sides=sides)
 
-    emit_map_rows_in_rounds(iter_strips, hand_on)
+    emit_map_rows_in_rounds(iter_map_rows, hand_on)
     return torch.cat(outputs, dim=-2).to(dtype)

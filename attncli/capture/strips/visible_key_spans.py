@@ -34,7 +34,7 @@ class KeySpans(NamedTuple):
             torch.stack([first[0], stop[0]], dim=-1) if alike else None,
         )
 
-    def stack_first_and_stop(self) -> Tensor:
+    def stack_span_starts_and_stops(self) -> Tensor:
         """[batch or 1, query, 2] int32."""
         return torch.stack([self.first, self.stop], dim=-1).int().contiguous()
 
@@ -96,7 +96,9 @@ class RowSpans:
         self.gaps = False
         """Whether some query's keys have gaps, or items of the batch see other keys."""
 
-    def add_visible_rows(self, visible: Tensor, first_query: int, first_key: int = 0) -> None:
+    def add_rows_of_visible_keys(
+        self, visible: Tensor, first_query: int, first_key: int = 0
+    ) -> None:
         """Add rows [batch or 1, 1, query, key] bool, from this query and key on."""
         rows = visible[0, 0].cpu()
         own = self.spans[first_query : first_query + len(rows)]
@@ -105,7 +107,7 @@ class RowSpans:
         self.gaps |= len(visible) > 1 and not bool((visible == visible[:1]).all())
         own += first_key
 
-    def spans_without_gaps(self) -> Tensor | None:
+    def find_spans_without_gaps(self) -> Tensor | None:
         """[query, 2]: the first visible key of each query and the one after the last; None where there are gaps."""
         return None if self.gaps else self.spans
 
@@ -120,7 +122,7 @@ class CountedKeys:
         self.sees_first: list[Tensor] = []
         self.per_key = self.per_offset = torch.zeros((), dtype=torch.float64)
 
-    def add_mask_rows(self, mask: Tensor, start: int, stop: int) -> Tensor:
+    def count_keys_of_mask_rows(self, mask: Tensor, start: int, stop: int) -> Tensor:
         """Count rows start … stop; [batch or 1, 1, query, key] bool: what they see."""
         found = find_keys_shown_by_mask(mask, self.keys)
         if found is None:
@@ -131,7 +133,7 @@ class CountedKeys:
         self.per_offset = self.per_offset + torch.nn.functional.pad(sums, (start, after))
         self.per_key = self.per_key + visible.sum(dim=-2).double()
         self.counts.append(visible.sum(dim=-1))
-        self.spans.add_visible_rows(visible, start)
+        self.spans.add_rows_of_visible_keys(visible, start)
         self.sees_first.append(visible[..., 0])
         return visible
 
@@ -139,7 +141,7 @@ class CountedKeys:
         seen = torch.cat(self.counts, dim=-1).float()
         sees_first = torch.cat(self.sees_first, dim=-1)
         return VisibleKeys(
-            seen, sees_first, self.per_key, self.per_offset, self.spans.spans_without_gaps()
+            seen, sees_first, self.per_key, self.per_offset, self.spans.find_spans_without_gaps()
         )
 
 

@@ -110,7 +110,7 @@ def find_stack_of_explained_token(
     found = {
         each.site.stack
         for each in attentions
-        if each.site.is_self
+        if each.site.is_self_attention
         and len(each.weights) == tokens
         and find_stack_of_attention(each.site, subject.stacks) == subject.stack.name
     }
@@ -145,7 +145,7 @@ def compute_relevance_rollout(
     for site, weights in attentions:
         queries, keys = weights.shape
         own = whole.setdefault(site.stack, torch.eye(queries, dtype=weights.dtype))
-        if site.is_self:
+        if site.is_self_attention:
             whole[site.stack] = own + weights @ own
             if site.stack == stack and across is not None:
                 across = across + weights @ across

@@ -82,7 +82,7 @@ def verify_attention_sites(subject: DecomposableModel) -> frozenset[AttentionSit
             f"layer {mixers[0].layer} mixes tokens by a {mixers[0].kind} too, which relevance passes over: it would be "
             "told of a part of the model alone."
         )
-    if any(site.is_difference for site in shapes):
+    if any(site.is_differential_map for site in shapes):
         raise InputError(
             "differential attention has weights of both signs: relevance has no rule for them."
         )

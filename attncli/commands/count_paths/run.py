@@ -57,7 +57,7 @@ def read_layer_and_head_counts(
 
     local = find_model_folder(source, files.build_fetch_settings(), config_alone=True)
     config = HeadConfig.read_config(local.folder)
-    return config.layers, config.heads, local.describe()
+    return config.layers, config.heads, local.describe_model_source()
 
 
 def read_sizes_of_model_type(

@@ -78,7 +78,7 @@ def measure_dispersion(
         input={
             "sweep": TOKENS,
             "points": list(texts),
-            "texts": [text.describe() for text in every],
+            "texts": [text.describe_model_input() for text in every],
         },
         seeds=(plan.seed,),
         views=tuple(build_length_slope_tables(lines, plan.metrics.heads, len(every))),

@@ -69,14 +69,14 @@ def inspect_maps(
     heads = classify_heads(rows, drawn) if plan.metrics.roles else []
     unseen = "" if metadata.layers is None else metadata.layers.describe_unmeasured()
     headline = (
-        build_findings(rows, heads, [file.labels], unseen, seen.tokens)
+        build_findings(rows, heads, [file.token_labels], unseen, seen.tokens)
         if plan.metrics.roles
         else ()
     )
     keys = collect_report_keys_by_attention(own, metadata, names)
     pairs = token_pair_rows(own, [read_token_names(file)], keys, plan.selects, plan.metrics.pairs)
     rows = [*build_role_rows(heads), *rows, *pairs]
-    identity: JsonObject = {"kind": "maps", "path": str(file.path), "model": file.model}
+    identity: JsonObject = {"kind": "maps", "path": str(file.path), "model": file.model_description}
     identity |= {} if file.own is None else {"read": file.own.describe()}
     named, ranked_rows = read_token_names(file), sort_rows_by_head_ranking(rows, plan.ranking)
     return Report(
@@ -172,7 +172,7 @@ def warn_about_unusual_maps(file: MapFile) -> Iterator[str]:
     sums = file.find_least_row_sums()
     of = f"of {format_count(len(file.row_sums), 'layer')}"
     short = [least for least in sums.values() if least < 1.0 - SAVED_ROW_SUM.tolerance_for_dtype()]
-    if short and not any(saved.site.is_difference for saved in file.maps):
+    if short and not any(saved.site.is_differential_map for saved in file.maps):
         yield (
             f"rows of {len(short)} {of} sum to less than 1, the least to {min(short):.4g}: what is missing counts as a "
             "learned sink's; rows of padding should be cut off."
@@ -186,7 +186,7 @@ def warn_about_unusual_maps(file: MapFile) -> Iterator[str]:
 
 
 def read_token_names(file: MapFile) -> TokenNames:
-    return TokenNames(file.labels, file.decoder_labels)
+    return TokenNames(file.token_labels, file.decoder_token_labels)
 
 
 def observe_saved_maps(
@@ -208,7 +208,7 @@ def observe_saved_maps(
 
     def pass_saved_map_to_observers(saved: SavedMap) -> None:
         emit_map_rows_in_rounds(
-            lambda _: file.iter_strips(saved), partial(pass_rows_to_observers, saved.site)
+            lambda _: file.iter_saved_map_rows(saved), partial(pass_rows_to_observers, saved.site)
         )
 
     with force_float64() if file.double else nullcontext():

@@ -137,10 +137,10 @@ def report_estimated_duration(
 ) -> None:
     """Announce how long maps of linear layers take, from one layer of each kind on a short text;
     skip short runs."""
-    linear = subject.linear.select_heads(plan.layers, plan.selects)
+    linear = subject.linear.select_measured_heads(plan.layers, plan.selects)
     kinds: dict[str, list[LinearAttentionLayer]] = {}
     for layer in linear.layers:
-        kinds.setdefault(layer.function, []).append(layer)
+        kinds.setdefault(layer.mixer_function_name, []).append(layer)
     seconds = 0.0
     for layers in kinds.values():
         one = frozenset({layers[0].site.layer})
@@ -162,7 +162,7 @@ def estimate_seconds_of_forward(subject: PreparedModel, plan: HeadPlan) -> float
     example_inputs = make_example_inputs(subject.body, REHEARSED)
     requested, linear = (
         PassRequest(plan.metrics.heads, layers=plan.layers),
-        subject.linear.select_heads(plan.layers, plan.selects),
+        subject.linear.select_measured_heads(plan.layers, plan.selects),
     )
     start = perf_counter()
     measure_forward_pass(

@@ -153,7 +153,7 @@ def build_collapse_model(
         return replace(subject, exact=True, why_plain=dict.fromkeys(variants, why_plain))
     if arithmetic != AUTO:
         return replace(subject, exact=True)
-    with run_in_model_precision(subject.body), short.cut.truncate_streams():
+    with run_in_model_precision(subject.body), short.cut.truncate_residual_streams():
         return replace(
             subject,
             exact=True,

@@ -94,7 +94,7 @@ def measure_model_collapse(
         metrics={name: find_state_or_step_metric_definition(name) for name in measured}
         | {"order": ORDER},
         source=describe_model_and_variants(checkpoint, subjects, variants, arithmetics),
-        input={"texts": [text.describe() for text in texts]},
+        input={"texts": [text.describe_model_input() for text in texts]},
         views=tuple(build_collapse_tables(everywhere, metrics, len(texts), arithmetics)),
         findings=(
             *findings,
@@ -161,7 +161,10 @@ def describe_collapse_regimes(
         for name, curve in average_residual_curves(ensemble).items():
             switches = variants[name]
             drag = ", ".join(
-                filter(None, ["the skip" if switches.skip else "", properties[stack].drag])
+                filter(
+                    None,
+                    ["the skip" if switches.skip else "", properties[stack].causes_of_linear_rate],
+                )
             )
             support = describe_what_prevents_collapse(
                 replace(switches, mlp=switches.mlp and properties[stack].mlps)

@@ -54,7 +54,7 @@ class LoadedWeights:
     """Computes the hash; reads all numbers once and checks that they are finite."""
     open_state: Callable[[], AbstractContextManager[State]]
 
-    def count_floats(self) -> int:
+    def count_floating_numbers(self) -> int:
         """How many floating numbers there are."""
         return sum(
             torch.Size(shape).numel()
@@ -77,7 +77,7 @@ def read_safetensors_weights(folder: Path) -> LoadedWeights:
     refuse_unsupported_dtypes(folder, dtypes)
 
     @contextmanager
-    def open_state() -> Iterator[State]:
+    def open_state_dict() -> Iterator[State]:
         if do_files_fit_in_memory(files):
             yield read_tensors_lazily(places)
         else:
@@ -87,7 +87,7 @@ def read_safetensors_weights(folder: Path) -> LoadedWeights:
 
     shapes = {name: place.shape for name, place in places.items()}
     sha256 = cache(lambda: hash_weights(iter_stored_weights(places)))
-    return LoadedWeights("safetensors", dtypes, shapes, sha256, open_state)
+    return LoadedWeights("safetensors", dtypes, shapes, sha256, open_state_dict)
 
 
 def read_pickled_weights(folder: Path, files: list[Path]) -> LoadedWeights:
@@ -105,12 +105,12 @@ def read_pickled_weights(folder: Path, files: list[Path]) -> LoadedWeights:
     refuse_unsupported_dtypes(folder, dtypes)
 
     @contextmanager
-    def open_state() -> Iterator[State]:
+    def open_state_dict() -> Iterator[State]:
         yield state
 
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
     sha256 = cache(lambda: hash_state_dict(str(folder), state))
-    return LoadedWeights("pickle", dtypes, shapes, sha256, open_state)
+    return LoadedWeights("pickle", dtypes, shapes, sha256, open_state_dict)
 
 
 def unpickle_tensors(path: Path) -> Any:

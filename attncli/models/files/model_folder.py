@@ -26,7 +26,7 @@ class LocalModel(NamedTuple):
         """The name for people: the folder's own, or the hub's id."""
         return self.folder.name if self.source.kind == "folder" else self.source.name
 
-    def describe(self) -> dict[str, str | None]:
+    def describe_model_source(self) -> dict[str, str | None]:
         """How the report names it: the source, and a hub model's commit."""
         if self.source.kind == "folder":
             return {"kind": "folder", "path": self.source.name}

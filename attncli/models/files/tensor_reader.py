@@ -34,9 +34,9 @@ class TensorReader:
         self.places = read_safetensors_headers(self.files)
         self.read_from: set[str] = set()
         """Names of the tensors that were read, wholly or in part."""
-        self.name = cache(self.find_tensor)
+        self.name = cache(self.find_tensor_by_suffix)
 
-    def find_tensor(self, suffix: str) -> str | None:
+    def find_tensor_by_suffix(self, suffix: str) -> str | None:
         """Find the one tensor called `suffix`, possibly after a prefix such as `bert.`; None if there is none."""
         found = [name for name in self.places if name == suffix or name.endswith(f".{suffix}")]
         if len(found) > 1:
@@ -51,12 +51,12 @@ class TensorReader:
     def dtype(self, name: str) -> str:
         return self.places[name].dtype
 
-    def read_rows(self, name: str, part: slice) -> Array:
+    def read_tensor_rows(self, name: str, part: slice) -> Array:
         """Read some rows (of a matrix) or entries (of a vector), exact in float64; nothing else is read."""
-        return self.read_part(name, (part,))
+        return self.read_tensor_part(name, (part,))
 
-    def read_columns(self, name: str, part: slice) -> Array:
-        return self.read_part(name, (slice(None), part))
+    def read_tensor_columns(self, name: str, part: slice) -> Array:
+        return self.read_tensor_part(name, (slice(None), part))
 
     def sha256(self) -> str:
         """Hash the tensors that were read from, whole and as stored; one that is not finite is refused."""
@@ -66,7 +66,7 @@ class TensorReader:
         refuse_changed_files(self.before)
         return found
 
-    def read_part(self, name: str, part: tuple[slice, ...]) -> Array:
+    def read_tensor_part(self, name: str, part: tuple[slice, ...]) -> Array:
         place = self.places[name]
         if place.dtype not in FLOATS:
             raise InputError(

@@ -36,15 +36,17 @@ class ExtraInputs:
     """All input names, where ids alone do not suffice."""
 
     @property
-    def other_names(self) -> tuple[str, ...]:
+    def names_besides_token_ids(self) -> tuple[str, ...]:
         return tuple(name for name in self.every if name not in OF_WORDS)
 
-    def make_inputs(self, body: PreTrainedModel, tokens: int, seed: int) -> dict[str, Tensor]:
+    def make_inputs_besides_token_ids(
+        self, body: PreTrainedModel, tokens: int, seed: int
+    ) -> dict[str, Tensor]:
         """Make the other inputs for a text of this many tokens."""
-        if not self.other_names:
+        if not self.names_besides_token_ids:
             return {}
         found = make_named_inputs(body, self.every, tokens, seed, small=False)
-        return {name: found[name] for name in self.other_names}
+        return {name: found[name] for name in self.names_besides_token_ids}
 
 
 def find_inputs_besides_token_ids(body: PreTrainedModel) -> ExtraInputs:

@@ -23,13 +23,13 @@ Shapes = tuple[tuple[object, ...], ...]
 def cast_floating_inputs(inputs: Inputs, dtype: torch.dtype) -> dict[str, Tensor]:
     """Cast floating tensors to the model's dtype, which may differ from the user's, and copy inference tensors."""
 
-    def cast_value(value: Any) -> Any:
+    def cast_if_floating(value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
         plain = value.clone() if value.is_inference() else value
         return plain.to(dtype) if plain.is_floating_point() else plain
 
-    return {name: cast_value(value) for name, value in inputs.items()}
+    return {name: cast_if_floating(value) for name, value in inputs.items()}
 
 
 def describe_input_shapes(inputs: Inputs) -> Shapes:
@@ -59,7 +59,7 @@ class ModelInput:
     random_inputs: tuple[str, ...] = ()
     """Names of extra inputs that were drawn at random, as the model does not run on a text alone."""
 
-    def to_float64(self) -> "ModelInput":
+    def cast_to_float64(self) -> "ModelInput":
         """The same input for a model in float64: images and sounds have the model's dtype."""
         return replace(self, kwargs=cast_floating_inputs(self.kwargs, torch.float64))
 
@@ -76,7 +76,7 @@ class ModelInput:
             digest.update(name.encode() + value)
         return digest.hexdigest()
 
-    def describe(self) -> JsonObject:
+    def describe_model_input(self) -> JsonObject:
         """How the report describes the text, beyond its name."""
         drawn = {"drawn_beside": list(self.random_inputs)} if self.random_inputs else {}
         return {"name": self.name, "tokens": self.tokens, "sha256": self.sha256, **drawn}

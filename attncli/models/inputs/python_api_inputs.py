@@ -128,11 +128,11 @@ def require_inputs_run(model: nn.Module, inputs: Inputs) -> None:
 def count_first_attention_keys(model: nn.Module, inputs: Inputs) -> int:
     """Count the tokens of the first attention, by a forward that ends there; several texts at once are refused."""
 
-    def stop_at_strip(_: AttentionSite, strip: Strip) -> None:
+    def stop_at_first_map(_: AttentionSite, strip: Strip) -> None:
         raise StopAtFirstMap(strip)
 
     try:
-        with torch.no_grad(), capture_attention(model, stop_at_strip):
+        with torch.no_grad(), capture_attention(model, stop_at_first_map):
             model(**inputs)
     except StopAtFirstMap as reached:
         texts = reached.strip.weights.shape[0]
@@ -187,7 +187,7 @@ def count_tokens_of_python_input(body: Any, inputs: Inputs) -> int:
     """Count tokens: words of a text; for other inputs of a module, the tokens that its attention sees."""
     if isinstance(body, ForeignModule):
         if not body.attending:  # of the first, on which the capture is verified
-            body.find_attending_parts(inputs)
+            body.find_attending_submodules(inputs)
         return count_first_attention_keys(body, inputs)
     ids = inputs.get(WORDS)
     refuse_too_long_text(body, "`inputs`", 0 if ids is None else ids.shape[-1])

@@ -38,7 +38,7 @@ def make_model_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list[
     reads_media = checkpoint.model_without_head.main_input_name != WORDS
     if reads_media:
         refuse_texts_for_media_model(checkpoint, options)
-    has_texts = checkpoint.reads_texts or are_texts_requested(options)
+    has_texts = checkpoint.can_read_texts or are_texts_requested(options)
     if reads_media or options.random_tokens is not None or not has_texts:
         return make_random_inputs(checkpoint, options)
     from attncli.models.inputs.text_inputs import make_text_inputs

@@ -48,7 +48,7 @@ class RepeatedTokens(NamedTuple):
     period: int
     """Tokens before the repeat, all different."""
 
-    def select_draw(self, draw: int) -> dict[str, Tensor]:
+    def select_text_as_batch(self, draw: int) -> dict[str, Tensor]:
         """One draw as a batch of one."""
         return {name: ids[draw : draw + 1] for name, ids in self.kwargs.items()}
 

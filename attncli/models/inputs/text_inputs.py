@@ -114,7 +114,7 @@ def make_text_input(reading: TextEncoder, name: str, kind: str, encoded: Encoded
     """Make an input of token ids, and of the model's extra inputs."""
     model, extra = reading.checkpoint.model, reading.extra_inputs
     ids = torch.tensor([encoded.ids], dtype=torch.long)
-    others = extra.make_inputs(
+    others = extra.make_inputs_besides_token_ids(
         reading.checkpoint.model_without_head, len(encoded.ids), reading.seed
     )
     kwargs = {WORDS: ids, **others}

@@ -38,12 +38,12 @@ class Architecture:
     def build_on_meta_device(self, folder: Path) -> PreTrainedModel:
         """Build the model on torch's meta device: names, shapes and dtypes of all weights, no numbers."""
 
-        def build_on_meta() -> PreTrainedModel:
+        def instantiate_on_meta_device() -> PreTrainedModel:
             with torch.device("meta"):
                 return self.model_class(self.config)
 
         return translate_library_errors(
-            folder, "its config describes no model that can be built", build_on_meta
+            folder, "its config describes no model that can be built", instantiate_on_meta_device
         )
 
 

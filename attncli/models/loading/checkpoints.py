@@ -101,14 +101,17 @@ def fill_model_with_weights(
     with weights.open_state() as state:
         usable = {name: state[name] for name in find_loadable_tensor_names(weights, blank)}
 
-        def load_with_seed(seed: int) -> LoadingResult:
+        def assign_tensors_with_seed(seed: int) -> LoadingResult:
             return assign_tensors_to_model(folder, architecture, usable, dtype, placing, seed)
 
-        loaded = load_with_seed(options.seed)
+        loaded = assign_tensors_with_seed(options.seed)
         refuse_weight_shape_mismatches(folder, loaded)
         refuse_integer_weights(folder, weights, set(usable), loaded)
         computed = find_weights_computed_by_code(
-            loaded.find_random_weights(), blank, loaded, lambda: load_with_seed(options.seed + 1)
+            loaded.find_weights_not_from_files(),
+            blank,
+            loaded,
+            lambda: assign_tensors_with_seed(options.seed + 1),
         )
     issues = classify_loading_issues(loaded, computed)
     prefix = find_wrapper_prefix_of_names(weights.dtypes, blank) if issues.missing else None

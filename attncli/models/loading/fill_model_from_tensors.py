@@ -84,7 +84,7 @@ def assign_tensors_to_model(
 ) -> LoadingResult:
     """Let transformers place the tensors; weights without one are drawn from the seed."""
 
-    def load_state() -> Any:
+    def load_model_from_state_dict() -> Any:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return architecture.model_class.from_pretrained(
@@ -97,7 +97,9 @@ def assign_tensors_to_model(
                 **placing,
             )
 
-    model, info = translate_library_errors(folder, "its weights do not load", load_state)
+    model, info = translate_library_errors(
+        folder, "its weights do not load", load_model_from_state_dict
+    )
     return LoadingResult(
         model, info["missing_keys"], info["unexpected_keys"], info["mismatched_keys"]
     )
@@ -108,7 +110,7 @@ def refuse_model_larger_than_files(
 ) -> None:
     """Refuse a model that its files could never fill, before memory is taken for it."""
     needed = sum(parameter.numel() for parameter in blank.parameters())
-    available = weights.count_floats()
+    available = weights.count_floating_numbers()
     if needed > OVERSIZE * available + SLACK:
         raise InputError(
             f"{folder}: config.json describes a model of {needed} numbers, the files hold {available}: "

@@ -50,7 +50,7 @@ def load_model(
         found = load_checkpoint_folder(local.folder, options, device, ahead)
     return replace(
         found,
-        identity={**local.describe(), **found.identity},
+        identity={**local.describe_model_source(), **found.identity},
         warnings=source.warnings + found.warnings,
     )
 

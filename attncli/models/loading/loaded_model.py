@@ -30,7 +30,7 @@ class LoadedModel:
     """Texts that were read and checked before the weights."""
 
     @property
-    def reads_texts(self) -> bool:
+    def can_read_texts(self) -> bool:
         """Whether it has a tokenizer, or a folder that should hold one."""
         return self.folder is not None or self.tokenizer is not None
 

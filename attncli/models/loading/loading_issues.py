@@ -29,7 +29,7 @@ class LoadingResult:
     unexpected: Collection[str]
     mismatched: Collection[tuple[str, Sequence[int], Sequence[int]]]
 
-    def find_random_weights(self) -> list[str]:
+    def find_weights_not_from_files(self) -> list[str]:
         """Weights that did not come from the files, as reported and as seen on the tensors themselves."""
         spread = len(set((getattr(self.model, "hf_device_map", None) or {}).values())) > 1
         state = {} if spread else self.model.state_dict(keep_vars=True)  # moving drops the mark
@@ -66,7 +66,7 @@ def refuse_weight_shape_mismatches(where: Path, loaded: LoadingResult) -> None:
 
 def classify_loading_issues(loaded: LoadingResult, computed: Collection[str]) -> LoadingIssues:
     """Classify what did not fit; `computed` weights came from no file, but the model's code makes them right."""
-    missing = [name for name in loaded.find_random_weights() if name not in computed]
+    missing = [name for name in loaded.find_weights_not_from_files() if name not in computed]
     heads = {name for name in missing if is_weight_outside_body(loaded.model, name)}
     unexpected = sorted(loaded.unexpected)
     outside = {name for name in unexpected if not is_body_weight(loaded.model, name)}

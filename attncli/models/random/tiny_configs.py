@@ -43,7 +43,7 @@ COMMON = {field.name for field in dataclasses.fields(PreTrainedConfig)} | {"stag
 
 def shrink_default_config(arch: str, units: TinySizeUnits, sizes: ConfigSizes) -> PreTrainedConfig:
     """Make a model type's config with sizes from `units`; `sizes` attributes (dotted: nested) override every rule."""
-    return ConfigShrinker(units, sizes).shrink(CONFIG_MAPPING[arch](), "")
+    return ConfigShrinker(units, sizes).shrink_config(CONFIG_MAPPING[arch](), "")
 
 
 class ConfigShrinker:
@@ -54,22 +54,22 @@ class ConfigShrinker:
         self.sizes = sizes
         self.ids: dict[int, int] = {}
 
-    def shrink(self, config: PreTrainedConfig, prefix: str) -> PreTrainedConfig:
+    def shrink_config(self, config: PreTrainedConfig, prefix: str) -> PreTrainedConfig:
         """Make a new config of the same class, whose own checks run again."""
-        overrides = self.overrides_for(config, prefix)
+        overrides = self.find_overrides_of_config(config, prefix)
         if config.model_type in CONVOLUTIONAL:
             return type(config)(**overrides) if overrides else config
         layers = self.select_layer_indices(config, overrides)
         own = vars(config)
         names = [field.name for field in dataclasses.fields(config) if field.name in own]
         values = {
-            name: self.shrink_value(config, prefix + name, own[name], layers)
+            name: self.shrink_config_value(config, prefix + name, own[name], layers)
             for name in names
             if name not in COMMON and name not in overrides
         }
         return type(config)(**values, **keep_all_backbone_stages(config, len(layers)), **overrides)
 
-    def overrides_for(self, config: PreTrainedConfig, prefix: str) -> ConfigSizes:
+    def find_overrides_of_config(self, config: PreTrainedConfig, prefix: str) -> ConfigSizes:
         """Attributes of this config that skip the rules: overridden ones and those that the user gave."""
         overridden = {
             name: compute_size_from_units(value, self.units)
@@ -97,26 +97,26 @@ class ConfigShrinker:
         others = [layer for layer in range(count) if layer not in layers]
         return sorted(layers + others[: max(0, self.units.layers - len(layers))])
 
-    def shrink_value(
+    def shrink_config_value(
         self, config: PreTrainedConfig, path: str, value: Any, layers: Sequence[int]
     ) -> Any:
         """The small value of one attribute."""
         name = path.rpartition(".")[2]
         if isinstance(value, PreTrainedConfig):
-            return self.shrink(replace_timm_backbone(config, name, value), f"{path}.")
+            return self.shrink_config(replace_timm_backbone(config, name, value), f"{path}.")
         if isinstance(value, dict):
             return {
-                key: self.shrink_value(config, str(key), inner, layers)
+                key: self.shrink_config_value(config, str(key), inner, layers)
                 for key, inner in value.items()
             }
         if name == "backbone_feature_sizes":
             return compute_feature_map_sizes(config, value)
         if isinstance(value, (list, tuple)) and not OF_CONVOLUTIONS.fullmatch(name):
-            return type(value)(self.shrink_list(config, name, value, layers))
+            return type(value)(self.shrink_config_list(config, name, value, layers))
         if isinstance(value, bool) or not isinstance(value, int):
             return value
         if SPECIAL_TOKEN.fullmatch(name):
-            return self.token_id(value)
+            return self.move_token_id_into_vocabulary(value)
         if IMAGE_SIDES.fullmatch(name):
             return choose_tiny_image_side(config, value)
         if name in LAYER_COUNTS and len(layers) > 0 and value == read_layer_count(config):
@@ -127,7 +127,7 @@ class ConfigShrinker:
             return min(value, self.units.heads)
         return choose_tiny_size(name, value, self.units)
 
-    def shrink_list(
+    def shrink_config_list(
         self, config: PreTrainedConfig, name: str, values: Sequence[Any], indices: Sequence[int]
     ) -> Sequence[Any]:
         """Shrink a list: one entry per layer, layer indices, widths, or depths of stages."""
@@ -144,7 +144,7 @@ class ConfigShrinker:
         if not integers or not values:
             return values
         if SPECIAL_TOKEN.fullmatch(name):
-            return [self.token_id(value) for value in values]
+            return [self.move_token_id_into_vocabulary(value) for value in values]
         if STAGE_DEPTHS.fullmatch(name):
             return [min(value, self.units.layers) for value in values]
         if LAYER_INDICES.fullmatch(name):
@@ -166,7 +166,7 @@ class ConfigShrinker:
         rest = [max(1, half * value // sum(values)) for value in values[1:]]
         return [half - sum(rest), *rest]
 
-    def token_id(self, value: int) -> int:
+    def move_token_id_into_vocabulary(self, value: int) -> int:
         """Move ids outside the small vocabulary to its end, equal ids to equal new ones."""
         if value < self.units.vocabulary:
             return value

@@ -15,7 +15,7 @@ Overrides = Mapping[str, Any | Callable[[TinySizeUnits], Any]]
 def make_rotary_sections_override(share: float = 1.0) -> Overrides:
     """Sections of rotary angles for time, rows and columns, which the default lacks or gives for heads of width 128."""
 
-    def build_rope(units: TinySizeUnits) -> ConfigSizes:
+    def build_rope_parameters(units: TinySizeUnits) -> ConfigSizes:
         half = int(units.head_width * share) // 2
         third = max(1, half // 3)
         angles = {
@@ -25,7 +25,7 @@ def make_rotary_sections_override(share: float = 1.0) -> Overrides:
         }
         return angles if share == 1.0 else {**angles, "partial_rotary_factor": share}
 
-    return {"rope_parameters": build_rope}
+    return {"rope_parameters": build_rope_parameters}
 
 
 def alternate_layer_kinds(*kinds: str, fewest: int = 0) -> Callable[[TinySizeUnits], list[str]]:

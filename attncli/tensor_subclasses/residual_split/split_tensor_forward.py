@@ -158,7 +158,7 @@ class SplitTensorRun:
     def wrap_forward(
         self, forward: Function, module: nn.Module, args: Args, kwargs: Kwargs
     ) -> Output:
-        stack, call = self.following.locate_call(module)
+        stack, call = self.following.locate_block_call(module)
         if stack not in self.requested_stacks:
             return mark_block_output_unknown(forward(*args, **kwargs))
         if call.layer == 0:

@@ -131,7 +131,7 @@ def test_an_answer_that_is_dropped_is_an_error(monkeypatch: pytest.MonkeyPatch) 
     """The map that comes next is no second round of the one before."""
     model = sharpened("mpnet")
     monkeypatch.setattr(
-        SoftmaxCapture, "emit_whole_map", lambda self, strip: self.emit_strip(strip)
+        SoftmaxCapture, "emit_whole_map", lambda self, strip: self.emit_map_rows(strip)
     )
     with pytest.raises(InputError, match="was to be seen once more and was not"):
         measured(model, 20, ("s1",))
@@ -143,7 +143,7 @@ def test_rounds_go_on_as_long_as_the_last_strip_is_answered_with_yes() -> None:
 
     def observe(strip: Strip) -> bool:
         seen.append((strip.round, strip.first_query))
-        return strip.is_last and strip.round < 2
+        return strip.is_last_of_map and strip.round < 2
 
     emit_map_rows_in_rounds(lambda _: strips, observe)
     assert seen == [(number, row) for number in range(3) for row in range(2)]

@@ -87,7 +87,7 @@ def test_a_batch_of_draws_is_the_draws_one_by_one(name: str) -> None:
     assert len(together) == DRAWS
     wanted = PassRequest(plan.metrics.repeated_token_metrics, period=drawn.period)
     for number, seen in enumerate(together):
-        alone = measure_forward_pass(model, subject.stacks, drawn.select_draw(number), wanted, UniformAttentionControl(), "", lambda share: None)  # fmt: skip
+        alone = measure_forward_pass(model, subject.stacks, drawn.select_text_as_batch(number), wanted, UniformAttentionControl(), "", lambda share: None)  # fmt: skip
         assert list(seen.heads) == list(alone.heads)
         for site, values in alone.heads.items():
             for metric, value in values.items():

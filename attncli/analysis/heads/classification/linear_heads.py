@@ -100,14 +100,14 @@ def describe_linear_layers(layers: LinearAttentionLayers) -> JsonObject:
     for layer in layers.layers:
         sentence: JsonObject = {
             "kind": layer.site.kind,
-            "function": layer.function,
+            "function": layer.mixer_function_name,
             "argument": layer.values.key,
             "heads": layer.heads,
             "heads_are_channels": layer.has_single_channel_heads,
             "outside": OUTSIDE,
             "layers": [],
         }
-        kinds.setdefault((layer.site.kind, layer.function), sentence)["layers"].append(
+        kinds.setdefault((layer.site.kind, layer.mixer_function_name), sentence)["layers"].append(
             layer.site.layer
         )
     found = {"linear": list(kinds.values())} if kinds else {}

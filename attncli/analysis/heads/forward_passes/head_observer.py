@@ -112,8 +112,10 @@ class HeadObserver:
     def observe_map_rows(self, site: AttentionSite, strip: Strip) -> bool:
         """Measure a strip; at the last one, return whether the map is needed once more."""
         strip = move_to_float64_device(strip)
-        if strip.is_first:
-            tokens = strip.queries if site.is_self else strip.keys  # some keys are no tokens
+        if strip.is_first_of_map:
+            tokens = (
+                strip.queries if site.is_self_attention else strip.keys
+            )  # some keys are no tokens
             self.result.tokens = max(self.result.tokens, tokens)
             self.finish_attention_statistics()
             if self.request.layers is None or site.layer in self.request.layers:
@@ -127,21 +129,21 @@ class HeadObserver:
             self.mark_heads_with_weights(strip)
             if self.strongest is not None:
                 self.strongest.add_map_rows(strip)
-        if site.is_linear:
+        if site.is_linear_attention:
             self.empty = self.empty or not bool(strip.weights.any(dim=-1).all())
         self.totals.add_map_rows(
             make_map_rows_for_metrics(strip, self.request.period, self.request.ids)
         )
-        if strip.is_last:
+        if strip.is_last_of_map:
             self.again = self.totals.needs_strips_again()
-        return self.again and strip.is_last
+        return self.again and strip.is_last_of_map
 
     def begin_attention_statistics(self, site: AttentionSite, strip: Strip) -> None:
         self.site = site
-        own = site.is_self or site.is_difference or site.is_linear
+        own = site.is_self_attention or site.is_differential_map or site.is_linear_attention
         same_tokens = own and strip.queries == strip.keys
         self.totals = MetricTotals(
-            self.request.heads, same_tokens, site.is_difference, site.is_linear
+            self.request.heads, same_tokens, site.is_differential_map, site.is_linear_attention
         )
         self.empty = False
         self.weighed = torch.zeros(strip.weights.shape[:2], dtype=torch.bool)
@@ -364,7 +366,7 @@ def observe_forward_pass(
         body(**kwargs)
         observer.finish_attention_statistics()  # in the model's own precision, as the other attentions
     observer.result.reconstruction_errors.update(missed)
-    observer.result.paths.update(one_pass.describe_paths())
+    observer.result.paths.update(one_pass.describe_implementations_used())
     if proved is not None:
         refuse_unmeasured_heads(observer.result, request, proved, linear)
     return observer.result

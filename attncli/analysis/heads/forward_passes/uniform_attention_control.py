@@ -28,7 +28,7 @@ class VisibleSpans(RowSpans):
             self.gaps = spans is None
             self.spans = self.spans if spans is None else spans
         elif strip.visible is not None:
-            self.add_visible_rows(strip.visible, strip.first_query, strip.first_key)
+            self.add_rows_of_visible_keys(strip.visible, strip.first_query, strip.first_key)
 
 
 @dataclass
@@ -49,7 +49,7 @@ class UniformAttentionControl:
         """The metrics of uniform attention. `total`: the sum of rows; if it is not 1, shares are a
         reason in place of a number."""
         names = tuple(name for name in names if is_map_metric(name))
-        contiguous = spans.spans_without_gaps()
+        contiguous = spans.find_spans_without_gaps()
         if contiguous is None:
             return dict.fromkeys(names, SCATTERED)
         text = None if ids is None else ids.numpy().tobytes()

@@ -99,7 +99,7 @@ def row_keys_of_attention_sites(
     """Row keys that distinguish attention layers of the same number; empty where they are
     unambiguous."""
     names = name_stacks_of_attention_sites(sites, stacks)
-    spans = {site.span for site in sites if not site.is_linear}
+    spans = {site.span for site in sites if not site.is_linear_attention}
     several = {
         "stack": len(set(names.values())) > 1,
         "kind": len({site.kind for site in sites}) > 1,
@@ -109,7 +109,7 @@ def row_keys_of_attention_sites(
         site: {
             key: value
             for key, value in (("stack", names[site]), ("kind", site.kind), ("span", site.span))
-            if several[key] or (key == "span" and site.is_linear)
+            if several[key] or (key == "span" and site.is_linear_attention)
         }
         for site in sites
     }

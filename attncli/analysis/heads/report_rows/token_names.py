@@ -24,5 +24,5 @@ class TokenNames(NamedTuple):
         """Names of the queries and of the keys; empty for a side whose length differs from the
         text's."""
         own = self.decoder if self.decoder and "decoder" in site.name else self.own
-        looked_at = own if site.is_self or site.is_difference else self.own
+        looked_at = own if site.is_self_attention or site.is_differential_map else self.own
         return (own if len(own) == queries else (), looked_at if len(looked_at) == keys else ())

@@ -167,7 +167,7 @@ def require_same_map_from_model(
 ) -> None:
     """Refuse a head whose map, when the model runs on the text, differs from the one computed from
     its weights."""
-    site = next(site for site in subject.shapes if site.is_self and site.layer == 0)
+    site = next(site for site in subject.shapes if site.is_self_attention and site.layer == 0)
     text = {WORDS: torch.tensor([list(ids)], device=checkpoint.model.device)}
     own = capture_maps(subject, [site], text).maps_by_layer[site][int(head.description["head"])]
     errors = 0.5 * np.abs(own - target).sum(axis=1)

@@ -29,7 +29,7 @@ def find_input_maker_by_name_ending(name: str) -> Maker | None:
     from attncli.models.random.random_inputs.text import all_or_causal_mask
 
     endings: Mapping[str, Maker] = {
-        r"\w+_input_ids": lambda drawn: drawn.random_ids(64, 1, drawn.tokens),
+        r"\w+_input_ids": lambda drawn: drawn.sample_token_ids(64, 1, drawn.tokens),
         r"\w+_attention_mask": all_or_causal_mask,
         r"\w+_pixel_values|\w+_masks": make_image,
         r"\w+_(embeds|embeddings|features|hidden_states?|states|queries|pos_encoding)": sample_feature_sequence,

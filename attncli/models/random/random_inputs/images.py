@@ -61,7 +61,7 @@ def pixel_values(drawn: InputSampler) -> Tensor:
 def make_image(drawn: InputSampler) -> Tensor:
     channels = drawn.read_config_size("num_channels", "in_channels", "in_chans", default=3)
     rows, columns = choose_image_sides(drawn)
-    return drawn.draw_floats(1, channels, rows, columns)
+    return drawn.sample_normal_floats(1, channels, rows, columns)
 
 
 def choose_image_sides(drawn: InputSampler) -> tuple[int, int]:
@@ -111,7 +111,7 @@ def make_patch_noise(drawn: InputSampler) -> Tensor:
     rows, columns = (
         side // drawn.read_config_size("patch_size") for side in choose_image_sides(drawn)
     )
-    return drawn.draw_floats(1, rows * columns)
+    return drawn.sample_normal_floats(1, rows * columns)
 
 
 def count_image_patches(drawn: InputSampler) -> int:
@@ -129,13 +129,15 @@ def count_image_patches(drawn: InputSampler) -> int:
 def make_merged_patches(drawn: InputSampler) -> Tensor:
     """[token, row, column, channel]: the neighbouring patches that become one token."""
     side = drawn.read_config_size("patch_size") * drawn.read_config_size("spatial_merge_size")
-    return drawn.draw_floats(GRID_SIDE**2, side, side, drawn.read_config_size("num_channels"))
+    return drawn.sample_normal_floats(
+        GRID_SIDE**2, side, side, drawn.read_config_size("num_channels")
+    )
 
 
 def make_video_patches(drawn: InputSampler) -> Tensor:
     """[patch, frame, row, column, channel]"""
     side = drawn.read_config_size("patch_size")
-    return drawn.draw_floats(
+    return drawn.sample_normal_floats(
         GRID_SIDE,
         drawn.read_config_size("temporal_patch_size"),
         side,
@@ -155,7 +157,7 @@ def make_flat_patches(drawn: InputSampler) -> Tensor:
     patch = drawn.read_config_size("patch_size")
     channels = drawn.read_config_size("in_channels", "in_chans", "num_channels", default=3)
     depth = drawn.read_config_size("temporal_patch_size", "patch_temporal", default=1)
-    return drawn.draw_floats(count_image_patches(drawn), channels * depth * patch**2)
+    return drawn.sample_normal_floats(count_image_patches(drawn), channels * depth * patch**2)
 
 
 def make_patch_images(drawn: InputSampler) -> Tensor:
@@ -179,7 +181,7 @@ def make_patches_with_positions(drawn: InputSampler) -> Tensor:
         * drawn.read_config_size("patch_size") ** 2
     )
     places = torch.cartesian_prod(*[torch.arange(1, GRID_SIDE + 1)] * 2).to(drawn.model.dtype)
-    pixels = drawn.draw_floats(GRID_SIDE**2, features)
+    pixels = drawn.sample_normal_floats(GRID_SIDE**2, features)
     return torch.cat([places, pixels], dim=1).unsqueeze(0)
 
 
@@ -198,7 +200,7 @@ MAKERS: Mapping[str, Maker] = {
         else torch.ones(1, GRID_SIDE**2, dtype=torch.long)
     ),
     "patch_embeds": lambda drawn: (
-        drawn.draw_floats(1, drawn.state_width, GRID_SIDE, GRID_SIDE)
+        drawn.sample_normal_floats(1, drawn.hidden_size, GRID_SIDE, GRID_SIDE)
         if drawn.model_type == "unlimited_ocr_vision_encoder"
         else sample_feature_sequence(drawn)
     ),

@@ -51,14 +51,14 @@ class InputSampler:
         return default
 
     @property
-    def state_width(self) -> int:
+    def hidden_size(self) -> int:
         return self.read_config_size("hidden_size", "d_model", "embed_dim", "hidden_dim", "dim")
 
-    def draw_floats(self, *shape: int) -> Tensor:
+    def sample_normal_floats(self, *shape: int) -> Tensor:
         """Standard normal numbers in the model's dtype."""
         return torch.randn(shape, generator=self.generator).to(self.model.dtype)
 
-    def random_ids(self, vocabulary: int, *shape: int) -> Tensor:
+    def sample_token_ids(self, vocabulary: int, *shape: int) -> Tensor:
         """Random ids, none of them special."""
         special = set(iter_special_token_ids(self.config))
         usual = torch.tensor([i for i in range(vocabulary) if i not in special] or [0])
@@ -80,11 +80,11 @@ Maker = Callable[[InputSampler], Any]
 
 def sample_feature_sequence(drawn: InputSampler) -> Tensor:
     """[item, token, feature]"""
-    return drawn.draw_floats(1, drawn.tokens, drawn.state_width)
+    return drawn.sample_normal_floats(1, drawn.tokens, drawn.hidden_size)
 
 
 def make_features_maker(name: str, default: int = 1) -> Callable[[InputSampler], Tensor]:
     """[item, token, feature], the number of features given by an attribute."""
-    return lambda drawn: drawn.draw_floats(
+    return lambda drawn: drawn.sample_normal_floats(
         1, drawn.tokens, drawn.read_config_size(name, default=default)
     )

@@ -36,14 +36,14 @@ def waveform(drawn: InputSampler) -> Tensor:
     if drawn.model_type == "speecht5":
         return sample_feature_sequence(drawn)
     if drawn.model_type == "audio-spectrogram-transformer":
-        return drawn.draw_floats(
+        return drawn.sample_normal_floats(
             1, drawn.read_config_size("max_length"), drawn.read_config_size("num_mel_bins")
         )
     strides = getattr(drawn.config, "conv_stride", None) or (320,)
     whole = getattr(drawn.config, "samples_per_token", 1)
     channels = (1,) if WITH_CHANNEL_AXIS.fullmatch(drawn.model_type) else ()
     samples = -(-(drawn.tokens + 2) * prod(strides) // whole) * whole
-    return drawn.draw_floats(1, *channels, samples)
+    return drawn.sample_normal_floats(1, *channels, samples)
 
 
 def count_frequency_bins(drawn: InputSampler) -> int:
@@ -86,13 +86,13 @@ def are_frequencies_first(drawn: InputSampler) -> bool:
 def input_features(drawn: InputSampler) -> Tensor:
     """[item, frame, bin], or [item, bin, frame]."""
     if drawn.model_type.startswith("clap"):
-        return drawn.draw_floats(1, 1, 1001, count_frequency_bins(drawn))
+        return drawn.sample_normal_floats(1, 1, 1001, count_frequency_bins(drawn))
     shape = (
         (count_frequency_bins(drawn), count_sound_frames(drawn))
         if are_frequencies_first(drawn)
         else (count_sound_frames(drawn), count_frequency_bins(drawn))
     )
-    found = drawn.draw_floats(1, *shape)
+    found = drawn.sample_normal_floats(1, *shape)
     return found.squeeze(0) if drawn.model_type in UNBATCHED else found
 
 
@@ -108,13 +108,13 @@ MAKERS: Mapping[str, Maker] = {
     "input_features_mask": mask_of_all_frames,
     "feature_lens": lambda drawn: torch.tensor([count_sound_frames(drawn)]),
     "spectrogram": make_features_maker("model_in_dim"),
-    "mel_spectrogram": lambda drawn: drawn.draw_floats(
+    "mel_spectrogram": lambda drawn: drawn.sample_normal_floats(
         1, drawn.read_config_size("mel_dim"), drawn.tokens
     ),
-    "audio_mel": lambda drawn: drawn.draw_floats(
+    "audio_mel": lambda drawn: drawn.sample_normal_floats(
         1, count_sound_frames(drawn), count_frequency_bins(drawn)
     ),
     "audio_mel_mask": lambda drawn: torch.zeros(1, count_sound_frames(drawn), dtype=torch.bool),
     "mask": lambda drawn: torch.ones(1, 4 * drawn.tokens, dtype=torch.bool),
-    "latents": lambda drawn: drawn.draw_floats(1, drawn.state_width, drawn.tokens),
+    "latents": lambda drawn: drawn.sample_normal_floats(1, drawn.hidden_size, drawn.tokens),
 }

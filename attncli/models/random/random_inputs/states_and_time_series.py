@@ -20,23 +20,23 @@ def hidden_states(drawn: InputSampler) -> Tensor:
     if "grid_thw" in drawn.names:
         return make_flat_patches(drawn)
     if "mask" in drawn.names:
-        return drawn.draw_floats(1, 4 * drawn.tokens, drawn.read_config_size("input_size"))
+        return drawn.sample_normal_floats(1, 4 * drawn.tokens, drawn.read_config_size("input_size"))
     if drawn.model_type == "lw_detr_vit":
-        return drawn.draw_floats(
-            drawn.read_config_size("num_windows"), drawn.tokens, drawn.state_width
+        return drawn.sample_normal_floats(
+            drawn.read_config_size("num_windows"), drawn.tokens, drawn.hidden_size
         )
     if drawn.model_type == "florence_vision":
         return make_image(drawn)
     if drawn.model_type.startswith("granite_speech"):
-        return drawn.draw_floats(1, drawn.tokens, drawn.read_config_size("input_dim"))
+        return drawn.sample_normal_floats(1, drawn.tokens, drawn.read_config_size("input_dim"))
     return sample_feature_sequence(drawn)
 
 
 def encoder_states(drawn: InputSampler) -> Tensor:
     """An encoder's output, of the encoder's width, for the model's cross-attention."""
     widths = ("cross_attention_hidden_size", "cross_hidden_size", "encoder_hidden_size")
-    return drawn.draw_floats(
-        1, drawn.tokens, drawn.read_config_size(*widths, default=drawn.state_width)
+    return drawn.sample_normal_floats(
+        1, drawn.tokens, drawn.read_config_size(*widths, default=drawn.hidden_size)
     )
 
 
@@ -44,13 +44,13 @@ def make_past_values(drawn: InputSampler) -> Tensor:
     """The history of a time series; lagged values reach back behind the context."""
     length = drawn.read_config_size("context_length", default=32)
     if drawn.model_type.startswith("patchts"):
-        return drawn.draw_floats(1, length, drawn.read_config_size("num_input_channels"))
+        return drawn.sample_normal_floats(1, length, drawn.read_config_size("num_input_channels"))
     lags = getattr(drawn.config, "lags_sequence", None) or [0]
-    return drawn.draw_floats(1, length + max(lags))
+    return drawn.sample_normal_floats(1, length + max(lags))
 
 
 def past_time_features(drawn: InputSampler) -> Tensor:
-    return drawn.draw_floats(
+    return drawn.sample_normal_floats(
         *make_past_values(drawn).shape, drawn.read_config_size("num_time_features")
     )
 
@@ -58,16 +58,16 @@ def past_time_features(drawn: InputSampler) -> Tensor:
 MAKERS: Mapping[str, Maker] = {
     "hidden_states": hidden_states,
     "encoder_hidden_states": encoder_states,
-    "t_cond": lambda drawn: drawn.draw_floats(1, 1, drawn.state_width),
-    "context_hidden_states": lambda drawn: drawn.draw_floats(
+    "t_cond": lambda drawn: drawn.sample_normal_floats(1, 1, drawn.hidden_size),
+    "context_hidden_states": lambda drawn: drawn.sample_normal_floats(
         1,
         drawn.tokens,
-        drawn.state_width * len(getattr(drawn.config, "target_layer_ids", None) or [0]),
+        drawn.hidden_size * len(getattr(drawn.config, "target_layer_ids", None) or [0]),
     ),
-    "last_hidden_state": lambda drawn: drawn.draw_floats(
+    "last_hidden_state": lambda drawn: drawn.sample_normal_floats(
         1,
         min(drawn.read_config_size("num_codebooks", default=drawn.tokens), drawn.tokens),
-        drawn.read_config_size("input_size", default=drawn.state_width),
+        drawn.read_config_size("input_size", default=drawn.hidden_size),
     ),
     "inputs_embeds": sample_feature_sequence,
     "query_embeds": sample_feature_sequence,

@@ -17,21 +17,21 @@ MARKED, MARKED_PLACES = "image_embeds_position_mask", "latent_query_num"
 def input_ids(drawn: InputSampler) -> Tensor:
     codebooks = drawn.read_config_size("num_codebooks", default=1)
     if drawn.model_type == "kyutai_speech_to_text":
-        return drawn.random_ids(count_vocabulary_rows(drawn), 1, drawn.tokens, codebooks + 1)
+        return drawn.sample_token_ids(count_vocabulary_rows(drawn), 1, drawn.tokens, codebooks + 1)
     if drawn.model_type.startswith("musicgen") and "decoder_input_ids" not in drawn.names:
-        return drawn.random_ids(count_vocabulary_rows(drawn), codebooks, drawn.tokens)
+        return drawn.sample_token_ids(count_vocabulary_rows(drawn), codebooks, drawn.tokens)
     if drawn.model_type == "dia_decoder":
-        return drawn.random_ids(
+        return drawn.sample_token_ids(
             count_vocabulary_rows(drawn), 1, drawn.tokens, drawn.read_config_size("num_channels")
         )
-    text = drawn.random_ids(count_vocabulary_rows(drawn), 1, count_text_tokens(drawn))
+    text = drawn.sample_token_ids(count_vocabulary_rows(drawn), 1, count_text_tokens(drawn))
     return torch.cat([make_ids_at_image_positions(drawn), text], dim=1)
 
 
 def make_ids_at_image_positions(drawn: InputSampler) -> Tensor:
     """[item, position]: ids whose embeddings image features replace, where the model takes both."""
     if MARKED in drawn.names:
-        return drawn.random_ids(
+        return drawn.sample_token_ids(
             count_vocabulary_rows(drawn), 1, drawn.read_config_size(MARKED_PLACES)
         )
     token = next(iter_image_token_ids(drawn), None) if "pixel_values" in drawn.names else None
@@ -79,14 +79,14 @@ def count_vocabulary_rows(drawn: InputSampler) -> int:
 def decoder_input_ids(drawn: InputSampler) -> Tensor:
     if drawn.model_type.startswith("musicgen"):
         decoder = drawn.config.decoder
-        return drawn.random_ids(decoder.vocab_size, decoder.num_codebooks, drawn.tokens)
+        return drawn.sample_token_ids(decoder.vocab_size, decoder.num_codebooks, drawn.tokens)
     for name in ("decoder", "decoder_config", "text_config"):
         nested = getattr(drawn.config, name, None)
         if isinstance(nested, PreTrainedConfig) and hasattr(nested, "vocab_size"):
             channels = getattr(nested, "num_channels", None)
             shape = (1, drawn.tokens, channels) if drawn.model_type == "dia" else (1, drawn.tokens)
-            return drawn.random_ids(nested.vocab_size, *shape)
-    return drawn.random_ids(drawn.read_config_size("vocab_size"), 1, drawn.tokens)
+            return drawn.sample_token_ids(nested.vocab_size, *shape)
+    return drawn.sample_token_ids(drawn.read_config_size("vocab_size"), 1, drawn.tokens)
 
 
 def all_or_causal_mask(drawn: InputSampler) -> Tensor:
@@ -125,20 +125,22 @@ def token_boxes(drawn: InputSampler) -> Tensor:
 MAKERS: Mapping[str, Maker] = {
     "input_ids": input_ids,
     "decoder_input_ids": decoder_input_ids,
-    "qformer_input_ids": lambda drawn: drawn.random_ids(64, 1, drawn.tokens),
-    "task_inputs": lambda drawn: drawn.random_ids(64, 1, drawn.read_config_size("task_seq_len")),
+    "qformer_input_ids": lambda drawn: drawn.sample_token_ids(64, 1, drawn.tokens),
+    "task_inputs": lambda drawn: drawn.sample_token_ids(
+        64, 1, drawn.read_config_size("task_seq_len")
+    ),
     "bbox": token_boxes,
     "attention_mask": all_or_causal_mask,
     MARKED: mark_image_tokens,
     "classes_structure": lambda drawn: torch.tensor([1]),
     # documents retrieved for a question
-    "context_input_ids": lambda drawn: drawn.random_ids(
+    "context_input_ids": lambda drawn: drawn.sample_token_ids(
         count_vocabulary_rows(drawn), read_document_count(drawn), drawn.tokens
     ),
     "context_attention_mask": lambda drawn: torch.ones(
         read_document_count(drawn), drawn.tokens, dtype=torch.long
     ),
-    "doc_scores": lambda drawn: drawn.draw_floats(1, read_document_count(drawn)),
+    "doc_scores": lambda drawn: drawn.sample_normal_floats(1, read_document_count(drawn)),
     # bytes gathered into patches
     "num_patches": lambda drawn: torch.tensor(drawn.tokens // PATCH),
     "patch_ids": lambda drawn: (torch.arange(drawn.tokens) // PATCH).clamp(

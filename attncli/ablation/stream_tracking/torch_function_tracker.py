@@ -58,20 +58,26 @@ class Tracker(TorchFunctionMode):
 
     def record_gated_streams(self, args: Args, kwargs: Kwargs) -> None:
         """Record where the stream is multiplied by an activation, after which it is no longer the stream."""
-        tags = [self.run.find_tag_of_tensor(tensor) for tensor in iter_nested_tensors((args, kwargs))]
+        tags = [
+            self.run.find_tag_of_tensor(tensor) for tensor in iter_nested_tensors((args, kwargs))
+        ]
         if len(tags) == 2 and all(tags) and any(tag and tag.point for tag in tags):
             self.run.gated.append(find_current_call_site())
 
     def find_only_activation_argument(self, args: Args, kwargs: Kwargs) -> torch.Tensor | None:
         """The one activation among the arguments: a norm that also takes a condition or a gate is no plain norm."""
         tagged = [
-            tensor for tensor in iter_nested_tensors((args, kwargs)) if self.run.find_tag_of_tensor(tensor)
+            tensor
+            for tensor in iter_nested_tensors((args, kwargs))
+            if self.run.find_tag_of_tensor(tensor)
         ]
         return tagged[0] if len(tagged) == 1 else None
 
     def refuse_conditioned_norm_layer(self, key: Key, args: Args, kwargs: Kwargs) -> None:
         """Refuse to recognise a norm module with several activations, if the stream is among them."""
-        tags = [self.run.find_tag_of_tensor(tensor) for tensor in iter_nested_tensors((args, kwargs))]
+        tags = [
+            self.run.find_tag_of_tensor(tensor) for tensor in iter_nested_tensors((args, kwargs))
+        ]
         if any(tag and tag.raw for tag in tags):
             self.run.strange_norms.add(key)
 

@@ -202,7 +202,9 @@ class SplitTensorRun:
         if len(self.ended) == len(self.requested_stacks):
             raise StopAfterLastBlock
         resolved = state.varying.exponent >= state.common.exponent - RESOLVED_BITS
-        return replace_tensor_in_output(output, state, state.to_plain_tensor()) if resolved else output
+        return (
+            replace_tensor_in_output(output, state, state.to_plain_tensor()) if resolved else output
+        )
 
 
 def mark_block_output_unknown(output: Output) -> Output:

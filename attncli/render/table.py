@@ -40,16 +40,19 @@ class WrappedTable:
     grid: TableGrid
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        unlimited = options.update(max_width=10_000)
         start, end = 1, len(self.grid.header)
         while start < end:
-            stop = end
-            while stop > start + 1 and is_table_too_wide(
-                self.build_table_of_columns(start, stop), console, options
+            stop, part = end, self.build_table_of_columns(start, end)
+            while (
+                stop > start + 1
+                and Measurement.get(console, unlimited, part).maximum > options.max_width
             ):
                 stop -= 1
+                part = self.build_table_of_columns(start, stop)
             if start > 1:
                 yield Text()
-            yield self.build_table_of_columns(start, stop)
+            yield part
             start = stop
 
     def build_table_of_columns(self, start: int, stop: int) -> Table:
@@ -63,8 +66,3 @@ class WrappedTable:
         for line in self.grid.lines:
             result.add_row(*map(Text, (line[0], *line[start:stop])))
         return result
-
-
-def is_table_too_wide(part: Table, console: Console, options: ConsoleOptions) -> bool:
-    full_width = Measurement.get(console, options.update(max_width=10_000), part).maximum
-    return full_width > options.max_width

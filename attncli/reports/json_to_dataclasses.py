@@ -81,7 +81,8 @@ def make_scalar_reader(kinds: tuple[type, ...]) -> Reader:
 
 
 def read_tuple(read_item: Reader, value: Any) -> tuple[Any, ...]:
-    require_json_type(list, "a list", value)
+    if type(value) is not list:
+        raise make_schema_mismatch("a list", value)
     found = []
     try:
         for item in value:
@@ -92,7 +93,8 @@ def read_tuple(read_item: Reader, value: Any) -> tuple[Any, ...]:
 
 
 def read_mapping(read_item: Reader, value: Any) -> JsonObject:
-    require_json_type(dict, "an object", value)
+    if type(value) is not dict:
+        raise make_schema_mismatch("an object", value)
     found = {}
     try:
         for name, item in value.items():
@@ -109,7 +111,8 @@ def make_record_reader(kind: type) -> Reader:
     required = [field.name for field in fields if field.default is field.default_factory is MISSING]
 
     def read_record(value: Any) -> Any:
-        require_json_type(dict, "an object", value)
+        if type(value) is not dict:
+            raise make_schema_mismatch("an object", value)
         for name in required:
             if name not in value:
                 raise SchemaMismatch(f"the key '{name}' is missing in ", "")
@@ -123,11 +126,6 @@ def make_record_reader(kind: type) -> Reader:
         return kind(**found)
 
     return read_record
-
-
-def require_json_type(kind: type, expected: str, value: object) -> None:
-    if type(value) is not kind:
-        raise make_schema_mismatch(expected, value)
 
 
 def make_schema_mismatch(expected: str, value: object) -> SchemaMismatch:

@@ -80,7 +80,13 @@ def find_token_mixers_besides_attention(
         return ()
     seen = set(queries)
     calls = [(stack, call) for stack in stacks for call in stack.calls]
-    makes = {call.module: describe_block_structure(call.module, seen) for _, call in calls}
+    # blocks of one structure behave alike: the same submodules, of which the same attend
+    makes = {
+        call.module: tuple(
+            (path, type(part), part in seen) for path, part in call.module.named_modules()
+        )
+        for _, call in calls
+    }
     chosen = {make: module for module, make in makes.items()}
     inputs_by_module = record_module_inputs(
         model, inputs, {part for block in chosen.values() for part in block.modules()}
@@ -115,13 +121,6 @@ def group_mixers_by_kind(
     for path, part in modules:
         kinds.setdefault(name_mixer_kind(part, path, block), []).append(path)
     return kinds
-
-
-def describe_block_structure(
-    block: nn.Module, attentions: Collection[nn.Module]
-) -> tuple[object, ...]:
-    """What blocks with the same behaviour share: their submodules, and which of these attend."""
-    return tuple((path, type(part), part in attentions) for path, part in block.named_modules())
 
 
 def record_module_inputs(

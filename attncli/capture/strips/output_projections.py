@@ -5,6 +5,7 @@ Names are not used. Where outputs are gated, mixed or normed before, no layer is
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
@@ -22,15 +23,15 @@ Found = Callable[[AttentionSite, Tensor, Tensor], None]
 """found(site, context [batch, query, head, value], projection [head, value, feature])"""
 
 
+@dataclass
 class OutputProjections:
     """Collects the outputs of one attention at a time until a linear layer takes them."""
 
-    def __init__(self, observe: Found, group: ProcessGroup | None = None) -> None:
-        self.observer = observe
-        self.group = group
-        """The processes that share heads and layers."""
-        self.site: AttentionSite | None = None
-        self.context: Tensor | None = None
+    observer: Found
+    group: ProcessGroup | None = None
+    """The processes that share heads and layers."""
+    site: AttentionSite | None = None
+    context: Tensor | None = None
 
     def add_outputs_of_rows(self, site: AttentionSite, strip: Strip) -> None:
         """Add the outputs of one strip."""

@@ -91,23 +91,21 @@ class PassResult:
     """Tokens of the longest attention: images have patches, whatever their size."""
 
 
+@dataclass
 class HeadObserver:
     """Accumulates strips of one attention layer at a time; memory grows with tokens, not with their
     square."""
 
-    def __init__(
-        self, request: PassRequest, null: UniformAttentionControl, where: str, tick: Tick
-    ) -> None:
-        self.request = request
-        self.null = null
-        self.where = where
-        self.advance = tick
-        self.result = PassResult()
-        self.site: AttentionSite | None = None
-        self.again = False
-        """Whether the current attention layer was requested a second time and has not come yet."""
-        self.empty = False
-        """Whether some row of the linear layer in work takes from no token."""
+    request: PassRequest
+    null: UniformAttentionControl
+    where: str
+    advance: Tick
+    result: PassResult = field(default_factory=PassResult)
+    site: AttentionSite | None = None
+    again: bool = False
+    """Whether the current attention layer was requested a second time and has not come yet."""
+    empty: bool = False
+    """Whether some row of the linear layer in work takes from no token."""
 
     def observe_map_rows(self, site: AttentionSite, strip: Strip) -> bool:
         """Measure a strip; at the last one, return whether the map is needed once more."""

@@ -8,7 +8,7 @@ from torch import nn
 
 from attncli.capture.model_errors import translate_model_errors
 from attncli.models.inputs.model_input import ModelInput
-from attncli.processes.resume_cache import build_result_cache, compute_without_cache
+from attncli.processes.resume_cache import load_or_compute_result
 from attncli.processes.work_sharing import divide_work_between_ranks, list_item_indices_of_rank
 from attncli.progress import Progress, make_progress_counter
 from attncli.records import Facts
@@ -44,7 +44,7 @@ def apply_to_each_text(
             cache_key_of_text_result,
             f"{what} {identity.get('weight_sha256')} {identity.get('dtype')}",
         ),
-        compute_without_cache if made_of is None else build_result_cache(*made_of),
+        None if made_of is None else partial(load_or_compute_result, made_of),
     )
 
 

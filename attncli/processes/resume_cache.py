@@ -23,11 +23,6 @@ Keep = Callable[[str, Callable[[], Any]], Any]
 ENDING = ".parts"
 
 
-def compute_without_cache(name: str, make: Callable[[], object]) -> Any:
-    """Make the result without saving it."""
-    return make()
-
-
 class ResumeCache:
     """The cache folder of one report; without one nothing is saved."""
 
@@ -76,21 +71,17 @@ PARTS = ResumeCache()
 """Of this process."""
 
 
-def build_result_cache(*types: type) -> Keep:
-    """Build a cache of results that consist of these types, of tensors, and of plain numbers,
+def load_or_compute_result(types: Sequence[type], name: str, compute: Callable[[], object]) -> Any:
+    """The result saved under the name, or a new one, which is then saved: of these types, of tensors, and of plain numbers,
     strings and containers."""
-
-    def load_or_compute_result(name: str, make: Callable[[], object]) -> Any:
-        path = PARTS.path_of_saved_result(name)
-        if path is None:
-            return make()
-        found = read_cached_result(path, types)
-        if found is None:
-            found = make()
-            try_write_result(path, found)
-        return found
-
-    return load_or_compute_result
+    path = PARTS.path_of_saved_result(name)
+    if path is None:
+        return compute()
+    found = read_cached_result(path, types)
+    if found is None:
+        found = compute()
+        try_write_result(path, found)
+    return found
 
 
 def read_cached_result(path: Path, types: Sequence[type]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError
-from attncli.processes.resume_cache import Keep, compute_without_cache
+from attncli.processes.resume_cache import Keep
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,16 +47,17 @@ def divide_work_between_ranks(
     items: Sequence[T],
     work: Callable[[T], R],
     name: Callable[[T], str],
-    keep: Keep = compute_without_cache,
+    keep: Keep | None = None,
 ) -> list[R]:
     """Apply `work` to every item, in order; all ranks get all results. A failure of the first such
     item is raised on all.
 
     `name` identifies all that an item's result depends on, so that ranks that see different files
-    are detected.
+    are detected. `keep`: a cache of results; a single item has no use for it.
     """
     if not read_launch_environment().is_distributed:
-        keep = keep if len(items) > 1 else compute_without_cache
+        if keep is None or len(items) < 2:
+            return [work(item) for item in items]
         return [keep(name(item), partial(work, item)) for item in items]
     from attncli.processes.rank_communication import gather_from_ranks
 
@@ -73,13 +74,14 @@ def divide_work_between_ranks(
 
 
 def run_items_of_rank(
-    items: Sequence[T], names: Sequence[str], work: Callable[[T], R], keep: Keep
+    items: Sequence[T], names: Sequence[str], work: Callable[[T], R], keep: Keep | None
 ) -> RankResults:
     """This rank's share, up to its first failure."""
     results: dict[int, R] = {}
     for place in list_item_indices_of_rank(items):
         try:
-            results[place] = keep(names[place], partial(work, items[place]))
+            make = partial(work, items[place])
+            results[place] = make() if keep is None else keep(names[place], make)
         except Exception as error:
             return RankResults(results, (place, make_error_picklable(error)))
     return RankResults(results, None)

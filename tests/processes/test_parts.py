@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from commands import attn
 
 from attncli.analysis import distributed_text_loop
 from attncli.analysis.rank_collapse.trajectories import Trajectory
-from attncli.processes.resume_cache import PARTS, build_result_cache, compute_without_cache
+from attncli.processes.resume_cache import PARTS, load_or_compute_result
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def never() -> Any:
 
 
 def test_what_is_kept_is_not_made_again(report: Path) -> None:
-    keep = build_result_cache()
+    keep = partial(load_or_compute_result, ())
     assert keep("one", lambda: {"a": [1.5, None]}) == {"a": [1.5, None]}
     assert keep("one", never) == {"a": [1.5, None]}
     assert keep("two", lambda: 2) == 2
@@ -38,21 +39,21 @@ def test_what_is_kept_is_not_made_again(report: Path) -> None:
 
 
 def test_half_written_and_foreign_files_do_not_count(report: Path) -> None:
-    keep = build_result_cache()
+    keep = partial(load_or_compute_result, ())
     keep("one", lambda: 1)
     (path,) = Path(f"{report}.parts").iterdir()
     path.write_bytes(path.read_bytes()[:100])
     assert keep("one", lambda: 2) == 2
-    build_result_cache(Path)("other", lambda: 1)
+    load_or_compute_result((Path,), "other", lambda: 1)
     assert keep("one", never) == 2
 
 
 def test_only_named_types_are_read(report: Path) -> None:
     """A file that asks for anything else to be built counts for nothing."""
     found = Trajectory({"log10_residual": [0.0]}, [])
-    build_result_cache()("strange", lambda: found)
-    assert build_result_cache(Trajectory)("strange", never) == found
-    assert build_result_cache()("strange", lambda: 1) == 1
+    load_or_compute_result((), "strange", lambda: found)
+    assert load_or_compute_result((Trajectory,), "strange", never) == found
+    assert load_or_compute_result((), "strange", lambda: 1) == 1
 
 
 @pytest.mark.parametrize("room", [0, 100, 3000])
@@ -61,7 +62,7 @@ def test_a_full_disk_ends_no_run(room: int, tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     said: list[str] = []
     PARTS.start_saving_results(tmp_path / "report.json", lambda: "command", said.append)
-    keep = build_result_cache()
+    keep = partial(load_or_compute_result, ())
     assert keep("before", lambda: 1) == 1
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
@@ -80,8 +81,8 @@ def test_a_full_disk_ends_no_run(room: int, tmp_path: Path) -> None:
 
 
 def test_without_a_report_nothing_is_kept() -> None:
-    assert build_result_cache()("one", lambda: 1) == 1
-    assert build_result_cache()("one", lambda: 2) == compute_without_cache("one", lambda: 2)
+    assert load_or_compute_result((), "one", lambda: 1) == 1
+    assert load_or_compute_result((), "one", lambda: 2) == 2
 
 
 MODEL = ("random:gpt2?layers=2&width=32&heads=2", "--random-tokens", "8", "--samples", "2")
@@ -142,4 +143,4 @@ def test_what_leaves_more_than_its_result_is_not_kept(
     line = ("inspect-model", *MODEL, "--metric", "entropy")
     assert attn(*line, "--save-maps", str(tmp_path / "maps.safetensors")).code == 0
     assert attn(*line).code == 0
-    assert [keep is compute_without_cache for keep in selects] == [True, False]
+    assert [keep is None for keep in selects] == [True, False]

@@ -67,7 +67,8 @@ def prepare_model_inspection(
     checkpoint = load_model(source, loading, partial(check_layers_and_texts, plan, requested))
     texts = make_model_inputs(checkpoint, requested)
     subject = prepare_model_heads(checkpoint.model_without_head, texts[0])
-    refuse_nonexistent_heads(available_heads(subject), plan)
+    if heads.layers or heads.heads:
+        refuse_nonexistent_heads(available_heads(subject), plan)
     if subject.linear.layers and not options.metric_names:
         plan = replace(plan, metrics=plan.metrics.with_linear_metrics())
     longest = max(text.tokens for text in texts)

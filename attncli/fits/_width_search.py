@@ -70,9 +70,9 @@ def try_fit_at_width(
     for count, seed in enumerate(seeds, start=1):
         fit = run_fit_method(method, target, request, seed)
         if isinstance(fit, MethodNotApplicable):
-            return best or FitAttempt(
-                method, None, None, False, 0, 0, fit.reason, proved=fit.proved
-            )
+            if best is None:
+                return FitAttempt(method, None, None, False, 0, 0, fit.reason, proved=fit.proved)
+            break
         evidence = measure_fit(fit, target, watch)
         attempt = FitAttempt(
             method, fit, evidence, evidence.meets_fit_request(request), count, count
@@ -95,7 +95,10 @@ def run_fit_method(method: str, target: csr_array, request: FitRequest, seed: in
 
 
 def is_fit_closer_to_target(evidence: FitEvidence, other: FitEvidence | None) -> bool:
-    return other is None or not evidence.total_variation >= other.total_variation
+    """Whether the total variation is smaller; where logits left the range of floats it is NaN, and nothing is nearer."""
+    if other is None or np.isnan(other.total_variation):
+        return True
+    return evidence.total_variation < other.total_variation
 
 
 def describe_missed_request_limits(evidence: FitEvidence, request: FitRequest) -> str:

@@ -168,6 +168,27 @@ def test_permutation_scale_grows_with_the_laws_exponent(d: int) -> None:
     assert exponent == pytest.approx(2 / (d - 1), abs=0.06)
 
 
+@pytest.mark.parametrize("last", ["overflow", "not applicable"])
+def test_the_nearest_of_several_seeds_is_returned_with_its_own_reason(
+    last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a later one whose logits leave the range, and not without the reason where a later seed gives none."""
+    target, request = pattern("random:k=2", 32), FitRequest(d=2)
+    missing = fitted("jl", "random:k=2", 32, d=2)
+    fits = {
+        0: missing,
+        1: replace(missing, x=missing.x * np.float32(1e25))
+        if last == "overflow"
+        else MethodNotApplicable("no cycle"),
+    }
+    monkeypatch.setattr("attncli.fits._width_search.run_fit_method", lambda *a: fits[a[-1]])
+    attempt = try_fit_at_width("jl", target, request, [0, 1])
+    assert attempt.fit is missing
+    assert not attempt.met
+    assert attempt.reason is not None
+    assert "total variation" in attempt.reason
+
+
 @pytest.mark.parametrize("projection", ["gaussian", "orthogonal", "sign"])
 @pytest.mark.parametrize("factors", ["svd", "codebook"])
 def test_jl_meets_the_request_when_wide(projection: str, factors: str) -> None:

@@ -177,7 +177,7 @@ def test_the_nearest_of_several_seeds_is_returned_with_its_own_reason(
     missing = fitted("jl", "random:k=2", 32, d=2)
     fits = {
         0: missing,
-        1: replace(missing, x=missing.x * np.float32(1e25))
+        1: replace(missing, x=missing.x * 1e200)
         if last == "overflow"
         else MethodNotApplicable("no cycle"),
     }

@@ -37,6 +37,15 @@ sys.dont_write_bytecode = False
 reduce_garbage_collections()
 
 
+LONG = frozenset({"processes", "training"})
+"""Folders with tests of many seconds, and trainings, each of which collects garbage: little is there at the beginning."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first: at the end no worker waits for another one."""
+    items.sort(key=lambda item: LONG.isdisjoint(item.path.parts[:-1]))
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()
 

@@ -45,7 +45,7 @@ def follow(text: str, root: Path) -> int:
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("copy")
-    shutil.copytree(PACKAGE, root / "attncli", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, root / "attncli")  # with what is compiled of it
     assert follow(read_guide_text("adding"), root) == read_guide_text("adding").count("\n```") // 2
     return root
 
@@ -117,7 +117,7 @@ def test_a_switch_that_is_added_counts(copy: Path) -> None:
 OF_MODELS = f"""
 import torch, transformers
 import attncli
-from attncli.tensor_subclasses.residual_split import split_forward
+from attncli.tensor_subclasses.residual_split import split_tensor_forward
 from attncli.tensor_subclasses.residual_split.split_tensor import RULES
 from attncli.cli.main import run_command_line
 

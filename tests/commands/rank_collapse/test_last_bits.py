@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 
 import pytest
 import torch
 from torch import nn
 
 import attncli
+from attncli.analysis import model_preparation
+from attncli.analysis.model_preparation import Requirement
 from attncli.errors import AttnError
 from attncli.models.random.random_models import build_model
 from attncli.records import Row
@@ -43,9 +46,12 @@ def residuals(model: nn.Module, variant: str) -> dict[tuple[object, ...], Row]:
 
 
 @pytest.mark.slow
-def test_what_the_last_bits_of_weights_decide_is_null() -> None:
+def test_what_the_last_bits_of_weights_decide_is_null(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oracle: the same network with weights that differ from its own by rounding."""
     model = build_model(CHAOTIC, {"tiny": ""}, seed=0, dtype=torch.float64)
+    prepare = partial(model_preparation.prepare_model, model, None, Requirement.ANATOMY)
+    prepared = cache(prepare)
+    monkeypatch.setattr(model_preparation, "prepare_model", lambda *_: prepared())
     found = residuals(model, "SAN+MLP-noskip")
     with last_bits_moved(model):
         others = residuals(model, "SAN+MLP-noskip")

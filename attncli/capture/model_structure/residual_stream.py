@@ -16,22 +16,9 @@ from attncli.forward_types import Args, Kwargs, Output
 
 
 def find_residual_stream_input(args: Args, kwargs: Kwargs) -> torch.Tensor | None:
-    """The tensor argument that is the block's residual stream."""
-    place = find_residual_stream_position(args, kwargs)
-    if place is None:
-        return None
-    found: torch.Tensor = args[place] if isinstance(place, int) else kwargs[place]
-    return found
-
-
-def find_residual_stream_position(args: Args, kwargs: Kwargs) -> int | str | None:
-    """Position or keyword of the residual stream: the first floating tensor, `hidden_states` first among the keywords."""
-    for position, value in enumerate(args):
-        if could_be_residual_stream(value):
-            return position
-    if could_be_residual_stream(kwargs.get("hidden_states")):
-        return "hidden_states"
-    return next((name for name, value in kwargs.items() if could_be_residual_stream(value)), None)
+    """The tensor argument that is the block's residual stream: the first floating one, `hidden_states` first among the keywords."""
+    values = (*args, kwargs.get("hidden_states"), *kwargs.values())
+    return next((value for value in values if could_be_residual_stream(value)), None)
 
 
 def replace_tensor_argument(

@@ -87,9 +87,10 @@ def make_random_inputs(checkpoint: LoadedModel, options: RequestedInput) -> list
 def choose_random_input_length(model: PreTrainedModel, options: RequestedInput) -> int:
     """The requested length, if the model has so many positions."""
     lengths = [each for each in (options.random_tokens, options.tokens) if each is not None]
-    length = min(lengths or [DEFAULT_LENGTH, find_max_positions(model) or DEFAULT_LENGTH])
-    refuse_too_long_text(model, "`random_tokens`", length)
-    return length
+    if not lengths:
+        return min(DEFAULT_LENGTH, find_max_positions(model) or DEFAULT_LENGTH)
+    refuse_too_long_text(model, "`random_tokens`", min(lengths))
+    return min(lengths)
 
 
 def make_random_model_input(

@@ -85,11 +85,8 @@ class HeadObservations:
             head for silent in silent_by_pass for head, is_silent in enumerate(silent) if is_silent
         }
 
-    def singular_value_shortfall(self, site: AttentionSite, metric: str) -> "Tensor | None":
-        """[head]: relative error by which a metric's singular values may be too small; None for
-        other metrics."""
-        if ATTENTION.declaration_of_entry(metric).of != "spectrum":
-            return None
+    def singular_value_shortfall(self, site: AttentionSite) -> Tensor:
+        """[head]: relative error by which singular values may be too small."""
         return torch.stack([seen.short[site] for seen in self.texts]).amax(dim=0)
 
 
@@ -158,7 +155,8 @@ def build_head_rows(
                     },
                 }
                 numbers = observed.numbers.get(site, range(len(found[0])))
-                short = observed.singular_value_shortfall(site, metric)
+                spectrum = ATTENTION.declaration_of_entry(metric).of == "spectrum"
+                short = observed.singular_value_shortfall(site) if spectrum else None
                 silent = (
                     observed.find_heads_with_zero_maps(site, metric)
                     if is_map_metric(metric)
@@ -167,13 +165,12 @@ def build_head_rows(
                 for row in build_rows_of_attention_site(
                     metric, site, found, extra_rows, keys[site], selects, numbers
                 ):
-                    sentences = (
-                        explain_missing_value(row)
-                        if short is None
-                        else note_unconverged_iteration(row, short, numbers)
-                    )
-                    is_silent = numbers.index(row.head) in silent
-                    yield replace(sentences, note=SILENT) if is_silent else sentences
+                    if numbers.index(row.head) in silent:
+                        yield replace(row, note=SILENT)
+                    elif short is not None:
+                        yield note_unconverged_iteration(row, short, numbers)
+                    else:
+                        yield row if row.value is not None else explain_missing_value(row)
 
 
 def build_rows_of_attention_site(
@@ -218,9 +215,7 @@ def build_rows_of_attention_site(
 def explain_missing_value(row: Row) -> Row:
     """Give the metric's own reason where a head has no such number."""
     undefined = ATTENTION.declaration_of_entry(row.metric).undefined
-    if row.value is not None or not undefined:
-        return row
-    return replace(row, note=NOT_APPLICABLE + undefined)
+    return replace(row, note=NOT_APPLICABLE + undefined) if undefined else row
 
 
 def note_unconverged_iteration(row: Row, short: "Tensor", numbers: Sequence[int]) -> Row:

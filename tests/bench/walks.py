@@ -32,7 +32,7 @@ LINES = (
 
 OWN = ("commands/", "studies/", "gates/")
 """Where a question's own code begins."""
-SHARED = ("commands/utilities/", "commands/__init__.py")
+SHARED = ("commands/__init__.py",)
 
 
 class Walk:

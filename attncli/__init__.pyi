@@ -75,7 +75,7 @@ def rank_collapse(
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:
-    """How fast does the residual to rank 1 decay over layers, what holds it up, and at which order?"""
+    """How fast does the residual to rank 1 decay over the layers, at which order, and what prevents it?"""
 
 def approximate(
     *,
@@ -327,7 +327,7 @@ def sensitivity(
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:
-    """How far does the last token's state move with each token's first state?"""
+    """How sensitive is the last token's final state to each token's initial state?"""
 
 def head_capacity(
     source: Any,
@@ -363,7 +363,7 @@ def head_capacity(
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:
-    """What could each trained head show by its inputs alone, how wide are its own maps, and what moves it?"""
+    """Which patterns could each trained head show, what head dimension do its own maps need, and what moves them?"""
 
 def verify_fit(
     fit: str | PathLike[str],
@@ -372,7 +372,7 @@ def verify_fit(
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:
-    """Does a saved fit still show its patterns, measured again from the file alone?"""
+    """Does a saved fit still reproduce its patterns, measured again from the file alone?"""
 
 def generate_network(
     output: str | PathLike[str],
@@ -410,7 +410,7 @@ def generate_maps(
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Path:
-    """Attention maps with known answers: one layer for every `map`, [head, query, key] in float64."""
+    """Attention maps with known answers: one layer per kind of map, [head, query, key] in float64."""
 
 def compare(
     old: str | PathLike[str] | Report,

@@ -177,7 +177,7 @@ def start_resume_cache(function: Question, values: OptionValues, output: Any) ->
     if found and is_first_rank() and not is_started_by_attn() and not output.quiet:
         left = "1 result is" if found == 1 else f"{found} results are"
         print_line(
-            f"{left} left of a run that did not finish: what is of this command is not made again ({PARTS.folder})"
+            f"{left} left of a run that did not finish: what belongs to this command is not computed again ({PARTS.folder})"
         )
 
 

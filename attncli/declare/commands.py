@@ -38,7 +38,7 @@ class CommandEntry:
 COMMANDS: Mapping[str, CommandEntry] = {
     "rank-collapse": CommandEntry(
         "rank_collapse.command:rank_collapse",
-        "How fast does the residual to rank 1 decay over layers, what holds it up, and at which order?",
+        "How fast does the residual to rank 1 decay over the layers, at which order, and what prevents it?",
         NETWORKS_AND_MODELS,
         runs_models=True,
         gate="log10_residual[layer=-1] < -3",
@@ -98,20 +98,20 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "sensitivity": CommandEntry(
         "sensitivity.command:sensitivity",
-        "How far does the last token's state move with each token's first state?",
+        "How sensitive is the last token's final state to each token's initial state?",
         MODELS,
         runs_models=True,
         gate="sensitivity[position=0] > 5",
     ),
     "head-capacity": CommandEntry(
         "head_capacity.command:head_capacity",
-        "What could each trained head show by its inputs alone, how wide are its own maps, and what moves it?",
+        "Which patterns could each trained head show, what head dimension do its own maps need, and what moves them?",
         MODELS,
         gate="own_map_d > 8",
     ),
     "verify-fit": CommandEntry(
         "verify_fit.command:verify_fit",
-        "Does a saved fit still show its patterns, measured again from the file alone?",
+        "Does a saved fit still reproduce its patterns, measured again from the file alone?",
         ("fit",),
         gate="total_variation > 0.01",
     ),
@@ -132,12 +132,12 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "reproduce convex-hull": CommandEntry(
         "reproduce.sequence_labelling.convex_hull_command:convex_hull",
-        "How well do a few paths of one length find the corners of a cloud of points, in a network trained to?",
+        "How well do a few paths of one length find the corners of a cloud of points, in a network trained to find them?",
         gate="accuracy[entire model] < 0.9",
     ),
     "reproduce rank-heads": CommandEntry(
         "reproduce.rank_heads.command:rank_heads",
-        "Can many heads of low rank do what few heads of full rank do, at the same number of parameters?",
+        "Can many heads of low rank do what few heads of full rank do, at the same number of heads × rank?",
         gate="error_share > 0.5",
     ),
     "check": CommandEntry(
@@ -172,7 +172,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "generate maps": CommandEntry(
         "generate.maps:generate_maps",
-        "Attention maps with known answers: one layer for every `map`, [head, query, key] in float64.",
+        "Attention maps with known answers: one layer per kind of map, [head, query, key] in float64.",
     ),
     "list": CommandEntry(
         "utilities.list.command:list_registered_names",

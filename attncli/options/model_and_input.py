@@ -203,7 +203,7 @@ class ModelOptions(WholeModelOptions):
                 why="{name} is not understood with {other}: leave one out.",
             ),
         ),
-        help="Split the model over torchrun's processes.",
+        help="Split the model over the processes of --processes or torchrun.",
     )
 
     def refuse_wrong_process_count(self) -> None:
@@ -230,7 +230,7 @@ class TextOptions:
         metavar="FILE",
         usual=True,
         applies=OF_TEXTS,
-        help=("Texts split at blank lines; .jsonl .json .csv .tsv; - is stdin."),
+        help=("Texts split at blank lines, or .jsonl .json .csv .tsv; - is stdin."),
     )
     token_ids: list[str] = input_option(
         default=[],

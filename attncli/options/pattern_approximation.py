@@ -94,7 +94,7 @@ class MethodOptions:
     )
     allow_unmet: bool = declare_option(
         default=False,
-        help="Exit with 0 although a pattern misses the request or no width was found.",
+        help="Exit with 0 even if a pattern misses the request or no width was found.",
     )
     effort: int = declare_option(
         default=2, help="How long `learned` searches, from 1 to 4. [default: 2]"
@@ -154,7 +154,7 @@ class PrecisionOptions:
     dtype: str = declare_option(
         default="float32",
         metavar="float64|float32|bfloat16",
-        help="Data type to round to (a trained head: each of them). [default: float32]",
+        help="Data type to round to; head-capacity --head reports all three. [default: float32]",
     )
 
 
@@ -165,7 +165,7 @@ class RandomDrawOptions(RunOptions):
     seeds: int = declare_option(
         default=2,
         help=(
-            "Draws: of patterns that are random, and of starts that a method may try until one meets the "
+            "Number of draws of random patterns, and of starts that a method may try until one meets the "
             "request. [default: 2]"
         ),
     )

@@ -85,7 +85,7 @@ class OutputOptions:
             unless=("table", "markdown"),
             why="`plot` would spoil the {value}: give it a file, as in `plot='curves.png'`.",
         ),
-        help="Output format (`attn list formats`). [default: of -o, else table]",
+        help="Format (`attn list formats`). [default: from -o, else table]",
     )
     output: str | None = output_option(
         "--output",
@@ -105,7 +105,7 @@ class OutputOptions:
         metavar="[FILE.pdf|svg|png]",
         usual=True,
         applies=WRITES,
-        help="Draw the curves in the terminal, or save them to a file.",
+        help="Draw the figure in the terminal, or save it to a file.",
     )
     figure_size: str | None = output_option(
         metavar="WxH",

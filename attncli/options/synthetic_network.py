@@ -122,16 +122,16 @@ class VariantSwitchOptions:
     """One variant, by its switches; unset ones are on."""
 
     skip: bool | None = variant_option(
-        help="Run one variant: with the attention's skip connection, or without."
+        help="One variant: with the attention's skip connection, or without."
     )
-    mlp: bool | None = variant_option(help="Run one variant: with the MLP, or without.")
+    mlp: bool | None = variant_option(help="One variant: with the MLP, or without.")
     mlp_skip: bool | None = variant_option(
         applies=Applies(
             excludes=("mlp:False",),
             unless=("False",),
             why="`mlp_skip` needs the MLP that `mlp=False` removes: drop one of them.",
         ),
-        help="Run one variant: with the MLP's own skip connection, or without.",
+        help="One variant: with the MLP's own skip connection, or without.",
     )
 
     def list_set_options(self) -> list[str]:

@@ -82,7 +82,7 @@ def convex_hull(
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:
-    """How well do a few paths of one length find the corners of a cloud of points, in a network trained to?"""
+    """How well do a few paths of one length find the corners of a cloud of points, in a network trained to find them?"""
 
 def rank_heads(
     *,
@@ -97,4 +97,4 @@ def rank_heads(
     progress: bool | Callable[[int, int, str], None] | None = None,
     pictures: bool | None = False,
 ) -> Answer:
-    """Can many heads of low rank do what few heads of full rank do, at the same number of parameters?"""
+    """Can many heads of low rank do what few heads of full rank do, at the same number of heads × rank?"""

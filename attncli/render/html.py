@@ -5,5 +5,5 @@ from attncli.render.html_page.document import build_page
 
 @renderer(endings=(".html",), shows_maps=True)
 def html(report: Report) -> str:
-    """One page that needs nothing else: the answer, then pictures to point at, then every number; no network."""
+    """One self-contained page: the answer, then interactive pictures, then every number; loads nothing from the network."""
     return build_page(report)

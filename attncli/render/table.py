@@ -12,7 +12,7 @@ from attncli.render._table_cells import TableGrid, build_grids, sanitize_tables
 
 @renderer(endings=(".txt",), tells_verdicts=True, warnings_apart=True)
 def table(report: Report) -> RenderableType:
-    """For people: the answer first, then the tables, then the verdicts, then what to bear in mind."""
+    """For people: the answer first, then the tables, then the verdicts, then the warnings."""
     report = sanitize_tables(report)
     parts: list[RenderableType] = [Text(report.headline, style="bold")]
     for grid in build_grids(report):

@@ -38,10 +38,13 @@ def attribute(
         metavar="N", usual=True, help="Show only the N tokens with the largest share."
     ),
     tokens: int | None = declare_option(
-        metavar="N", usual=True, of_any_model=True, help="Longest text, or length of random ones."
+        metavar="N",
+        usual=True,
+        of_any_model=True,
+        help="Maximum length of a text in tokens, or length of random ones.",
     ),
     seed: int = declare_option(
-        default=0, metavar="N", help="Of random tokens and weights. [default: 0]"
+        default=0, metavar="N", help="Seed of random tokens and weights. [default: 0]"
     ),
     model: WholeModelOptions,
     inputs: InputOptions,

@@ -33,7 +33,7 @@ def dispersion(
         help="Metrics of heads (see `attn list attention-metrics`). [default: largest_weight,entropy]",
     ),
     seed: int = declare_option(
-        default=0, metavar="N", help="Of random tokens and weights. [default: 0]"
+        default=0, metavar="N", help="Seed of random tokens and weights. [default: 0]"
     ),
     heads: HeadChoice,
     model: ModelOptions,

@@ -29,7 +29,7 @@ def generate_maps(
     seed: int = SEED_OPTION,
     how: RunContext,
 ) -> Path:
-    """Attention maps with known answers: one layer for every --map, [head, query, key] in float64."""
+    """Attention maps with known answers: one layer per kind of map, [head, query, key] in float64."""
     import numpy as np
 
     from attncli.io.tensor_file_extensions import require_tensor_file

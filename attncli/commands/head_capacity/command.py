@@ -57,11 +57,11 @@ def head_capacity(
     run: RandomDrawOptions,
     how: RunContext,
 ) -> Report:
-    """What could each trained head show by its inputs alone, how wide are its own maps, and what moves it?
+    """Which patterns could each trained head show, what head dimension do its own maps need, and what moves them?
 
-    For all heads: how narrow a module reproduces each one's own map, how many random patterns it could show, and how far
-    the input moves its map. With --head: the inputs that make one head show the patterns, and what rounding leaves of
-    them.
+    Without --head, for every head, on texts cut to --length (128 by default): how narrow a module reproduces its own
+    map, how many random patterns it could show, and how far the input moves its map. With --head: the inputs that make
+    that head show the patterns, and how well they still do after rounding.
     """
     from attncli.commands.head_capacity import run as runs
 

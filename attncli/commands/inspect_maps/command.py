@@ -40,7 +40,9 @@ def inspect_maps(
         help="The tokens along both axes: a file with one a line, or a JSON list; in Python also the tokens themselves.",
     ),
     batch: int | None = declare_option(
-        metavar="N", usual=True, help="Which text of maps that hold several, counted from 0."
+        metavar="N",
+        usual=True,
+        help="Text to measure, counted from 0, in a file of several.",
     ),
     pairs: int = declare_option(
         default=0,

@@ -39,8 +39,8 @@ def inspect_model(
 ) -> Report:
     """What does each head and layer do: where it looks, how uniformly, in which role, and is the model sick?
 
-    Every number comes with that of uniform attention over the same visible keys. Maps are measured in strips while the
-    model runs and are never stored, so longer texts cost time but no memory.
+    Numbers come with their value for uniform attention over the same visible keys. Maps are measured in strips while the
+    model runs, so memory grows with the number of tokens, not with its square.
     """
 
     if options.save_maps is not None:

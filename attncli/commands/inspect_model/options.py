@@ -52,7 +52,8 @@ class InspectionOptions:
         help="Each head's N strongest query ← key pairs, against uniform attention.",
     )
     strip_memory: int | None = declare_option(
-        metavar="MIB", help="Memory limit for the rows of maps in work at a time. [default: 64]"
+        metavar="MIB",
+        help="Memory limit for the strip of map rows processed at a time. [default: 64]",
     )
     seed: int = declare_option(
         default=0, help="Seed of random tokens, weights and shuffles. [default: 0]"

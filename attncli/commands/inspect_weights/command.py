@@ -31,7 +31,7 @@ def inspect_weights(
         help="Metrics of weights (see `attn list weight-metrics`). [default: all]",
     ),
     seed: int = declare_option(
-        default=0, metavar="N", help="Of the random matrices to compare with. [default: 0]"
+        default=0, metavar="N", help="Seed of the random matrices to compare with. [default: 0]"
     ),
     heads: LayerHeadOptions,
     files: WeightFileOptions,
@@ -40,7 +40,7 @@ def inspect_weights(
     """What does each head compare and move, by its weights alone?
 
     Singular values of W_Q W_K^T and W_V W_O of every head, next to those of random matrices of the same shape. Nothing
-    is run: there is no text, and no model is built.
+    is run and no text is read; a checkpoint's weights are read without building the model.
     """
     from attncli.analysis.source_arguments import resolve_source
     from attncli.commands.inspect_weights.run import prepare_weight_inspection

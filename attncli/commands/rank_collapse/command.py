@@ -60,7 +60,7 @@ def rank_collapse(
     run: RunOptions,
     how: RunContext,
 ) -> Report:
-    """How fast does the residual to rank 1 decay over layers, what holds it up, and at which order?
+    """How fast does the residual to rank 1 decay over the layers, at which order, and what prevents it?
 
     After "Attention is not all you need: pure attention loses rank doubly exponentially with depth": self-attention
     without skips drives all tokens to one vector, cubing the distance in every layer. The common vector and the residual

@@ -95,14 +95,14 @@ class CollapseOptions:
     theorem: bool = declare_option(
         default=False,
         applies=OF_LAYERS,
-        help="The theorem layer by layer: β, whether its one-layer bound is proved there, and that bound against what attention does.",
+        help="The paper's theorem at each layer: β, whether its one-layer bound is proved there, and the bound next to what attention does.",
     )
     gates: bool = declare_option(
         default=False,
         applies=(Applies(to=NETWORKS), OF_LAYERS, *OF_GATED),
         help=(
-            "What each head's gate does in networks with --attention gated; for models, `inspect-model --metric "
-            "gates`."
+            "Also report what each head's gate does, with --attention gated; for models, use `attn inspect-model "
+            "--metric gates`."
         ),
     )
     gradients: bool = declare_option(

@@ -1,4 +1,4 @@
-"""How far does the last state move with each token?
+"""How sensitive is the last token's final state to each token?
 
 measure_sensitivity  how a model's last token moves with the others
 report               sensitivities as rows and in words

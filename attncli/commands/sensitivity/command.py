@@ -26,25 +26,28 @@ def sensitivity(
         metavar="N",
         usual=True,
         help=(
-            "Random directions of the output, a backward pass each; as many as the width are exact. "
+            "Number of random output directions, one backward pass each; as many as the width is exact. "
             "[default: all where that is cheap, else 32]"
         ),
     ),
     stack: str | None = STACK_OPTION,
     tokens: int | None = declare_option(
-        metavar="N", usual=True, of_any_model=True, help="Longest text, or length of random ones."
+        metavar="N",
+        usual=True,
+        of_any_model=True,
+        help="Maximum length of a text in tokens, or length of random ones.",
     ),
     seed: int = declare_option(
-        default=0, metavar="N", help="Of random tokens, weights and directions. [default: 0]"
+        default=0, metavar="N", help="Seed of random tokens, weights, directions. [default: 0]"
     ),
     model: WholeModelOptions,
     inputs: InputOptions,
     how: RunContext,
 ) -> Report:
-    """How far does the last token's state move with each token's first state?
+    """How sensitive is the last token's final state to each token's initial state?
 
-    Gradients of the last state after the last block by every state before the first, compared with what the sum over
-    paths of attention predicts, and with the effect of repeating the last token.
+    Gradients of the last token's state after the last block with respect to every token's state before the first
+    block, compared with what the sum over paths of attention predicts, and with the effect of repeating the last token.
     """
     from attncli.analysis.source_arguments import resolve_source
     from attncli.commands.sensitivity.report import METRICS

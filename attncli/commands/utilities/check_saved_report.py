@@ -26,7 +26,7 @@ def check(
 ) -> int:
     """Does a saved report pass these gates, and has it moved away from an earlier one?
 
-    Needs no model: any --format prints the report again. Without gates, its saved verdicts count.
+    Needs no model. Without gates, the verdicts saved in the report set the exit code.
     """
     from attncli.analysis.report_row_selection import select_rows
     from attncli.analysis.source_arguments import read_report_source

@@ -48,8 +48,8 @@ def compare(
     """What changed between two reports or models, and is it more than noise?
 
     Lists every number that both have, sorted by its change in standard deviations: of the differences where both hold
-    the same texts or seeds, else of both reports. `family_wise` asks which changes are more than noise. Also lists rows
-    that only one report has, and says whether the weights are the same. Reports need no model.
+    the same texts or seeds, else of both reports. --family-wise shows which changes are more than noise. Also
+    lists rows that only one report has, and says whether the weights are the same. Reports need no model.
     """
     from attncli.gates.baseline_changes import require_probability
     from attncli.reports.report_comparison import compare_reports as study

@@ -21,11 +21,11 @@ def verify_fit(
         help="A fitted module: what `attn approximate -o FIT.safetensors` has written.",
     ),
     allow_unmet: bool = declare_option(
-        default=False, help="Exit with 0 although a pattern misses its request."
+        default=False, help="Exit with 0 even if a pattern misses its request."
     ),
     how: RunContext,
 ) -> Report:
-    """Does a saved fit still show its patterns, measured again from the file alone?
+    """Does a saved fit still reproduce its patterns, measured again from the file alone?
 
     Evaluates the module of the file on its inputs, row by row, and compares it with the patterns and the request that
     the file holds. The search that made the module is not run again.

@@ -16,7 +16,7 @@ attn reproduce rank-heads --dimension 16 --length 4 --save-training runs
 def rank_heads(
     *, options: HeadRankOptions, training: SavedTrainingOptions, run: TrainingSeeds, how: RunContext
 ) -> Report:
-    """Can many heads of low rank do what few heads of full rank do, at the same number of parameters?
+    """Can many heads of low rank do what few heads of full rank do, at the same number of heads × rank?
 
     After "On the benefits of rank in attention layers": layers of H heads of rank r are trained here to pick the token
     nearest to a query on the sphere, at equal H · r.

@@ -16,7 +16,7 @@ attn reproduce convex-hull --evaluate frozen --save-training runs
 def convex_hull(
     *, options: LabellingOptions, training: TrainingOptions, run: RunOptions, how: RunContext
 ) -> Report:
-    """How well do a few paths of one length find the corners of a cloud of points, in a network trained to?
+    """How well do a few paths of one length find the corners of a cloud of points, in a network trained to find them?
 
     After "Attention is not all you need": networks of attention are trained here first, one for each seed. Then sums of a
     few random paths of one length are measured: with the attention of the full pass kept, and as sub-networks that run

@@ -208,7 +208,8 @@ class ModelOptions(WholeModelOptions):
 
     def refuse_wrong_process_count(self) -> None:
         """Refuse also a model that is split in one process."""
-        if self.tensor_parallel and not read_launch_environment().is_distributed:
+        several = read_launch_environment().is_distributed or STAGE.rehearsing  # of `processes`
+        if self.tensor_parallel and not several:
             raise UsageError(ONE_PROCESS, about=["tensor_parallel"])
         super().refuse_wrong_process_count()
 

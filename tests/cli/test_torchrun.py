@@ -15,10 +15,12 @@ from processes import children, outcomes, torchrun, two_ranks
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM
 from warm import ATTN, Warm
 
+from attncli.declare.dry_run import STAGE
 from attncli.errors import UsageError
 from attncli.models.inputs.text_files import read_file_or_stdin
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
+from attncli.options.model_and_input import ModelOptions
 from attncli.processes.termination_signals import ENDED
 
 SIZES = {
@@ -222,6 +224,14 @@ def test_misuse(
     outcome = attn("inspect-model", str(llama(tmp_path)), *arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert said in outcome.err
+
+
+def test_a_model_may_be_split_by_processes_that_attn_will_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The dry run of `--processes` comes before there are any."""
+    monkeypatch.setattr(STAGE, "rehearsing", True)
+    assert ModelOptions(tensor_parallel=True).build_load_options(0).tensor_parallel
 
 
 def test_one_stdin_is_not_read_by_several(monkeypatch: pytest.MonkeyPatch) -> None:

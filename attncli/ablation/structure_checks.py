@@ -28,15 +28,14 @@ def check_no_attention_between_blocks(structure: ModelStructure) -> None:
     for stack in structure.stacks:
         others = [other for other in structure.stacks if other is not stack]
         for call in stack.calls:
-            check_block_chain(stack.name, call)
+            if not call.alone:
+                refuse_broken_block_chain(stack.name, call)
             if call.borrows:
                 refuse_earlier_states(stack.name, call, others)
 
 
-def check_block_chain(stack: str, call: BlockCall) -> None:
-    """Check that the block takes the output of the one before it."""
-    if call.alone:
-        return
+def refuse_broken_block_chain(stack: str, call: BlockCall) -> NoReturn:
+    """Refuse a block that does not take the output of the one before it."""
     if call.bare:
         raise InputError(
             f"{describe_block(stack, call)} is an attention alone, and its skip, norms and MLP run outside of it: no module holds "

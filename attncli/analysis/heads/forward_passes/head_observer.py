@@ -359,7 +359,11 @@ def observe_forward_pass(
         if request.states
         else nullcontext(),
         capture_attention(body, observe_map_rows, strip_memory, proved, apart, one_pass),
-        capture_linear_heads(body, linear, observer, strip_memory) as missed,
+        (
+            capture_linear_heads(body, linear, observer, strip_memory)
+            if linear.layers
+            else nullcontext({})
+        ) as missed,
     ):
         body(**kwargs)
         observer.finish_attention_statistics()  # in the model's own precision, as the other attentions
@@ -374,8 +378,6 @@ def capture_linear_heads(
     body: nn.Module, linear: LinearAttentionHeads, observer: HeadObserver, memory: int
 ) -> AbstractContextManager[Mapping[AttentionSite, float]]:
     """Within, the observer receives the maps of linear layers too."""
-    if not linear.layers:
-        return nullcontext({})
     from attncli.capture.linear_attention.linear_attention_capture import capture_linear_attention
 
     return capture_linear_attention(

@@ -24,6 +24,8 @@ OF_LAYERS = ("layer_types", "layers_block_type", "attention_layers")
 """Where configs list a word for each layer."""
 KINDS = {"global": "full", "local": "sliding", "attention": "full", "mamba": "linear"}
 """Older words for kinds of layers, in today's."""
+WITHOUT_ATTENTION = ("linear", "conv", "recurrent", "mlp", "moe")
+"""Kinds of layers that have no attention."""
 ALL_SLIDE = ("mistral", "mixtral", "phi3", "starcoder2")
 """Model types of which every layer has the config's window; others may alternate silently."""
 
@@ -134,6 +136,14 @@ def count_layer_kinds(config: Facts, layers: int | None) -> dict[str, int]:
     ):
         return {"full": layers}
     return {"sliding": layers} if config.get("model_type") in ALL_SLIDE else {}
+
+
+def count_listed_layers(config: object) -> tuple[int, int]:
+    """How many layers a transformers config lists by kind, and how many of them have attention; 0, 0 without a list."""
+    listed = {name: getattr(config, name, None) for name in OF_LAYERS}
+    kinds = count_layer_kinds({name: value for name, value in listed.items() if value}, None)
+    layers = sum(kinds.values())
+    return layers, layers - sum(kinds.get(kind, 0) for kind in WITHOUT_ATTENTION)
 
 
 def count_by_kind(kinds: Iterable[str]) -> dict[str, int]:

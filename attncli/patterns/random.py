@@ -26,7 +26,10 @@ def random(
     require_parameter_at_least("random", "k", k, 1)
     require_pattern_fits_memory("random", float(length) * k)
     if k > length:
-        raise UsageError(f"pattern 'random': k = {k} keys per query, but there are only {length}.")
+        raise UsageError(
+            f"pattern 'random': k = {k} keys per query, but there are only {length}: give `length` {k} or more, or fewer "
+            f"keys, as in the `pattern` random:k={length}."
+        )
     require_known_names("weights of pattern 'random'", [weights], WEIGHTS)
     query, key = (
         sample_random_causal_pairs(length, k, rng)

@@ -109,6 +109,15 @@ def test_lengths_are_ordered_only_where_the_errors_allow_it() -> None:
     )
 
 
+def test_one_path_of_each_length_orders_no_lengths() -> None:
+    """Nor is its one value a median."""
+    report = attn.paths(layers=2, tokens=4, width=4, heads=2, seeds=1, sample=1)
+    assert report.headline.startswith(
+        "One random path of each length is too few to compare lengths: "
+    )
+    assert report.views[0].title.endswith("over 1 random path of each length")
+
+
 def test_errors_of_quantiles_are_those_of_repeated_draws() -> None:
     """The median's, over 2,000 samples of 60 from a normal distribution: σ √(π / 2n) for many."""
     stream = np.random.default_rng(1)

@@ -70,10 +70,12 @@ def describe_short_paths(
     enough = [length for length in shorter if norm_up_to[length] >= MOST]
     length = enough[0] if enough else shorter[-1]
     only = "" if enough else "only "
+    one = length == 0
     return (
-        f"paths of length ≤ {length} carry {only}{format_percent(norm_up_to[length])} of the output "
-        f"(of the summed norms of its terms); by count they are {format_percent(count_up_to[length])}; "
-        f"alone they miss the output by {format_percent(error[length])}"
+        f"{'the path of length 0 carries' if one else f'paths of length ≤ {length} carry'} "
+        f"{only}{format_percent(norm_up_to[length])} of the output (of the summed norms of its terms); "
+        f"by count {'it is' if one else 'they are'} {format_percent(count_up_to[length])}; "
+        f"alone {'it misses' if one else 'they miss'} the output by {format_percent(error[length])}"
     )
 
 

@@ -103,10 +103,11 @@ def test_a_models_pairs_are_those_of_the_librarys_own_maps() -> None:
             assert list(zip(pairs.queries[head].tolist(), pairs.keys[head].tolist(), strict=True)) == places  # fmt: skip
 
 
-def observed(*maps: torch.Tensor) -> HeadObservations:
+def observed(*maps: torch.Tensor, visible: torch.Tensor | None = None) -> HeadObservations:
     texts = []
     for weights in maps:
-        strip = Strip(weights[None], 0, 0, *weights.shape[-2:])
+        mask = None if visible is None else visible[None, None]
+        strip = Strip(weights[None], 0, 0, *weights.shape[-2:], mask)
         found = StrongestPairs(strip)
         found.add_map_rows(strip)
         texts.append(PassResult(heads={SITE: {}}, pairs={SITE: found.select_strongest_pairs(2)}))
@@ -233,3 +234,14 @@ def test_a_decoder_of_several_codes_a_step_has_no_labels() -> None:
     assert label_decoder_tokens(kwargs, ["a", "b", "c"]) == ()
     kwargs["decoder_input_ids"] = torch.tensor([[7, 0, 2]])
     assert label_decoder_tokens(kwargs, ["a", "b", "c"]) == ("7", "a", "c")
+
+
+def test_the_first_line_names_no_pair_where_none_stands_out() -> None:
+    """Uniform attention, and a single token; of the last key under a causal mask no other query tells anything."""
+    alike = "no pair stands out from uniform attention and from what other queries give its key"
+    for maps in (torch.full((2, 6, 6), 1 / 6), torch.ones(1, 1, 1)):
+        assert describe_strongest_token_pair(rows_of(observed(maps), TokenNames("abcdef"))) == alike
+    own = torch.eye(4)[None]
+    rows = rows_of(observed(own, visible=torch.ones(4, 4).tril().bool()), TokenNames("abcd"))
+    assert "other_queries" not in rows[0].keys
+    assert describe_strongest_token_pair(rows) == "clearest pair 'd@3 ← d@3' in head 2.0: 1; uniform attention 0.25"  # fmt: skip

@@ -260,7 +260,7 @@ def test_counts_come_from_the_config_alone(gpt2: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"), [("dots3_note_text", "its layers have 64, 128"), ("mamba", "it names none")]
+    ("kind", "said"), [("dots3_note_text", "its layers have 64, 128"), ("funnel", "it names none")]
 )
 def test_layers_that_differ_in_heads_are_counted_by_a_number_that_is_given(
     kind: str, said: str
@@ -268,6 +268,34 @@ def test_layers_that_differ_in_heads_are_counted_by_a_number_that_is_given(
     refused = attn("count-paths", f"random:{kind}")
     assert (refused.code, said in refused.err) == (2, True), refused.err
     assert attn("count-paths", f"random:{kind}?heads=4&layers=2").out.startswith("25 paths")
+
+
+def test_only_layers_with_attention_are_counted() -> None:
+    """Expected numbers: (heads + 1) to the power of the layers with attention, by transformers' own default configs."""
+    for kind, layers, heads in (("jamba", 4, 32), ("zamba2", 9, 32), ("gemma3", 26, 8)):
+        total = sum(
+            row["value"] for row in counted(f"random:{kind}") if row["metric"] == "path_count"
+        )
+        assert total == pytest.approx((heads + 1) ** layers, rel=1e-12), kind
+    assert "of the 32 layers of jamba, 4 have" in attn("count-paths", "random:jamba").err
+    assert "the encoder's paths" in attn("count-paths", "random:t5").err
+    assert attn("count-paths", "random:jamba?layers=4").code == 2
+    for kind in ("bamba", "mamba", "rwkv", "fnet"):
+        refused = attn("count-paths", f"random:{kind}")
+        assert (refused.code, "no layer" in refused.err) == (3, True), refused
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ("--layers 1 --heads 1 --no-skip", "1 path of length 1."),
+        ("--layers 1 --heads 1", "2 paths; lengths 0 and 1 are the most common: a share of 0.500 each."),
+        ("--layers 2 --heads 3 --no-skip", "9 paths, all of length 2."),
+        ("--layers 2 --heads 3", "16 paths; length 2 is the most common: a share of 0.562."),
+    ],
+)  # fmt: skip
+def test_the_most_common_lengths_are_all_named(sizes: str, said: str) -> None:
+    assert attn("count-paths", *sizes.split()).out.partition("\n")[0] == said
 
 
 def test_types_whose_config_cannot_be_made_or_says_more_than_is_asked_are_told_by_name() -> None:

@@ -290,7 +290,7 @@ def test_terms_that_cancel_are_warned_of() -> None:
 
 def medians(values: list[float]) -> list[Row]:
     return [
-        Row("log10_path_residual", value, "log10", keys={"length": length, "quantile": 0.5})
+        Row("log10_path_residual", value, "log10", n=9, keys={"length": length, "quantile": 0.5})
         for length, value in enumerate(values, 1)
     ]
 

@@ -23,7 +23,8 @@ class HeadPairs(NamedTuple):
     queries: Tensor
     keys: Tensor
     others: Tensor
-    """[head, rank]: the mean weight that the other queries give the key: large where it is a sink."""
+    """[head, rank]: the mean weight that the other queries give the key: large where it is a sink; nan where no other
+    query sees it."""
     shape: tuple[int, int, int]
     """Windows into which the attention is divided, of more than one there are no pairs; queries and keys of the map."""
 
@@ -72,9 +73,8 @@ class StrongestPairs:
         keys = above.argsort(dim=1, descending=True, stable=True)[:, :most]
         current = (self.weights, self.even, self.queries)
         weights, even, queries = (values.gather(1, keys) for values in current)
-        others = (self.received_mass.gather(1, keys) - weights) / (
-            self.queries_per_key[keys] - 1
-        ).clamp_min(1.0)
+        others = (self.received_mass.gather(1, keys) - weights) / (self.queries_per_key[keys] - 1)
+        others.masked_fill_(self.queries_per_key[keys] <= 1, torch.nan)
         return HeadPairs(weights, even, queries, keys, others, self.shape)
 
 

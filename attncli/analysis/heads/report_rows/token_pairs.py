@@ -57,12 +57,14 @@ class TokenPair(NamedTuple):
 
     weight: float
     even: float
-    others: float
+    others: float | None
+    """None where no other query sees the key."""
     places: Mapping[str, Scalar]
     """Which tokens of which text."""
 
     def build_pair_row(self, layer: int, head: int, keys: Mapping[str, Scalar]) -> Row:
-        places = {**keys, **self.places, UNIFORM: self.even, OTHERS: self.others}
+        others = {} if self.others is None else {OTHERS: self.others}
+        places = {**keys, **self.places, UNIFORM: self.even, **others}
         return Row(PAIR, self.weight, "1", layer=layer, head=head, keys=places)
 
 
@@ -79,7 +81,9 @@ def rank_token_pairs(
                 named = {name: word[0] for name, word in tokens.items() if word}
                 which = {"text": text} if len(own) > 1 else {}
                 places = {"query": query, "key": key, **named, **which}
-                found.append(TokenPair(weight, even, max(0.0, others), places))
+                found.append(
+                    TokenPair(weight, even, max(0.0, others) if others == others else None, places)
+                )
     return sorted(found, key=lambda pair: pair.even - pair.weight)
 
 
@@ -108,11 +112,16 @@ def describe_strongest_token_pair(rows: Sequence[Row]) -> str:
     if not pairs:
         return ""
     top = max(pairs, key=lambda row: (row.value or 0.0) - strongest_control_weight(row))
+    if f"{top.value:.2g}" == f"{strongest_control_weight(top):.2g}" or (
+        (top.value or 0.0) < strongest_control_weight(top)
+    ):
+        return "no pair stands out from uniform attention and from what other queries give its key"
+    others = f", other queries {float(top.keys[OTHERS]):.2g}" if OTHERS in top.keys else ""
     return (
         f"clearest pair '{format_token_position(top, QUERY_TOKEN)} ← {format_token_position(top, KEY_TOKEN)}' in head {format_head(top)}: "
-        f"{top.value:.2g}; uniform attention {float(top.keys[UNIFORM]):.2g}, other queries {float(top.keys[OTHERS]):.2g}"
+        f"{top.value:.2g}; uniform attention {float(top.keys[UNIFORM]):.2g}{others}"
     )
 
 
 def strongest_control_weight(row: Row) -> float:
-    return max(float(row.keys[UNIFORM]), float(row.keys[OTHERS]))
+    return max(float(row.keys[UNIFORM]), float(row.keys.get(OTHERS, 0.0)))

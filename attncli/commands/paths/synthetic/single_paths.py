@@ -16,6 +16,7 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
     freeze_attention_of_layers,
     require_memory_for_network_streams,
 )
+from attncli.errors import format_count
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.curve_fits.rank_collapse_regime import find_rate_of_single_exponential
 from attncli.maths.number_format import format_power_of_ten, format_short_number
@@ -210,7 +211,7 @@ def build_sampled_paths_report(
     """Report on this many random paths of each length, of networks or of a model; `about` describes
     the source."""
     finding = Finding(variant, describe_residual_decay(rows))
-    title = f"{variant}: quantiles of {{}} over {paths} random paths of each length"
+    title = f"{variant}: quantiles of {{}} over {format_count(paths, 'random path')} of each length"
     return Report(
         study="paths",
         headline=finding.text,
@@ -265,16 +266,25 @@ class Median(NamedTuple):
 
 def describe_residual_decay(rows: Sequence[Row]) -> str:
     """How the median falls with length, in words."""
-    medians = {
-        int(row.keys["length"]): Median(row.value, float(row.keys.get("error", 0.0)))
+    middle = [
+        row
         for row in rows
         if row.metric == RESIDUAL and row.keys["quantile"] == 0.5 and row.value is not None
+    ]
+    medians = {
+        int(row.keys["length"]): Median(row.value or 0.0, float(row.keys.get("error", 0.0)))
+        for row in middle
     }
     if not medians:
         return "Attention products of the sampled paths have exactly rank 1."
     first, last = min(medians), max(medians)
     if first == last:
         return f"Every path has length {last}: median distance to rank 1 {medians[last].format_with_error_range()}."
+    if any(row.n == 1 for row in middle):
+        return (
+            "One random path of each length is too few to compare lengths: distance to rank 1 "
+            f"{format_power_of_ten(medians[first].value)} at length {first}; {format_power_of_ten(medians[last].value)} at length {last}."
+        )
     values = {length: median.value for length, median in medians.items()}
     return (
         f"{describe_rank_trend_over_path_length(list(medians.values()))}: median distance {medians[first].format_with_error_range()} at length {first}; "

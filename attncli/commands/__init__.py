@@ -19,5 +19,5 @@ verify_fit       verify a saved fit again
 
     >>> import attncli as attn
     >>> attn.count_paths(layers=2, heads=1).headline
-    '4 paths; most have length 1: a share of 0.500.'
+    '4 paths; length 1 is the most common: a share of 0.500.'
 """

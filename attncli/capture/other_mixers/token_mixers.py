@@ -192,22 +192,30 @@ def is_mixing_tokens(module: nn.Module, inputs: ModuleInputs, tokens: int) -> bo
         return False
     if axis == stream.ndim - 1 and any(p.shape[-1] == tokens for p in module.parameters()):
         return False  # as many features as tokens
-    middle = tokens // 2
+    return any(
+        do_outputs_differ_at_other_tokens(a, b, find_token_axis(a, tokens), tokens // 2)
+        for a, b in compare_outputs_with_moved_token(module, inputs, stream, axis)
+    )
+
+
+def compare_outputs_with_moved_token(
+    module: nn.Module, inputs: ModuleInputs, stream: Tensor, axis: int
+) -> list[tuple[Tensor, Tensor]]:
+    """Each output as it is, and with another state of the middle token; none where the module cannot be called again or
+    does not repeat its outputs."""
     moved = stream.clone()
-    moved.select(axis, middle).add_(sample_noise_like(moved.select(axis, middle)))
+    middle = moved.select(axis, stream.shape[axis] // 2)
+    middle.add_(sample_noise_like(middle))
     try:
         first, again, other = (
             compute_outputs_with_other_stream(module, inputs, stream, each.clone())
             for each in (stream, stream, moved)
         )
     except Exception:  # submodules with an unusual calling convention cannot be called again
-        return False
+        return []
     if any(not torch.equal(a, b) for a, b in zip(first, again, strict=True)):
-        return False
-    return any(
-        do_outputs_differ_at_other_tokens(a, b, find_token_axis(a, tokens), middle)
-        for a, b in zip(first, other, strict=True)
-    )
+        return []
+    return list(zip(first, other, strict=True))
 
 
 def compute_outputs_with_other_stream(

@@ -18,10 +18,9 @@ from attncli.capture.model_structure.residual_stream import find_residual_stream
 from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,
     TokenMixer,
-    compute_outputs_with_other_stream,
+    compare_outputs_with_moved_token,
     do_outputs_differ_at_other_tokens,
     record_module_inputs,
-    sample_noise_like,
 )
 from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.capture.strips.attention_sites import NUMBER, AttentionSite
@@ -142,24 +141,13 @@ def does_module_mix_tokens(
     axis = None if stream is None else find_single_token_axis(stream, tokens)
     if stream is None or axis is None or len(find_tensors_with_token_axis(inputs)) > 1:
         return None
-    middle = stream.shape[axis] // 2
-    moved = stream.clone()
-    moved.select(axis, middle).add_(sample_noise_like(moved.select(axis, middle)))
-    try:
-        first, again, other = (
-            compute_outputs_with_other_stream(module, inputs, stream, each.clone())
-            for each in (stream, stream, moved)
-        )
-    except Exception:  # submodules with an unusual calling convention cannot be called again
-        return None
-    if not first or any(not torch.equal(a, b) for a, b in zip(first, again, strict=True)):
-        return None
-    axes = [find_single_token_axis(value, {stream.shape[axis]}) for value in first]
-    if any(place is None for place in axes):
+    outputs = compare_outputs_with_moved_token(module, inputs, stream, axis)
+    axes = [find_single_token_axis(value, {stream.shape[axis]}) for value, _ in outputs]
+    if not outputs or any(place is None for place in axes):
         return None
     return any(
-        do_outputs_differ_at_other_tokens(a, b, place, middle)
-        for a, b, place in zip(first, other, axes, strict=True)
+        do_outputs_differ_at_other_tokens(a, b, place, stream.shape[axis] // 2)
+        for (a, b), place in zip(outputs, axes, strict=True)
     )
 
 

@@ -5,7 +5,7 @@ import csv
 import inspect
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pkgutil import resolve_name
 
 from attncli.networks.ablation_variants import SETS, VARIANTS
@@ -108,35 +108,19 @@ def describe_architecture_support(tried: Mapping[str, str]) -> str:
     """One line of the table that `tests/coverage/every_architecture.py` makes."""
     if tried["runs"].startswith("no: "):
         return f"not tried: {tried['runs'].removeprefix('no: ')}"
-    if not tried["difference"]:
-        seen = ", ".join(
-            [
-                tried["capture"].replace("refused", "attention refused"),
-                *describe_token_mixers(tried),
-            ]
-        )
-        alone = tried["capture"] == "no attention" and tried["ablation"] == "understood"
-        return f"{seen}; ablation understood" if alone else seen
-    seen = ", ".join(
-        [
-            f"attention by {tried['capture'].replace('watched', 'watching')}",
-            *describe_token_mixers(tried),
-        ]
-    )
-    if tried["ablation"] == "understood":
-        return f"{seen}; ablation understood"
-    return f"{seen}; ablation {tried['ablation']}"
-
-
-def describe_token_mixers(tried: Mapping[str, str]) -> Iterator[str]:
-    """Describe the token mixers other than attention: which have exact maps, and which are not
-    measured."""
-    linear = tried["linear"].split(", ") if tried["linear"] else []
-    others = list_token_mixers_without_maps(tried)
-    if linear:
-        yield f"{' and '.join(linear)} by exact maps"
-    if others:
-        yield f"beside {' and '.join(others)}, which is not looked at"
+    attention, linear = tried["difference"], tried["linear"]
+    maps, without = ["attention"] * bool(attention), list_token_mixers_without_maps(tried)
+    maps += linear.split(", ") if linear else []
+    parts = [] if attention else [tried["capture"].replace("refused", "attention refused")]
+    if maps:
+        parts.append(f"maps of {' and '.join(maps)}")
+    if without:
+        parts.append(f"no maps of {' and '.join(without)}")
+    if tried["ablation"] == "understood" and (attention or tried["capture"] == "no attention"):
+        parts.append("ablation works")
+    elif attention:
+        parts.append(f"ablation {tried['ablation']}")
+    return "; ".join(parts)
 
 
 def format_entries_as_text(entries: Sequence[Entry]) -> str:

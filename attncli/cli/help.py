@@ -69,7 +69,7 @@ def wrap_example(line: str, width: int) -> list[str]:
         if lines[-1] and len(lines[-1]) + len(part) + 5 > width:
             lines.append("  ")
         lines[-1] += f" {part}" if lines[-1].strip() else part
-    remarks = [f"    # {remark}"] if remark else []
+    remarks = [f"    {remark}"] if remark else []
     return [f"  {line}" for line in " \\\n".join(lines).split("\n")] + remarks
 
 

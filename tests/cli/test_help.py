@@ -142,11 +142,11 @@ def test_a_folded_example_is_the_same_for_a_shell(width: int) -> None:
         for line in command.epilog.strip().splitlines():
             folded = "\n".join(help_pages.wrap_example(line, width))
             typed = line.partition("  ")[0]
-            assert typed_words(folded)[: len(shlex.split(typed))] == shlex.split(typed)
+            assert typed_words(folded) == shlex.split(typed)
 
 
 def typed_words(text: str) -> list[str]:
-    """As a shell that minds comments takes the first line of it."""
+    """As a shell that minds comments takes it."""
     return shlex.split(text.replace("\\\n", ""), comments=True)
 
 

@@ -15,7 +15,7 @@ from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
-attn approximate                                             one random pattern, the narrowest module
+attn approximate                                             # one random pattern, the narrowest module
 attn approximate --pattern window:3 --pattern global:2+window:3 --length 128 -o fit.safetensors
 attn approximate --decide --pattern window:3 --length 64
 attn approximate --decide --pattern window:3 --length 64 --width 2

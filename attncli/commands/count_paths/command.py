@@ -6,8 +6,8 @@ from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
-attn count-paths --layers 96 --heads 96             from sizes: nothing is run
-attn count-paths ./checkpoint                       from a config: no weights are read
+attn count-paths --layers 96 --heads 96             # from sizes: nothing is run
+attn count-paths ./checkpoint                       # from a config: no weights are read
 attn count-paths random:llama?layers=4
 attn count-paths --layers 12 --heads 12 --no-skip
 """

@@ -16,7 +16,7 @@ from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
-attn head-capacity ./minilm --length 64                                      every head
+attn head-capacity ./minilm --length 64                                      # every head
 attn head-capacity ./minilm --head 0.0 --pattern previous --pattern strided:8 --length 64
 attn head-capacity ./minilm --head 0.2 --inputs embeddings --pattern previous --length 24
 attn head-capacity ./minilm --head 0.2 --pattern previous -o head.safetensors

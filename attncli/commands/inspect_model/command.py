@@ -14,7 +14,7 @@ from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
-attn inspect-model gpt2                                     what each head does, on one screen
+attn inspect-model gpt2                                     # what each head does, on one screen
 attn inspect-model ./checkpoint --text-file essays.txt --with-random-init -o heads.json
 attn inspect-model ./checkpoint --metric attention,roles --top 10 --sort induction
 attn inspect-model random:llama --random-tokens 512 --metric entropy_normalised --layers 0-1

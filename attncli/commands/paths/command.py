@@ -13,14 +13,14 @@ from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
-attn paths                                          12 layers of attention with skips, 5 seeds
+attn paths                                          # 12 layers of attention with skips, 5 seeds
 attn paths ./checkpoint --text-file essays.txt --steps attention,mlp
-attn paths gpt2 --by head                           share of the output through each head
-attn paths gpt2 --loss                              what short paths alone predict
-attn paths gpt2 --by steps                          shares by how many attentions and how many MLPs
+attn paths gpt2 --by head                           # share of the output through each head
+attn paths gpt2 --loss                              # what short paths alone predict
+attn paths gpt2 --by steps                          # shares by how many attentions and how many MLPs
 attn paths --layers 3 --heads 2 --norm layer --metric log10_residual
-attn paths --path 1,0,0,3,0,0,0,0,0,0,0,2           one path: head 1, then two skips, head 3 …
-attn paths --sample 50 --plot                       longer paths are closer to rank 1
+attn paths --path 1,0,0,3,0,0,0,0,0,0,0,2           # one path: head 1, then two skips, head 3 …
+attn paths --sample 50 --plot                       # longer paths are closer to rank 1
 attn paths random:bert --random-tokens 128 --sample 100
 attn paths random:bert --random-tokens 128 -o paths.json
 attn paths net.safetensors --fail-if 'completeness_error > 1e-12'

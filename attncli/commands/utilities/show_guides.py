@@ -6,9 +6,9 @@ from attncli.guides import find_guides, format_guide_list, read_guide_text, read
 from attncli.options.value_completion import complete_names
 
 EXAMPLES = """
-attn guide                        list the guides
-attn guide inspect-model          how to read the output of inspect-model
-attn guide inspect-model | less   as Markdown
+attn guide                        # list the guides
+attn guide inspect-model          # how to read the output of inspect-model
+attn guide inspect-model | less   # as Markdown
 """
 PIPE_WIDTH = 10_000
 """On a pipe a title is one line."""

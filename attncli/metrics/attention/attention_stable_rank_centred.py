@@ -13,7 +13,7 @@ TINY = 1e-300
 
 @metric("1", group="spectra")
 def attention_stable_rank_centred(spectrum: SpectrumIteration) -> "Tensor":
-    """‖A - 11^T/n‖_F² / s1(A - 11^T/n)²: the same once uniform attention is taken off.
+    """‖A - 11^T/n‖_F² / s1(A - 11^T/n)²: the stable rank once uniform attention is subtracted.
 
     0 where nothing is left. A gap of the spectrum that is only the uniform part's goes away ("Mind the Gap", 2024).
     """

@@ -4,7 +4,7 @@ from attncli.metrics.attention._gate_statistics import Array, GateObservations, 
 
 @metric("1", group="gates")
 def gate_mean(gates: GateObservations) -> Array:
-    """Mean over queries and features of the gate that multiplies what the head has weighed.
+    """Mean over queries and features of the gate that multiplies the head's output.
 
     1: open; 0.5: untrained, or undecided; 0: the head is shut off.
     """

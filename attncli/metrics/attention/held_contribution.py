@@ -9,7 +9,7 @@ from attncli.metrics.attention._gate_statistics import (
 
 @metric("1", group="gates")
 def held_contribution(gates: GateObservations) -> Array:
-    """`gated_contribution` with each gate held at its mean over the queries.
+    """`gated_contribution` with each gate fixed at its mean over the queries.
 
     The same as `gated_contribution`: which query asks does not matter to the gate.
     """

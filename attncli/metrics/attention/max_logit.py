@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 @metric("1", needs=("scores",), take="max")
 def max_logit(summaries: MapStripRows) -> "Tensor":
-    """Largest score of a query and a key that it sees, as the softmax is given it; of several texts the largest.
+    """Largest score of a query and a key that it sees, as it enters the softmax; over several texts the maximum.
 
     After scale, rotary, QK norm, softcap and position bias; a mask's numbers are none. Below about 30 in healthy models;
     past 100 training is known to become unstable (Kimi K2, arXiv 2507.20534).

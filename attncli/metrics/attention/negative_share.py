@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 @metric("1", group="memory", signed=True)
 def negative_share(summaries: MapStripRows) -> "Tensor":
-    """Mean over queries of Σ_j max(-A_ij, 0) / Σ_j |A_ij|: how much a head takes away rather than adds.
+    """Mean over queries of Σ_j max(-A_ij, 0) / Σ_j |A_ij|: how much a head subtracts rather than adds.
 
     0: any softmax; 1/2: as much away as it adds.
     """

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @metric("1", group="copying", needs=("same tokens", "made text"), text="markov")
 def ngram_3(rows: MapStripRows) -> "Tensor":
-    """Mean total variation between a row and uniform attention to the keys so far that stand behind a copy of its last two tokens: the trigram estimator.
+    """Mean total variation between a row and uniform attention to the keys so far that follow a copy of its last two tokens: the trigram estimator.
 
     0: by its values the head counts what has followed so far, as statistical induction heads do (Edelman et al. 2024).
     """

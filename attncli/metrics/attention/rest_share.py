@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 @metric("1", group="sinks")
 def rest_share(summaries: MapStripRows) -> "Tensor":
-    """Mean over queries of A_i0 + 1 - Σ_j A_ij: what rests on token 0 and on a learned sink, on one scale.
+    """Mean over queries of A_i0 + 1 - Σ_j A_ij: weight on token 0 and on a learned sink together.
 
     0: nothing; 1: the head is at rest. Where there is no learned sink it is the weight on token 0 alone.
     """

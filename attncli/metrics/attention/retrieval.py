@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @metric("1", group="copying", needs=("same tokens", "made text"), text="needles")
 def retrieval(rows: MapStripRows) -> "Tensor":
-    """Share of the tokens of needles far back that a head's largest weight is on when they are next in the copy.
+    """Share of the tokens of a needle far back that get the head's largest weight when they are the next to be copied.
 
     After Wu et al. 2024 (retrieval heads), but without words: four pieces of random tokens once more at the end of the text.
     """

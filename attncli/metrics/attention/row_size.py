@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 @metric("1", group="memory", signed=True)
 def row_size(summaries: MapStripRows) -> "Tensor":
-    """Mean over queries of Σ_j |A_ij|: how much of its values a head takes in all.
+    """Mean over queries of Σ_j |A_ij|: the total absolute weight that a query puts on the values.
 
     1: any softmax without a learned sink.
     """

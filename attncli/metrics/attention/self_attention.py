@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 @metric("1", needs=("same tokens",), signed=True)
 def self_attention(summaries: MapStripRows) -> "Tensor":
-    """Mean of A_ii: what a query gives to its own token.
+    """Mean of A_ii: the weight of a query on its own token.
 
     0: nothing; 1: all of it.
     """

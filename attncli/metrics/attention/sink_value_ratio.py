@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @metric("1", group="sinks")
 def sink_value_ratio(sides: OperandStatistics) -> "Tensor":
-    """‖v_0‖ over the median of ‖v_j‖: how much token 0 hands on to those who look at it.
+    """‖v_0‖ over the median of ‖v_j‖: how much token 0 contributes to the queries that look at it.
 
     1: as much as the others; near 0: who looks there adds nothing, the head is at rest.
     """

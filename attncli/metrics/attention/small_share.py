@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 @metric("1")
 def small_share(summaries: MapStripRows) -> "Tensor":
-    """Mean share of the visible keys that get less than 1e-3 of a query.
+    """Mean share of the visible keys that get less than 1e-3 of a query's weight.
 
     0: none; near 1: nearly all keys could be left out.
     """

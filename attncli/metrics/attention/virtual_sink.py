@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 @metric("1", needs=("learned sink",))
 def virtual_sink(summaries: MapStripRows) -> "Tensor":
-    """Mean of 1 - Σ_j A_ij: what a learned sink logit takes of a query.
+    """Mean of 1 - Σ_j A_ij: the weight that a learned sink logit takes.
 
     0: nothing; 1: all of it. Does not apply where rows sum to 1.
     """

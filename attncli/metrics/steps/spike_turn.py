@@ -7,7 +7,7 @@ from attncli.metrics.steps._unit_vector_distances import compute_unit_vector_dis
 
 @metric("1")
 def spike_turn(before: SplitState, after: SplitState) -> float:
-    """1 - cos between the longest token, of the state after the block, before and after it.
+    """1 - cos between the states before and after the block, of the token that is longest after it.
 
     A norm keeps directions: where this is near 0 from layer to layer, it hands the same vector on, whatever the length.
     """

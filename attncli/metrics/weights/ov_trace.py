@@ -6,5 +6,5 @@ from attncli.metrics import metric
 
 @metric("gain")
 def ov_trace(ov: LowRankProduct) -> float:
-    """tr W_OV, the sum of its eigenvalues: positive where a head copies what it reads, negative where it takes it away."""
+    """tr W_OV, the sum of its eigenvalues: positive where a head copies what it reads, negative where it subtracts it."""
     return float(np.trace(ov.core_with_same_eigenvalues))

@@ -14,7 +14,7 @@ from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
-attn reproduce circle                               widths 32, 64 and 128, 5 seeds
+attn reproduce circle                               # widths 32, 64 and 128, 5 seeds
 attn reproduce circle --width 32 --variants SAN,transformer --seeds 2
 attn reproduce circle --as-published --width 32 --save-training runs
 attn reproduce circle --width 32 --save-training runs --watch-training 500

@@ -6,7 +6,7 @@ from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
 EXAMPLES = """
-attn reproduce rank-heads                           ranks 1, 2, 4, 8 at H · r = 8 and 32
+attn reproduce rank-heads                           # ranks 1, 2, 4, 8 at H · r = 8 and 32
 attn reproduce rank-heads --ranks 1,8 --seeds 3
 attn reproduce rank-heads --dimension 16 --length 4 --save-training runs
 """

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from attncli.commands.utilities.continuous_integration.named_checks import Check
 
 EXAMPLES = """
-attn ci                                     every check in attn.toml, or pyproject.toml
+attn ci                                     # every check in attn.toml, or pyproject.toml
 attn ci collapse --config checks.toml --format github
-attn ci --keep reports/                     the reports too, as reports/CHECK.json
-attn ci --accept collapse                   show what changed, then make its report the baseline
+attn ci --keep reports/                     # the reports too, as reports/CHECK.json
+attn ci --accept collapse                   # show what changed, then make its report the baseline
 """
 
 EXIT_CODE = Definition(

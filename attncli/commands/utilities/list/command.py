@@ -30,7 +30,7 @@ attn list metrics
 attn list variants
 attn list architectures
 attn list architectures --format csv -o architectures.csv
-attn list schema > report.schema.json               what the JSON of every command looks like
+attn list schema > report.schema.json               # what the JSON of every command looks like
 """
 
 

@@ -26,10 +26,10 @@ attn sweep inspect-model --model ./a --model org/name@step1000 --show 'max(sink)
 attn sweep rank-collapse --model EleutherAI/pythia-14m --revisions 'step*000'
 attn sweep --glob 'run/attn/step-*.json' --show 'max(max_logit)' --plot
 attn sweep rank-collapse --glob 'runs/checkpoint-*' --into sweep/ -o sweep.json --fail-if 'log10_residual < -3'
-attn sweep inspect-model --glob 'runs/*' --engine local:4             four warm workers
+attn sweep inspect-model --glob 'runs/*' --engine local:4             # four warm workers
 attn sweep inspect-model --glob 'runs/*' --engine submitit --engine-options partition=gpu,timeout_min=60
-attn sweep inspect-model --glob 'runs/*' --list-items                 command lines for another tool to run …
-attn sweep --collect attn-sweep                                       … and the table of what it has made
+attn sweep inspect-model --glob 'runs/*' --list-items                 # command lines for another tool to run …
+attn sweep --collect attn-sweep                                       # … and the table of what it has made
 """
 
 OTHER_FORMATS = [name for name in list_entry_names("attncli.render") if name != "jsonl"]

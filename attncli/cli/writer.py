@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from attncli import gates
+from attncli.cli.parameter_names_as_options import replace_parameters_by_options
 from attncli.distributed_ranks import is_first_rank
 from attncli.errors import UsageError
 from attncli.io.atomic_files import (
@@ -202,7 +203,8 @@ def print_warnings_and_failed_gates(report: Report, options: OutputOptions, writ
     if options.quiet:
         return
     annotated = options.output is None and resolve_report_format(options) == "github"
-    lines = [] if annotated else [f"warning: {warning}" for warning in report.warnings]
+    warnings = map(replace_parameters_by_options, [] if annotated else report.warnings)
+    lines = [f"warning: {warning}" for warning in warnings]
     if options.output is not None:
         lines.append(f"{report.headline} → {options.output}")
     if not written:

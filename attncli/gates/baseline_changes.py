@@ -82,8 +82,10 @@ class AllowedChange(RowSelection):
 
     def make_unknown_noise_error(self, pair: RowPair) -> UsageError:
         """The refusal for a number of unknown noise."""
+        where = format_row_axis_values(pair.new_or_old_row).removesuffix(":")
         return UsageError(
-            f"the gate '{self.text}' needs standard deviations, and {format_row_axis_values(pair.new_or_old_row)} has none in both reports: "
+            f"the gate '{self.text}' needs standard deviations in both reports, and one of them has none"
+            f"{'' if where == 'value' else f' at {where}'}: "
             "measure several texts or seeds, or give another limit, such as 5%."
         )
 

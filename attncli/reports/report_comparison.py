@@ -254,7 +254,7 @@ def format_summary(
         return "No number is in both reports."
     if not moved:
         return f"Every number that both reports have is equal ({both})."
-    return f"{len(moved)} of {both} numbers changed, {count}; largest: {format_changed_value(moved[0], scales)}."
+    return f"{len(moved)} of {format_count(both, 'number')} changed, {count}; largest: {format_changed_value(moved[0], scales)}."
 
 
 def format_changed_value(pair: RowPair, scales: Scales) -> str:

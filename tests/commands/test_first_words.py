@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from commands import attn as command
 
+import attncli as attn
 from attncli.analysis.rank_collapse.findings_and_headlines import (
     format_model_headline as collapse_headline,
 )
@@ -86,3 +88,24 @@ def test_rollout_is_told_where_it_is_another_than_even_attention(lift: float, to
     assert said.startswith("Token 0 fox after 2 blocks: 90 % from itself, 10 % from biases")
     assert ("rollout" in said) == told
     assert "1 times" not in said
+
+
+ONE_HEAD = "random:gpt2?layers=1&width=16&heads=1"
+
+
+def test_what_one_head_or_one_token_cannot_tell_is_not_told() -> None:
+    """A middle among one head, a rank correlation over one token, and a most where every way has little."""
+    slope = attn.dispersion(ONE_HEAD, lengths="4,8", metric=["entropy"]).headline
+    assert " in head 0.0; uniform attention: " in slope
+    assert slope.endswith("1 of 1 head disperses as fast.")
+    alone = attn.sensitivity(ONE_HEAD, random_tokens=1).headline
+    assert "nan" not in alone
+    assert "correlation" not in alone
+    assert "correlation" in attn.sensitivity(ONE_HEAD, random_tokens=5).headline
+    steps = attn.paths(ONE_HEAD, random_tokens=3, by="steps").headline
+    assert steps.startswith("The largest part of the output travels through ")
+
+
+def test_a_warning_names_options_as_one_types_them() -> None:
+    outcome = command("inspect-model", "random:mamba?layers=1&width=16", "--random-tokens", "4")
+    assert "choose others with --heads." in outcome.err

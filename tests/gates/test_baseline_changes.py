@@ -71,7 +71,8 @@ def test_noise_within_2s_of_both_spreads_passes(
 
 def test_without_spreads_noise_cannot_be_told() -> None:
     with pytest.raises(
-        UsageError, match="needs standard deviations, and SAN, layer 0: has none in both"
+        UsageError,
+        match="needs standard deviations in both reports, and one of them has none at SAN, layer 0: ",
     ):
         failed("order:2s", number(0.0, 1.0), number(1.0))
     assert not failed("order:2s", number(1.0), number(1.0))

@@ -49,7 +49,10 @@ from attncli.analysis.heads.head_selection import (
     sort_rows_by_head_ranking,
 )
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
-from attncli.analysis.heads.report_rows.extreme_heads import describe_extreme_heads
+from attncli.analysis.heads.report_rows.extreme_heads import (
+    describe_extreme_heads,
+    describe_first_and_last_states,
+)
 from attncli.analysis.heads.report_rows.head_rows import (
     ON_RANDOM,
     ON_REPEATS,
@@ -498,7 +501,10 @@ def describe_pair_or_ranges(
         return clearest
     if any(head.role is not None and head.role.role is not MIXED for head in heads):
         return ""
-    return describe_extreme_heads([row for row in rows if not heads or row.metric in WITHOUT_ROLES])
+    ranges = describe_extreme_heads(
+        [row for row in rows if not heads or row.metric in WITHOUT_ROLES]
+    )
+    return ranges or ("" if heads else describe_first_and_last_states(rows))
 
 
 WITHOUT_ROLES = ("entropy_normalised", "distance")

@@ -24,7 +24,6 @@ from attncli.maths.curve_fits.rank_collapse_regime import (
     NAMES,
     describe_collapse_regime,
     find_order_of_double_exponential,
-    name_convergence_order,
 )
 from attncli.maths.number_format import format_number, format_short_number
 from attncli.networks.ablation_variants import AblationSwitches, is_collapse_bound_applicable
@@ -208,7 +207,7 @@ def describe_last_layer(curve: Sequence[float]) -> str:
 def format_regime(regime: str, curve: Sequence[float]) -> str:
     """The regime, and the order of a doubly exponential one, where its name is a word."""
     order = find_order_of_double_exponential(curve)
-    if order is None or name_convergence_order(order) not in NAMES.values():
+    if order is None or not regime.startswith(tuple(NAMES.values())):
         return regime
     return regime.replace(DOUBLY, f"{DOUBLY} (order {order:.2f})", 1)
 

@@ -156,7 +156,7 @@ def build_length_slope_findings(lines: Sequence[Row], metrics: Sequence[str]) ->
 
 
 def describe_length_slopes(metric: str, rows: Sequence[Row]) -> str:
-    """The middle head, the two ends, and how many do as uniform attention does."""
+    """The middle head and the two ends, or the only head, and how many do as uniform attention does."""
     ordered = sorted(rows, key=lambda row: float(row.value or 0.0))
     low, middle, high = (ordered[place] for place in (0, len(ordered) // 2, -1))
     how = (
@@ -164,13 +164,15 @@ def describe_length_slopes(metric: str, rows: Sequence[Row]) -> str:
         if ATTENTION.declaration_of_entry(metric).unit == LOGARITHMIC
         else "goes as n to the"
     )
-    text = f"{metric} {how} {format_length_slope(middle)} in the middle head, {format_length_slope(low)} in {format_layer_and_head(low)} to {format_length_slope(high)} in {format_layer_and_head(high)}"
+    ends = f", {format_length_slope(low)} in {format_layer_and_head(low)} to {format_length_slope(high)} in {format_layer_and_head(high)}"
+    which = f"the middle head{ends}" if len(rows) > 1 else f"head {format_layer_and_head(middle)}"
+    text = f"{metric} {how} {format_length_slope(middle)} in {which}"
     even = [row for row in rows if abs(float(row.keys.get(UNIFORM, 0.0))) > STILL]
     if not even:
         return text
     as_fast = sum(float(row.value or 0.0) / float(row.keys[UNIFORM]) >= NEAR for row in even)
     null = f"{float(even[0].keys[UNIFORM]):.2f}"
-    return f"{text}; uniform attention: {null}, {as_fast} of {format_count(len(even), 'head')} disperse as fast"
+    return f"{text}; uniform attention: {null}, {as_fast} of {format_count(len(even), 'head')} disperse{'s' if as_fast == 1 else ''} as fast"
 
 
 def format_length_slope(row: Row) -> str:

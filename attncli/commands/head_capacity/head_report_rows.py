@@ -207,8 +207,9 @@ def build_head_capacity_findings(rows: Sequence[Row]) -> Iterator[Finding]:
     if still:
         verb = "changes" if len(still) == 1 else "change"
         few = f"{len(still)} of {format_count(len(moved), 'head')} {verb} by less than {STILL:g}"
+        pairs = max(row.n for row in moved)
         yield Finding(
-            "the same on every text",
+            "the same on both texts" if pairs == 1 else "the same on every text",
             f"{few}: {format_top_heads(sorted(still, key=lambda row: row.value or 0.0))}",
         )
     if moved:

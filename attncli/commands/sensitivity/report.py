@@ -44,6 +44,8 @@ METRICS: Mapping[str, Definition] = {
 ALL_LISTED, ENDS = 40, 8
 """Of longer texts only the first and last tokens, and as many of the largest, are in the table."""
 MARK, LARGE = "mark", "large"
+FEWEST_RANKED = 5
+"""Tokens from which the first line tells a rank correlation."""
 
 
 class RepeatedToken(NamedTuple):
@@ -224,7 +226,8 @@ def describe_sampled_directions(texts: Sequence[TextSensitivity]) -> str:
 
 
 def describe_correlations_with_paths(texts: Sequence[TextSensitivity]) -> str:
-    if not all(one.correlations for one in texts):
+    """Empty where no paths are summed, or too few tokens have ranks: two always agree or disagree entirely."""
+    if not all(one.correlations and len(one.paths) >= FEWEST_RANKED for one in texts):
         return ""
     own, even = (
         format_mean_with_error([one.correlations[which] for one in texts]) for which in (0, 1)

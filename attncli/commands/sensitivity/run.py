@@ -5,7 +5,7 @@ from functools import partial
 from attncli.analysis import Study
 from attncli.analysis.paths.path_model_preparation import prepare_model_for_paths
 from attncli.commands.sensitivity.measure_sensitivity import measure_sensitivity, plan_sensitivity
-from attncli.errors import UsageError
+from attncli.errors import UsageError, format_count
 from attncli.model_and_file_sources import Source
 from attncli.models.loading.memory_estimate import estimate_run_memory, find_max_head_count
 from attncli.options.model_and_input import InputOptions, WholeModelOptions
@@ -36,7 +36,7 @@ def prepare_sensitivity(
     longest = max(text.tokens for text in texts)
     heads = find_max_head_count(body)
     needed = blocks * (estimate_run_memory(body, longest, 0, heads) + 4 * MEANS * longest**2)
-    what = f"gradients of {longest} tokens through {blocks} blocks"
+    what = f"gradients of {format_count(longest, 'token')} through {format_count(blocks, 'block')}"
     require_memory(needed, what, "cut the text with `tokens`")
     back = plan.choose_output_direction_count(longest)
     exact = " (exact)" if back == plan.width else f" (estimates; {plan.width} are exact)"

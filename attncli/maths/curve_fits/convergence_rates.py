@@ -31,10 +31,15 @@ def estimate_late_convergence_order(curve: Sequence[float]) -> float | None:
     Counted from the end for as long as the curve falls steadily; None where it ends otherwise, or after one order: that
     is made of three points, and any three make one.
     """
-    late = compute_convergence_orders(curve)[max(2, len(curve) // 2) :]
-    last = list(itertools.takewhile(lambda p: p is not None, reversed(late)))
-    known = [p for p in last if p is not None]
+    known = list_late_convergence_orders(curve)
     return math.exp(math.fsum(map(math.log, known)) / len(known)) if len(known) > 1 else None
+
+
+def list_late_convergence_orders(curve: Sequence[float]) -> list[float]:
+    """The last orders, from the end for as long as the curve falls steadily, over at most half of the layers."""
+    late = compute_convergence_orders(curve)[max(2, len(curve) // 2) :]
+    last = itertools.takewhile(lambda p: p is not None, reversed(late))
+    return [p for p in last if p is not None]
 
 
 def confidence_interval_of_mean(values: Sequence[float]) -> ConfidenceInterval:

@@ -12,6 +12,7 @@ from attncli.maths.curve_fits.convergence_rates import (
     confidence_interval_of_mean,
     estimate_late_convergence_order,
     is_mean_clear_of_zero,
+    list_late_convergence_orders,
 )
 from attncli.maths.curve_fits.decay_laws_over_layers import (
     COLLAPSED,
@@ -36,6 +37,11 @@ ANOTHER_RATE = 2.0
 NAMES = {2: "quadratic", 3: "cubic", 4: "quartic"}
 NEAR = 0.25
 """How far from such a power an order may be."""
+
+FEW_ORDERS = 3
+"""Up to so many orders the start-up decides their mean."""
+UNSETTLED = 1.25
+"""The factor between two orders from which their mean is none."""
 
 DOUBLY = "doubly exponential"
 DECAY = "geometric decay"
@@ -326,7 +332,7 @@ class RegimeDescription:
 
     def describe_decay_law(self, part: CurveSegment) -> str:
         say: Mapping[str, Callable[[CurveSegment], str]] = {
-            "power": lambda part: f"{name_convergence_order(part.convergence_order)}: {DOUBLY}",
+            "power": lambda part: f"{describe_convergence_order(part)}: {DOUBLY}",
             "falls": self.describe_fall_by_constant_factor,
             "grows": lambda part: f"grows: {format_factor_per_layer(part)}",
             "uneven": lambda part: (
@@ -387,6 +393,15 @@ def does_curve_segment_collapse(part: CurveSegment) -> bool:
 
 def format_factor_per_layer(part: CurveSegment) -> str:
     return f"×{format_power_of_ten(part.slope)} a layer"
+
+
+def describe_convergence_order(part: CurveSegment) -> str:
+    """The name of the order, or from which to which a few orders lie that are too far apart for one: their mean is
+    that of the start-up."""
+    late = list_late_convergence_orders(part.curve)
+    if 1 < len(late) <= FEW_ORDERS and max(late) > UNSETTLED * min(late):
+        return f"order {min(late):.1f} to {max(late):.1f}"
+    return name_convergence_order(part.convergence_order)
 
 
 def name_convergence_order(order: float) -> str:

@@ -20,7 +20,10 @@ from attncli.analysis.heads.classification.head_roles import (
     classify_heads,
     format_role_counts,
 )
-from attncli.analysis.heads.report_rows.extreme_heads import describe_extreme_heads
+from attncli.analysis.heads.report_rows.extreme_heads import (
+    describe_extreme_heads,
+    describe_first_and_last_states,
+)
 from attncli.records import Row, Scalar
 
 LAYERS, HEADS, MODELS = 3, 5, 24
@@ -285,3 +288,11 @@ def test_what_is_sampled_says_how_far_it_may_be_off() -> None:
 def test_the_first_line_has_the_standard_deviations_of_what_it_ranks() -> None:
     rows = [Row("entropy", 1.0 + head, "1", layer=0, head=head, spread=0.125, n=3) for head in range(3)]  # fmt: skip
     assert describe_extreme_heads(rows) == "entropy from 1 ± 0.1 in head 0.0 to 3 ± 0.1 in head 0.2"
+
+
+def test_where_states_alone_are_measured_the_first_line_tells_the_first_and_the_last() -> None:
+    """Not of several stacks, where one layer has two numbers."""
+    rows = [Row("max_activation", 0.5 * layer, "1", layer=layer) for layer in (0, 1, 2)]
+    text = "max_activation 0 after layer 0, 1 after layer 2"
+    assert describe_first_and_last_states(rows) == text
+    assert describe_first_and_last_states([*rows, *rows]) == ""

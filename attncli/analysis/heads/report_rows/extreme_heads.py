@@ -16,6 +16,21 @@ def describe_extreme_heads(rows: Sequence[Row]) -> str:
     return "; ".join(list(filter(None, sentences))[:TOLD])
 
 
+def describe_first_and_last_states(rows: Sequence[Row]) -> str:
+    """`max_activation 0.065 after layer 0, 0.25 after layer 8`; empty without states, or with those of several stacks."""
+    states = [row for row in rows if row.head is None and row.layer is not None]
+    sentences = []
+    for metric in dict.fromkeys(row.metric for row in states):
+        own = [row for row in states if row.metric == metric and row.value is not None]
+        if len({row.layer for row in own}) == len(own) > 1:
+            first, last = (
+                f"{format_with_deviation(row.value or 0.0, row.spread)} after layer {row.layer}"
+                for row in (own[0], own[-1])
+            )
+            sentences.append(f"{metric} {first}, {last}")
+    return "; ".join(sentences[:TOLD])
+
+
 def describe_metric_range(metric: str, rows: Sequence[Row]) -> str:
     heads = sorted(list_metric_values_of_heads(metric, rows), key=lambda each: each[0])
     if not heads:

@@ -11,7 +11,7 @@ from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmod
 from attncli.analysis.paths.path_metrics import format_percent
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.commands.paths.synthetic.metrics_by_path_length import NORM_SHARE, OUTPUT_SHARE
-from attncli.errors import InsufficientPrecision
+from attncli.errors import InsufficientPrecision, format_count
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.precision import run_in_model_precision
 from attncli.progress import Progress, ignore_progress
@@ -120,7 +120,13 @@ def describe_largest_share_of_output(rows: Sequence[Row]) -> str:
     shares = [row for row in rows if row.metric == NORM_SHARE]
     top = max(shares, key=lambda row: row.value or 0.0)
     straight = sum(row.value or 0.0 for row in shares if row.keys["attentions"] == 0)
+    way = " and ".join(
+        (
+            format_count(int(top.keys["attentions"]), "attention"),
+            format_count(int(top.keys["mlps"]), "MLP"),
+        )
+    )
     return (
-        f"Most of the output travels through {top.keys['attentions']} attentions and {top.keys['mlps']} MLPs: "
+        f"The largest part of the output travels through {way}: "
         f"{format_percent(top.value or 0.0)} of the summed norms; through no attention at all {format_percent(straight)}."
     )

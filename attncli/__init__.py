@@ -15,7 +15,7 @@ Packages, top to bottom; each imports only from those above it, and `tests/test_
     sanitize                text from outside, made safe to show
     records                 Row, Report, provenance: the types that travel between packages
     registry                one mechanism for whatever is extended by adding a file
-    forward_types           types of what a model's own code is called with
+    forward_argument_types  types of what a model's own code is called with
     resource_limits         what the machine can hold
     tolerances              every tolerance of a verification: what is compared, by which norm, how much, why
     blas_threads_and_lock   one BLAS thread around loops of our own; one measurement at a time

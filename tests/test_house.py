@@ -210,7 +210,7 @@ def test_no_command_imports_another() -> None:
 
 def test_every_command_of_the_table_is_there() -> None:
     """Its function, its examples, and in its help the sentence that the table shows."""
-    from attncli.declare.commands import COMMANDS, import_function
+    from attncli.declare.command_table import COMMANDS, import_function
     from attncli.python.public_functions import make_public_function
 
     for path, entry in COMMANDS.items():
@@ -276,7 +276,7 @@ def is_declaration(decorators: list[ast.expr]) -> bool:
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*|(?<![\w-])-o\b")
 WRITES_COMMAND_LINES = {
-    "declare/commands.py",
+    "declare/command_table.py",
     "declare/replaced_options.py",
     "processes/command_in_subprocess.py",
     "distributed_ranks.py",
@@ -663,7 +663,7 @@ SHORT_FILES = {
     "__main__": "run by `python -m attncli`",
     "analysis/heads/report_rows/token_pair_and_completeness_definitions": "by `inspect-model` before anything heavy is imported",
     "analysis/bootstrap_quantile_errors": "the only statistics that need numpy",
-    "forward_types": "by every package that runs models",
+    "forward_argument_types": "by every package that runs models",
     "capture/model_structure/module_paths": "by commands, without the search for blocks",
     "commands/reproduce/circle/arc_positions": "below everything that trains or draws the circle",
     "commands/reproduce/rank_heads/rank_head_metrics": "by gates, before torch is imported",

@@ -5,15 +5,15 @@ skip additions, norms, views, casts and scalar factors make of it. A skip additi
 b descends from that very a; it can then return b alone, or a alone. No module names are needed. Whatever mixes tokens,
 a recurrence or a convolution, is treated as attention is.
 
-norm_layers             norms: functions, modules named so, and hand-written modules that are not
-stream_tracking         one block while it runs: tags on its tensors, and what is kept of its additions and norms
-block_structure         the recognised structure of a model
-structure_checks        what every block must satisfy before anything is ablated
-block_forward_tracking  the context in which every block runs with tags
-model_probes            further forwards: which branches mix tokens, and verification of the anatomy
-block_recognition       recognise a model's anatomy and verify it
-albert_mlp_activation   what the code behind the published figures leaves in ALBERT
-sub_block_ablation      the context in which parts are off
+norm_layers               norms: functions, modules named so, and hand-written modules that are not
+stream_tracking           one block while it runs: tags on its tensors, and what is kept of its additions and norms
+block_structure           the recognised structure of a model
+block_structure_checks    what every block must satisfy before anything is ablated
+run_blocks_under_tracker  the context in which every block runs with tags
+model_probes              further forwards: which branches mix tokens, and verification of the anatomy
+block_recognition         recognise a model's anatomy and verify it
+albert_mlp_activation     what the code behind the published figures leaves in ALBERT
+sub_block_ablation        the context in which parts are off
 
     >>> import torch
     >>> from transformers import GPT2Config, GPT2Model

@@ -13,7 +13,7 @@ from torch import nn
 from attncli.ablation.block_structure import BlockAnatomy
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import collect_distinct_blocks
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 from attncli.networks.ablation_variants import AblationSwitches
 
 

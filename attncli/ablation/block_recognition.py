@@ -16,6 +16,16 @@ from attncli.ablation.block_structure import (
     build_block_anatomy,
     trace_residual_streams,
 )
+from attncli.ablation.block_structure_checks import (
+    check_block_additions,
+    check_no_attention_between_blocks,
+    check_residual_stream,
+    check_stacks_mix_tokens,
+    check_token_mixing_known,
+    describe_block,
+    needs_token_mixing_test,
+    refuse_block_ablation,
+)
 from attncli.ablation.model_probes.operations_between_blocks import (
     UnchangedForward,
     check_only_states_between_blocks,
@@ -30,16 +40,6 @@ from attncli.ablation.model_probes.tracking_verification import (
 )
 from attncli.ablation.stream_tracking.ablation_policies import KeepEverything, Mixing, Where
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.structure_checks import (
-    check_block_additions,
-    check_no_attention_between_blocks,
-    check_residual_stream,
-    check_stacks_mix_tokens,
-    check_token_mixing_known,
-    describe_block,
-    needs_token_mixing_test,
-    refuse_block_ablation,
-)
 from attncli.capture.model_structure.blocks import (
     BlockStack,
     ModelStructure,
@@ -49,7 +49,7 @@ from attncli.capture.model_structure.blocks import (
 )
 from attncli.capture.model_structure.probe_forward import ProbeResult, probe_forward
 from attncli.errors import InputError
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 
 
 class RecognisedBlocks(NamedTuple):

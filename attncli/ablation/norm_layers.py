@@ -9,7 +9,7 @@ from torch import nn
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack, map_block_modules_to_paths
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 from attncli.tolerances import UNNAMED_NORM
 
 FUNCTIONS = frozenset({"layer_norm", "rms_norm", "group_norm", "batch_norm", "normalize"})

@@ -10,17 +10,17 @@ import torch
 from torch import nn
 
 from attncli.ablation.albert_mlp_activation import keep_albert_activation
-from attncli.ablation.block_forward_tracking import track_blocks
 from attncli.ablation.block_structure import (
     BlockAnatomy,
     describe_block_operations,
     trace_residual_streams,
 )
+from attncli.ablation.block_structure_checks import describe_block
+from attncli.ablation.run_blocks_under_tracker import track_blocks
 from attncli.ablation.stream_tracking.ablation_policies import Keep
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.stream_tracking.call_sites import CallSite
+from attncli.ablation.stream_tracking.source_code_locations import CallSite
 from attncli.ablation.stream_tracking.tensor_tags import AdditionSite, Key, StreamPoint
-from attncli.ablation.structure_checks import describe_block
 from attncli.errors import InputError, UsageError
 from attncli.networks.ablation_variants import AblationSwitches, require_known_switches
 

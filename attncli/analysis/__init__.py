@@ -5,16 +5,16 @@ means_and_confidence_intervals  means and standard deviations over seeds and tex
 bootstrap_quantile_errors       standard errors of quantiles
 distributed_text_loop           the loop over texts, distributed over processes
 run_fingerprint                 everything that determines a run's numbers, as one digest
-source_arguments                the SOURCE of each command, the kinds that it takes, and what a report says of networks
+source_argument_checks          the SOURCE of each command, the kinds that it takes, and what a report says of networks
 rank_collapse                   states of the residual stream over layers
 weight_sources                  weights of a saved or an in-memory model
 report_row_selection            part of a finished report: some of its metrics, its heads sorted by one of them
 verification_inputs             the input on which a model is verified: an example, or a caller's own parts
-model_preparation               one preparation of a model for every question
+load_and_verify_model           one preparation of a model for every question
 fits                            fits of modules to patterns
 paths                           decomposition of the output by paths
 heads                           measurements of every head
-layer_maps                      whole maps of a few layers at a time
+whole_maps_of_few_layers        whole maps of a few layers at a time
 
     >>> from attncli.analysis.means_and_confidence_intervals import summarize_values
     >>> row = summarize_values("sink", "1", [0.25, 0.75], "", layer=0, head=1)

@@ -8,8 +8,11 @@ from torch import nn
 
 from attncli.capture.model_errors import translate_model_errors
 from attncli.models.inputs.model_input import ModelInput
+from attncli.processes.divide_work_over_ranks import (
+    divide_work_between_ranks,
+    list_item_indices_of_rank,
+)
 from attncli.processes.resume_cache import load_or_compute_result
-from attncli.processes.work_sharing import divide_work_between_ranks, list_item_indices_of_rank
 from attncli.progress import Progress, make_progress_counter
 from attncli.records import Facts
 

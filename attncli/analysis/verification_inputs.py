@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from attncli.capture.model_errors import translate_model_errors
-from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
 from attncli.capture.model_structure.truncate_residual_stream_tokens import StreamTruncation
 from attncli.errors import InputError
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 from attncli.models.inputs.padding import BESIDE, PADDING
 from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.dummy_inputs import does_model_accept_inputs, make_example_inputs

@@ -33,7 +33,7 @@ def open_weights(source: Source | str | Path, how: FetchSettings, seed: int) -> 
             named.live.model, str(named.live), named.live.describe_in_memory_model()
         )
     if named.kind == "random":
-        from attncli.models.loading.load import load_model
+        from attncli.models.loading.load_model import load_model
         from attncli.models.loading.load_options import LoadOptions
 
         made = load_model(named, LoadOptions(seed=seed))

@@ -11,16 +11,16 @@ model_errors                    separate errors of a model's code from our own
 
 Attention maps, as strips of rows that are emitted and dropped; the same for any architecture:
 
-strips                          which attention is which, and its maps in strips of rows
+softmax_attention               which attention is which, and its maps in strips of rows
 one_pass                        attention and the statistics of its maps by a compiled library
 other_mixers                    what mixes tokens besides the captured attention
 attention_capture               the context in which a running model emits its strips
 map_gradients                   whole maps, for gradients
 capture_from_unchanged_forward  strips of a forward pass that runs unchanged, gradients included
-verification                    check that the captured maps are the model's own attention
+verify_captured_attention       check that the captured maps are the model's own attention
 input_token_counts              how many positions an image or a sound becomes
 undetected_attention            explain why no attention was seen
-causality_and_positions         is attention causal, does it use positions
+probe_causality_and_positions   is attention causal, does it use positions
 
 Packages built on these:
 
@@ -42,9 +42,9 @@ saved_maps                      maps in files, saved here or by other programs
 """
 
 from attncli.capture.attention_capture import STRIP_MEMORY, capture_attention
-from attncli.capture.strips.attention_interface import Strip, emit_map_rows_in_rounds
-from attncli.capture.strips.attention_sites import AttentionSite, MapShape
-from attncli.capture.verification import VerifiedCapture, verify_capture
+from attncli.capture.softmax_attention.attention_interface import Strip, emit_map_rows_in_rounds
+from attncli.capture.softmax_attention.attention_site_names import AttentionSite, MapShape
+from attncli.capture.verify_captured_attention import VerifiedCapture, verify_capture
 
 __all__ = [
     "STRIP_MEMORY",

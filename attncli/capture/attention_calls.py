@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 
 ASKING = frozenset(
     [

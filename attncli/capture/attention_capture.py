@@ -17,7 +17,7 @@ from attncli.capture.attention_function_registry import (
 )
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.other_mixers.uncapturable_attention import refuse_partial_capture
-from attncli.capture.strips.attention_interface import (
+from attncli.capture.softmax_attention.attention_interface import (
     EagerCall,
     Strip,
     attend_in_row_strips,
@@ -25,20 +25,24 @@ from attncli.capture.strips.attention_interface import (
     find_unpatched_eager_attention,
     promote_half_to_float32,
 )
-from attncli.capture.strips.attention_sites import AttentionSite, MapShape, SiteNamer
-from attncli.capture.strips.differential_attention import (
+from attncli.capture.softmax_attention.attention_site_names import (
+    AttentionSite,
+    MapShape,
+    SiteNamer,
+)
+from attncli.capture.softmax_attention.differential_attention import (
     DifferentialPairs,
     compute_differential_lambda,
     compute_differential_map_rows,
 )
-from attncli.capture.strips.rowwise_masks import make_rowwise_mask
-from attncli.capture.strips.softmax_calls import SoftmaxCapture
-from attncli.capture.strips.tensor_parallel_heads import (
+from attncli.capture.softmax_attention.rowwise_masks import make_rowwise_mask
+from attncli.capture.softmax_attention.softmax_and_sdpa_calls import SoftmaxCapture
+from attncli.capture.softmax_attention.tensor_parallel_heads import (
     find_tensor_parallel_group,
     gather_heads_of_all_processes,
 )
 from attncli.errors import InputError, NonFiniteNumbers
-from attncli.forward_types import Function
+from attncli.forward_argument_types import Function
 from attncli.tolerances import ROW_SUM
 
 if TYPE_CHECKING:

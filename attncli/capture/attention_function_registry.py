@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig
 
-from attncli.forward_types import Function
+from attncli.forward_argument_types import Function
 
 EAGER = "eager"
 

@@ -18,13 +18,13 @@ from attncli.capture.attention_function_registry import (
     iter_module_configs,
     swap_attention_functions,
 )
-from attncli.capture.strips.attention_interface import (
+from attncli.capture.softmax_attention.attention_interface import (
     EagerCall,
     find_unpatched_eager_attention,
     promote_half_to_float32,
 )
-from attncli.capture.strips.rowwise_masks import PerMask
-from attncli.forward_types import Function, Kwargs, Output
+from attncli.capture.softmax_attention.rowwise_masks import PerMask
+from attncli.forward_argument_types import Function, Kwargs, Output
 
 SDPA = "sdpa"
 

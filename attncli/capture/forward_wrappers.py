@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 
 Around = Callable[[Function, nn.Module, Args, Kwargs], Any]
 """Called as around(forward, module, args, kwargs) in place of forward(*args, **kwargs)."""

@@ -12,7 +12,7 @@ from attncli.capture.model_structure.residual_stream import (
     reshape_to_batch_token_feature,
 )
 from attncli.capture.reruns.seed_and_precision import preserve_float64_precision
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 
 
 class StopAtFirstAttention(Exception):

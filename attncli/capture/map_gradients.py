@@ -11,10 +11,10 @@ from attncli.capture.attention_function_registry import (
     force_eager_attention,
     swap_attention_functions,
 )
-from attncli.capture.strips.attention_interface import find_unpatched_eager_attention
-from attncli.capture.strips.attention_sites import AttentionSite, SiteNamer
+from attncli.capture.softmax_attention.attention_interface import find_unpatched_eager_attention
+from attncli.capture.softmax_attention.attention_site_names import AttentionSite, SiteNamer
 from attncli.errors import InputError
-from attncli.forward_types import Output
+from attncli.forward_argument_types import Output
 
 
 class DifferentiableMap(NamedTuple):

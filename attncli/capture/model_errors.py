@@ -9,7 +9,7 @@ from torch import nn
 
 from attncli.capture.reruns.seed_and_precision import preserve_float64_precision
 from attncli.errors import AttnError, InputError, is_memory_error, shorten_error_text
-from attncli.forward_types import Inputs, Output
+from attncli.forward_argument_types import Inputs, Output
 
 FAILURES = (AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
 """Exceptions that a model's code may raise on a tensor subclass."""

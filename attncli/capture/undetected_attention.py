@@ -7,8 +7,8 @@ from types import FrameType
 import torch
 from torch import nn
 
-from attncli.capture.model_structure.custom_modules import ForeignModule
-from attncli.forward_types import Inputs
+from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
+from attncli.forward_argument_types import Inputs
 
 FLEX = "flex_attention"
 """The torch function, and its file."""

@@ -20,7 +20,7 @@ from typer.models import CommandInfo, TyperInfo
 
 from attncli.cli.command_tree import register_app_builder
 from attncli.cli.typer_options import ValueReader
-from attncli.declare.commands import COMMANDS, GATE, GROUPS, import_function
+from attncli.declare.command_table import COMMANDS, GATE, GROUPS, import_function
 from attncli.declare.replaced_options import refuse_option_that_became_command
 from attncli.errors import AttnError, UsageError
 from attncli.io.standard_streams import write_stdout

@@ -9,7 +9,7 @@ from typing import Any
 
 from attncli.blas_threads_and_lock import TURNS
 from attncli.cli.typer_options import set_function_signature
-from attncli.declare.commands import MODEL_COMMANDS, CommandEntry
+from attncli.declare.command_table import MODEL_COMMANDS, CommandEntry
 from attncli.declare.option_declarations import (
     ANY_MODEL,
     Applies,
@@ -93,7 +93,11 @@ def run_command_and_write_report(
     function: Question, options: OptionValues, output: OutputOptions
 ) -> int:
     """Validate, run the question, decide the gates, write."""
-    from attncli.cli.writer import resolve_report_format, validate_output_options, write_report
+    from attncli.cli.report_writer import (
+        resolve_report_format,
+        validate_output_options,
+        write_report,
+    )
     from attncli.gates import decide_report_gates
     from attncli.render import FORMATS
     from attncli.reports.provenance import add_provenance

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attncli.declare.commands import COMMANDS
+from attncli.declare.command_table import COMMANDS
 from attncli.declare.option_declarations import OptionValues
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ def main() -> None:
     set_environment_variables()
     reduce_garbage_collections()
     if read_launch_environment().is_distributed:
-        from attncli.cli.distributed import run_distributed
+        from attncli.cli.run_in_distributed_processes import run_distributed
 
         sys.exit(run_distributed(sys.argv[1:], run_command_line, print_error))
     if COMPLETION in os.environ:

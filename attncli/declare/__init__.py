@@ -5,11 +5,11 @@ option_declarations       the declaration of an option, next to its type: what i
                           which other options it is valid; and groups that several questions share
 option_combination_rules  by the SOURCE of a run and its options, validate what is typed and drop settings that do not apply
 option_value_conversion   convert values of any library to option values
-commands                  the table of commands: each one's module, its question, and the kinds of SOURCE it takes
+command_table             the table of commands: each one's module, its question, and the kinds of SOURCE it takes
 name_suggestions          what a mistyped option most likely means
 replaced_options          options that have become commands: the old spelling is an error that names the new one
 
-    >>> from attncli.declare.commands import import_function
+    >>> from attncli.declare.command_table import import_function
     >>> import_function("count-paths").__name__
     'count_paths'
 """

@@ -12,7 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from attncli.declare.commands import COMMANDS
+from attncli.declare.command_table import COMMANDS
 from attncli.declare.option_declarations import (
     ANY_MODEL,
     WORDLESS,
@@ -64,7 +64,7 @@ def find_run_source(command: str, values: OptionValues) -> RunSource | None:
 
 def find_model_of_patterns(patterns: Any) -> RunSource:
     """Heads of models may be patterns."""
-    from attncli.patterns._pattern_texts import parse_model_head
+    from attncli.patterns._pattern_text_grammar import parse_model_head
 
     heads = [head for text in patterns or () if (head := parse_model_head(text)) is not None]
     source = Source("hub", heads[0].model) if heads else Source("synthetic")

@@ -1,17 +1,17 @@
 """Load SOURCE or an in-memory model, and prepare its input.
 
-layer_configs       sizes that a config gives its layers
-model_classes       the class of transformers that runs a config
-forward_signatures  names of the arguments of a model's forward
-library_errors      libraries' exceptions as one sentence about the folder
-files               a checkpoint's files
-quiet_libraries     silence libraries while a model loads
-precision           dtypes and devices
-random              any model type with seeded random weights
-loading             a checkpoint, or an in-memory module, as a model, strictly
-inputs              the inputs of a model
+layer_sizes_from_config  sizes that a config gives its layers
+model_classes            the class of transformers that runs a config
+forward_signatures       names of the arguments of a model's forward
+library_errors           libraries' exceptions as one sentence about the folder
+files                    a checkpoint's files
+quiet_libraries          silence libraries while a model loads
+precision                dtypes and devices
+random                   any model type with seeded random weights
+loading                  a checkpoint, or an in-memory module, as a model, strictly
+inputs                   the inputs of a model
 
-    >>> from attncli.models.loading.load import load_model
+    >>> from attncli.models.loading.load_model import load_model
     >>> loaded = load_model("random:bert?layers=1&width=16&heads=2")
     >>> loaded.model.config.num_hidden_layers
     1

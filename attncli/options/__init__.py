@@ -5,7 +5,7 @@ run_and_output         seeds, outputs
 model_and_input        which model, how it is loaded, its input
 synthetic_network      synthetic networks, variants
 head_selection         which layers and heads
-report_rows            which rows of a saved report are shown
+report_row_selection   which rows of a saved report are shown
 pattern_approximation  patterns, methods, precision
 sweep_ranges           the grammar of ranges: `tokens=16:1024`
 

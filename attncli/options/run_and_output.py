@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from attncli.declare.commands import GATE
+from attncli.declare.command_table import GATE
 from attncli.declare.option_declarations import (
     ANY_MODEL,
     SYNTHETIC,

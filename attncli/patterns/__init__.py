@@ -23,7 +23,7 @@ from attncli.patterns._make_sparse_pattern import (
     union_patterns,
 )
 from attncli.patterns._pattern_files import read_pattern
-from attncli.patterns._pattern_texts import is_pattern_file
+from attncli.patterns._pattern_text_grammar import is_pattern_file
 from attncli.registry import Registry, call_entry_from_text
 
 PATTERNS: Registry[Callable[..., csr_array]] = Registry("pattern", "attncli.patterns")

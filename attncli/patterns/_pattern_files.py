@@ -18,7 +18,7 @@ from attncli.patterns._check_pattern import (
     make_pattern_from_dense,
     require_file_fits_memory,
 )
-from attncli.patterns._pattern_texts import (
+from attncli.patterns._pattern_text_grammar import (
     FILE_SPEC,
     keep_strongest_weights,
     keep_weights_above,

@@ -9,7 +9,7 @@ rank_heads    many narrow heads against few wide ones
 
 from typing import Any
 
-from attncli.declare.commands import COMMANDS, import_function
+from attncli.declare.command_table import COMMANDS, import_function
 
 GROUP = "reproduce "
 EXPERIMENTS = {

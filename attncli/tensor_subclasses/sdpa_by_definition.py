@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from attncli.capture.strips.rowwise_masks import materialise_mask
+from attncli.capture.softmax_attention.rowwise_masks import materialise_mask
 
 
 def evaluate_sdpa(

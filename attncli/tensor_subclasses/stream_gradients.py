@@ -18,7 +18,7 @@ from attncli.capture.model_structure.residual_stream import (
 )
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.errors import InputError, shorten_error_text
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tensor_subclasses.residual_split.split_tensor_forward import StopAfterLastBlock
 
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 Table = dict[Any, Callable[..., Any]]

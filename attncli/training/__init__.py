@@ -4,7 +4,7 @@ callback                 for transformers' Trainer
 monitor                  for custom loops; the work of a step, shared with the callback
 stop_rules               conditions that stop a training or warn
 training_history         the reports of a run, saved in a folder
-logged_scalars           the few numbers for a logger
+scalars_for_loggers      the few numbers for a logger
 rank_zero_communication  agree between the processes of one training
 batch_capture            the batch of a step: its maps, captured in its own forward pass or in an extra one
 metric_growth            growth of the heads' numbers over observations: slopes with errors, and when a limit is reached

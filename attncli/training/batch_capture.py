@@ -22,16 +22,16 @@ from attncli.capture.capture_from_unchanged_forward import (
 )
 from attncli.capture.forward_wrappers import install_forward_hooks
 from attncli.capture.one_pass.one_pass_or_eager import OnePass
-from attncli.capture.strips.attention_interface import (
+from attncli.capture.softmax_attention.attention_interface import (
     EagerCall,
     count_rows_within_memory,
     emit_map_rows_without_output,
     find_unpatched_eager_attention,
 )
-from attncli.capture.strips.attention_sites import SiteNamer
-from attncli.capture.strips.differential_attention import is_differential_attention
+from attncli.capture.softmax_attention.attention_site_names import SiteNamer
+from attncli.capture.softmax_attention.differential_attention import is_differential_attention
 from attncli.errors import InputError, NonFiniteNumbers, UsageError
-from attncli.forward_types import Args, Inputs, Kwargs
+from attncli.forward_argument_types import Args, Inputs, Kwargs
 from attncli.metrics.attention import ATTENTION, is_map_metric
 from attncli.metrics.attention._metric_accumulator import (
     MetricTotals,

@@ -32,7 +32,6 @@ from attncli.training.batch_capture import (
     refuse_metrics_that_need_more_than_maps,
     require_batch_support,
 )
-from attncli.training.logged_scalars import summarize_report_as_scalars
 from attncli.training.metric_growth import WINDOW, HeadMetricHistory
 from attncli.training.probe_text_runs import (
     Probe,
@@ -46,6 +45,7 @@ from attncli.training.rank_zero_communication import (
     gather_from_all_ranks,
     is_rank_zero,
 )
+from attncli.training.scalars_for_loggers import summarize_report_as_scalars
 from attncli.training.step_reports import StepReports
 from attncli.training.stop_rules import (
     ConditionTexts,

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.capture.strips.attention_interface import EagerCall
-from attncli.forward_types import Inputs
+from attncli.capture.softmax_attention.attention_interface import EagerCall
+from attncli.forward_argument_types import Inputs
 
 TOKEN_SHAPED = ("input_ids", "inputs_embeds", "attention_mask", "position_ids")
 

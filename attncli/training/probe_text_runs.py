@@ -20,10 +20,10 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 )
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import MetricSelection
-from attncli.analysis.model_preparation import HEADS, PreparedModel, Requirement, prepare_model
+from attncli.analysis.load_and_verify_model import HEADS, PreparedModel, Requirement, prepare_model
 from attncli.declare.option_declarations import is_whole_number
 from attncli.errors import UsageError, format_count
-from attncli.forward_types import Inputs, Kwargs
+from attncli.forward_argument_types import Inputs, Kwargs
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.inputs_besides_token_ids import find_inputs_besides_token_ids
 from attncli.models.inputs.model_input import WORDS, ModelInput, label_tokens_by_ids

@@ -14,7 +14,7 @@ from attncli.analysis.heads.report_rows.head_rows import (
     row_keys_of_attention_sites,
 )
 from attncli.analysis.heads.report_tables import build_inspection_views
-from attncli.analysis.model_preparation import PreparedModel
+from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.errors import AttnError
 from attncli.maths.number_format import format_short_number
 from attncli.records import Facts, Finding, Report, Row, Scalar, View

@@ -18,7 +18,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
-from attncli.ablation.stream_tracking.call_sites import CallSite, find_current_call_site
+from attncli.ablation.stream_tracking.source_code_locations import CallSite, find_current_call_site
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import observe_block_states
 from attncli.capture.reruns.seed_and_precision import force_float64

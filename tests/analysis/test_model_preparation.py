@@ -13,7 +13,7 @@ from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 import attncli as attn
 from attncli.ablation import recognise_block_anatomy
 from attncli.ablation.stream_tracking import torch_function_tracker
-from attncli.analysis.model_preparation import HEADS, Requirement, prepare_model
+from attncli.analysis.load_and_verify_model import HEADS, Requirement, prepare_model
 from attncli.analysis.rank_collapse import blocks_for_ablation
 from attncli.analysis.rank_collapse.blocks_for_ablation import (
     add_mixers_and_mlps,
@@ -21,7 +21,7 @@ from attncli.analysis.rank_collapse.blocks_for_ablation import (
 )
 from attncli.capture import verify_capture
 from attncli.capture.attention_capture import Capture
-from attncli.capture.causality_and_positions import detect_causality_and_positions
+from attncli.capture.probe_causality_and_positions import detect_causality_and_positions
 from attncli.errors import InputError
 from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.precision import run_in_model_precision

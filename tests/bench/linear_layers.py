@@ -24,7 +24,7 @@ from attncli.analysis.heads.forward_passes.head_observer import PassRequest, mea
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.analysis.heads.model_inspection import HeadPlan
-from attncli.analysis.model_preparation import PreparedModel
+from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.commands.inspect_model.run import prepare_model_heads
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.quiet_libraries import silence_libraries

@@ -13,9 +13,12 @@ from attncli.analysis.heads.report_rows.head_rows import name_stacks_of_attentio
 from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.saved_maps.map_names import NAME, name_attention_map_tensor
-from attncli.capture.strips import differential_attention
-from attncli.capture.strips.attention_sites import SiteNamer, find_distinguishing_words
-from attncli.capture.verification import refuse_indistinguishable_attentions
+from attncli.capture.softmax_attention import differential_attention
+from attncli.capture.softmax_attention.attention_site_names import (
+    SiteNamer,
+    find_distinguishing_words,
+)
+from attncli.capture.verify_captured_attention import refuse_indistinguishable_attentions
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION
 from attncli.models.quiet_libraries import silence_libraries

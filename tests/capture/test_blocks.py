@@ -10,12 +10,12 @@ from oracles.forwards.tiny_models import TINY
 from torch import Tensor, nn
 from toy_blocks import Block, model_of, some_input
 
+from attncli.capture.model_structure.block_stack_names import shorten_to_unique_stack_names
 from attncli.capture.model_structure.blocks import (
     BlockStack,
     find_block_stacks,
     observe_block_states,
 )
-from attncli.capture.model_structure.stack_names import shorten_to_unique_stack_names
 from attncli.errors import InputError
 
 FOUND: Mapping[str, Mapping[str, list[str]]] = {

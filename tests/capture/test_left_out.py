@@ -10,7 +10,13 @@ import torch
 from torch import Tensor, nn
 from toy_blocks import WIDTH, Attention, Block, model_of, some_input
 
-from attncli.capture import AttentionSite, Strip, capture_attention, verification, verify_capture
+from attncli.capture import (
+    AttentionSite,
+    Strip,
+    capture_attention,
+    verify_capture,
+    verify_captured_attention,
+)
 from attncli.capture.attention_capture import find_module_of_sinks
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.other_mixers.uncapturable_attention import (
@@ -327,7 +333,7 @@ def test_keys_beside_the_tokens_are_no_look_ahead(more: str, leaks: bool) -> Non
     if more == "ahead":
         weights[..., 1, 3] = 1.0
     site = AttentionSite("layers", 0, "self", "full", "layers.0")
-    evidence = verification.CaptureEvidence()
+    evidence = verify_captured_attention.CaptureEvidence()
     for row in range(tokens):
         part = weights[..., row : row + 1, :]
         evidence.record_evidence_of_map_rows(
@@ -340,9 +346,9 @@ def test_keys_beside_the_tokens_are_no_look_ahead(more: str, leaks: bool) -> Non
     model.layers = nn.ModuleList([layer])
     if leaks:
         with pytest.raises(InputError, match="looks ahead"):
-            verification.refuse_weight_on_future_keys(model, stream, evidence)
+            verify_captured_attention.refuse_weight_on_future_keys(model, stream, evidence)
     else:
-        verification.refuse_weight_on_future_keys(model, stream, evidence)
+        verify_captured_attention.refuse_weight_on_future_keys(model, stream, evidence)
 
 
 def test_eager_attention_that_does_not_run_in_a_precision_is_named() -> None:
@@ -361,8 +367,10 @@ def test_eager_attention_that_alone_gives_no_numbers_is_named() -> None:
     """Nemotron's streaming encoder takes a mask of numbers for one of truths there."""
     number, nothing = torch.ones(2), torch.tensor([1.0, math.nan])
     with pytest.raises(InputError, match="Linear gives NaN with its eager attention"):
-        verification.refuse_broken_eager_attention(nn.Linear(1, 1), [number], [number, nothing])
-    verification.refuse_broken_eager_attention(
+        verify_captured_attention.refuse_broken_eager_attention(
+            nn.Linear(1, 1), [number], [number, nothing]
+        )
+    verify_captured_attention.refuse_broken_eager_attention(
         nn.Linear(1, 1), [nothing], [nothing]
     )  # not what eager attention does
-    verification.refuse_broken_eager_attention(nn.Linear(1, 1), [number], [number])
+    verify_captured_attention.refuse_broken_eager_attention(nn.Linear(1, 1), [number], [number])

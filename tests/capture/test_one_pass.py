@@ -50,10 +50,13 @@ from attncli.capture.one_pass.compiled_library import (
 )
 from attncli.capture.one_pass.one_pass_or_eager import FUSED_CALLS, ONE_PASS
 from attncli.capture.reruns.seed_and_precision import fix_random_seed
-from attncli.capture.strips.attention_interface import EagerCall
-from attncli.capture.strips.map_statistics import StatisticsRequest, request_statistics_for_metrics
-from attncli.capture.strips.rowwise_masks import PerMask
-from attncli.capture.strips.visible_key_spans import KeySpans, find_visible_spans
+from attncli.capture.softmax_attention.attention_interface import EagerCall
+from attncli.capture.softmax_attention.map_statistics import (
+    StatisticsRequest,
+    request_statistics_for_metrics,
+)
+from attncli.capture.softmax_attention.rowwise_masks import PerMask
+from attncli.capture.softmax_attention.visible_key_spans import KeySpans, find_visible_spans
 from attncli.errors import NonFiniteNumbers
 from attncli.metrics.attention import ATTENTION, WITHOUT_WEIGHTS
 from attncli.metrics.attention._map_strip_rows import MapStripRows

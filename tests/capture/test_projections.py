@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from attncli.capture import AttentionSite, Strip
-from attncli.capture.strips.output_projections import OutputProjections
+from attncli.capture.softmax_attention.attention_output_projections import OutputProjections
 
 torch.set_num_threads(1)
 

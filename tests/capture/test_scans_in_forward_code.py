@@ -11,9 +11,7 @@ from attncli.capture.linear_attention.linear_attention_capture import (
     capture_linear_attention,
     find_linear_attention_layers,
 )
-from attncli.capture.linear_attention.measured_linear_heads import (
-    LinearAttentionLayers,
-)
+from attncli.capture.linear_attention.linear_attention_heads import LinearAttentionLayers
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.errors import InputError

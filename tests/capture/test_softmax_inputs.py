@@ -11,7 +11,7 @@ from torch import Tensor
 
 import attncli as attn
 from attncli.capture.reruns.seed_and_precision import force_float64
-from attncli.capture.strips.attention_interface import LastSoftmax
+from attncli.capture.softmax_attention.attention_interface import LastSoftmax
 from attncli.models.random.random_models import build_model
 
 torch.set_num_threads(1)

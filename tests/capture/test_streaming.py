@@ -16,14 +16,17 @@ from transformers.masking_utils import eager_mask
 
 import attncli as attn
 from attncli.capture import AttentionSite, Strip, capture_attention, verify_capture
-from attncli.capture.strips import rowwise_masks as masks_module
-from attncli.capture.strips.attention_interface import LastSoftmax, promote_half_to_float32
-from attncli.capture.strips.rowwise_masks import (
+from attncli.capture.softmax_attention import rowwise_masks as masks_module
+from attncli.capture.softmax_attention.attention_interface import (
+    LastSoftmax,
+    promote_half_to_float32,
+)
+from attncli.capture.softmax_attention.rowwise_masks import (
     RowwiseMask,
     find_keys_shown_by_mask,
     make_rowwise_mask,
 )
-from attncli.capture.strips.softmax_calls import find_unmasked_keys
+from attncli.capture.softmax_attention.softmax_and_sdpa_calls import find_unmasked_keys
 from attncli.errors import InputError
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model

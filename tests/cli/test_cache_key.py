@@ -16,7 +16,7 @@ from attncli.analysis import run_fingerprint as module
 from attncli.analysis.run_fingerprint import WITHOUT_EFFECT, WRITTEN, compute_run_fingerprint
 from attncli.cli.app import build_app
 from attncli.cli.config.settings import resolve_options
-from attncli.declare.commands import MODEL_COMMANDS
+from attncli.declare.command_table import MODEL_COMMANDS
 
 ROOT: Any = build_app()
 SETTLED = (*WITHOUT_EFFECT, *WRITTEN, "help")

@@ -345,7 +345,7 @@ def test_accepting_shows_what_moved_before_it_writes(
     assert attn("ci", *WITH).code == 0
 
     baseline.write_bytes(before)
-    monkeypatch.setattr("attncli.cli.writer.write_stdout", broken)
+    monkeypatch.setattr("attncli.cli.report_writer.write_stdout", broken)
     assert attn("ci", "--accept", *WITH).code == 4
     assert baseline.read_bytes() == before, "what could not be shown is not accepted"
 

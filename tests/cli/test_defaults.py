@@ -13,7 +13,7 @@ from small_checkpoints import saved
 
 from attncli.cli.app import build_app
 from attncli.cli.command_tree import iterate_commands
-from attncli.declare.commands import COMMANDS, GATE, NETWORKS_AND_MODELS
+from attncli.declare.command_table import COMMANDS, GATE, NETWORKS_AND_MODELS
 from attncli.declare.option_combination_rules import (
     RunSource,
     SetOption,

@@ -21,7 +21,7 @@ def no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever would begin the work fails."""
     monkeypatch.chdir(tmp_path)
     places = (
-        "attncli.analysis.model_preparation.load_model",
+        "attncli.analysis.load_and_verify_model.load_model",
         "attncli.commands.inspect_model.run.load_model",
         "attncli.analysis.rank_collapse.network_collapse.run_networks_in_all_variants",
         "attncli.analysis.rank_collapse.size_sweep.run_networks_in_all_variants",

@@ -18,8 +18,8 @@ from commands import ATTN, PLAIN, attn, attn_program
 import attncli
 from attncli.cli import help as help_pages
 from attncli.cli.app import build_app, rewrite_arguments_for_typer
-from attncli.declare.commands import COMMANDS as COMMAND_TABLE
-from attncli.declare.commands import GATE
+from attncli.declare.command_table import COMMANDS as COMMAND_TABLE
+from attncli.declare.command_table import GATE
 from attncli.guides import list_guides_of_command
 from attncli.networks.ablation_variants import SETS, VARIANTS
 from attncli.registry import Registry

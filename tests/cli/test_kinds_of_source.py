@@ -8,7 +8,7 @@ import pytest
 import torch
 from commands import ONE, SMALL, attn
 
-from attncli.analysis.source_arguments import TAKES
+from attncli.analysis.source_argument_checks import TAKES
 from attncli.cli.parameter_names_as_options import replace_parameters_by_options
 from attncli.model_and_file_sources import WORDS, Kind, parse_source
 

@@ -8,7 +8,7 @@ import attncli as attn
 from attncli.analysis.rank_collapse.findings_and_headlines import (
     format_model_headline as collapse_headline,
 )
-from attncli.analysis.rank_collapse.trajectories import EXACT, RESIDUAL, Ensemble, Trajectory
+from attncli.analysis.rank_collapse.metrics_over_layers import EXACT, RESIDUAL, Ensemble, Trajectory
 from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_length import (
     compare_width_growth_laws,
     summarize_width_growth,

@@ -26,17 +26,21 @@ from transformers import PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from attncli.ablation import recognise_block_anatomy
+from attncli.analysis.rank_collapse.metrics_over_layers import Trajectory
 from attncli.analysis.rank_collapse.model_variant_runs import (
     CollapseModel,
     run_model_variants_on_text,
 )
-from attncli.analysis.rank_collapse.trajectories import Trajectory
 from attncli.capture import verify_capture
 from attncli.capture.linear_attention.linear_attention_capture import find_linear_attention_layers
 from attncli.capture.model_structure.blocks import find_block_stacks, find_stacks_without_attention
 from attncli.capture.other_mixers.token_mixers import find_token_mixers
 from attncli.capture.reruns.seed_and_precision import force_float64
-from attncli.capture.verification import NOTHING_ATTENDS, VerifiedCapture, list_output_tensors
+from attncli.capture.verify_captured_attention import (
+    NOTHING_ATTENDS,
+    VerifiedCapture,
+    list_output_tensors,
+)
 from attncli.errors import InputError, NoAttention
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.quiet_libraries import silence_libraries

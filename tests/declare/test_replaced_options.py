@@ -10,7 +10,7 @@ import pytest
 from commands import attn
 
 import attncli
-from attncli.declare.commands import COMMANDS, import_function
+from attncli.declare.command_table import COMMANDS, import_function
 from attncli.declare.replaced_options import MOVED, MOVED_FUNCTIONS
 from attncli.errors import UsageError
 from attncli.python.public_functions import make_public_function

@@ -56,7 +56,7 @@ def load_everything() -> None:
     import torch
     import transformers  # noqa: F401
 
-    import attncli.analysis.model_preparation
+    import attncli.analysis.load_and_verify_model
     import attncli.cli.app
     import attncli.commands.approximate.run
     import attncli.commands.inspect_maps.run

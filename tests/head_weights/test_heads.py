@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from attncli.commands.inspect_weights.report import build_weights_report
 from attncli.errors import AttnError, InputError, UsageError
-from attncli.head_weights.inputs_for_scores import (
+from attncli.head_weights.inputs_for_requested_queries import (
     invert_projections,
     project_inputs,
     solve_inputs_for_projections,

@@ -20,7 +20,7 @@ from small_checkpoints import change_config, saved
 
 import attncli as attn
 from attncli.errors import AttnError, InputError, LimitError
-from attncli.models.loading.load import load_model
+from attncli.models.loading.load_model import load_model
 from attncli.models.loading.load_options import LoadOptions
 
 WEIGHTS, CONFIG, INDEX = "model.safetensors", "config.json", "model.safetensors.index.json"

@@ -19,7 +19,7 @@ import attncli as attn
 from attncli.errors import InputError
 from attncli.io import safetensors_arrays
 from attncli.models.files import lazy_tensors, weight_files
-from attncli.models.loading.load import load_model
+from attncli.models.loading.load_model import load_model
 
 WEIGHTS = "model.safetensors"
 READERS = (weight_files, lazy_tensors, safetensors_arrays)

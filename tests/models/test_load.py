@@ -20,7 +20,7 @@ from attncli.errors import AttnError, InputError, LimitError, UsageError
 from attncli.model_and_file_sources import parse_source
 from attncli.models.files import weight_files
 from attncli.models.loading import checkpoints
-from attncli.models.loading.load import load_model
+from attncli.models.loading.load_model import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.loading_issues import is_weight_computed_by_code

@@ -15,7 +15,7 @@ from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.errors import InputError, UsageError
 from attncli.model_and_file_sources import parse_source
 from attncli.models.inputs.vocabulary_and_positions import find_max_positions
-from attncli.models.loading.load import load_model
+from attncli.models.loading.load_model import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.random.dummy_inputs import (
     does_model_accept_inputs,

@@ -14,11 +14,11 @@ from transformers.models.audio_spectrogram_transformer.modeling_audio_spectrogra
 
 from attncli.ablation import recognise_block_anatomy
 from attncli.capture import verify_capture
-from attncli.capture.causality_and_positions import detect_causality_and_positions
+from attncli.capture.probe_causality_and_positions import detect_causality_and_positions
 from attncli.commands.rank_collapse.run import prepare_model_collapse_study
 from attncli.errors import InputError
 from attncli.model_and_file_sources import parse_source
-from attncli.models.loading.load import load_model
+from attncli.models.loading.load_model import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.precision import run_in_model_precision

@@ -18,7 +18,7 @@ from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.requested_inputs import make_model_inputs
 from attncli.models.inputs.text_files import MARKED_UP, READERS, read_texts_from_file
 from attncli.models.inputs.text_inputs import read_default_text
-from attncli.models.loading.load import load_model
+from attncli.models.loading.load_model import load_model
 from attncli.models.loading.loaded_model import LoadedModel
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "a", "b", "c", "d", "e", "the", "of", ".", ","]

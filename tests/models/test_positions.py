@@ -12,7 +12,7 @@ from attncli.capture.model_structure.blocks import find_block_stacks, observe_bl
 from attncli.errors import InputError
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.requested_inputs import make_model_inputs
-from attncli.models.loading.load import load_model
+from attncli.models.loading.load_model import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.precision import run_in_model_precision
 from attncli.models.random.random_inputs.images import choose_image_side_for_queries

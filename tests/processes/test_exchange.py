@@ -10,7 +10,7 @@ import os, signal, sys
 from attncli.errors import InputError, LimitError
 from attncli.processes.rank_communication import OtherRankFailed, exit_process, exchange_exit_codes, synchronize_ranks
 from attncli.distributed_ranks import read_launch_environment
-from attncli.processes.work_sharing import WORK, divide_work_between_ranks
+from attncli.processes.divide_work_over_ranks import WORK, divide_work_between_ranks
 
 def told(action):
     try:

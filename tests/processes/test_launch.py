@@ -7,7 +7,7 @@ import pytest
 
 from attncli.cli import app  # noqa: F401 (it enrols the commands)
 from attncli.cli.command_tree import command_path, parse_command
-from attncli.cli.distributed import SHARED, can_divide_work
+from attncli.cli.run_in_distributed_processes import SHARED, can_divide_work
 from attncli.distributed_ranks import (
     ALONE,
     OWN,
@@ -15,7 +15,10 @@ from attncli.distributed_ranks import (
     read_launch_environment,
     remove_rank_variables,
 )
-from attncli.processes.work_sharing import divide_work_between_ranks, list_item_indices_of_rank
+from attncli.processes.divide_work_over_ranks import (
+    divide_work_between_ranks,
+    list_item_indices_of_rank,
+)
 
 MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 

@@ -10,7 +10,7 @@ import pytest
 from commands import attn
 
 from attncli.analysis import distributed_text_loop
-from attncli.analysis.rank_collapse.trajectories import Trajectory
+from attncli.analysis.rank_collapse.metrics_over_layers import Trajectory
 from attncli.processes.resume_cache import PARTS, load_or_compute_result
 
 

@@ -16,7 +16,7 @@ from attncli.cli.app import build_app
 from attncli.cli.command_execution import ProcessOptions
 from attncli.cli.command_tree import iterate_commands
 from attncli.cli.parameter_names_as_options import replace_parameters_by_options
-from attncli.declare.commands import COMMANDS
+from attncli.declare.command_table import COMMANDS
 from attncli.render.json import json as as_json
 
 SMALL: dict[str, Any] = {"layers": 2, "tokens": 5, "width": 8, "heads": 2, "seeds": 2}

@@ -21,7 +21,7 @@ from reports import HAND_MADE, renamed, texts_in
 from rich.console import Console
 
 from attncli.cli.main import print_error
-from attncli.cli.writer import print_warnings_and_failed_gates, render_report
+from attncli.cli.report_writer import print_warnings_and_failed_gates, render_report
 from attncli.options.run_and_output import OutputOptions
 from attncli.records import ROW_COLUMNS, Report, Row
 from attncli.render import FORMATS

@@ -46,7 +46,7 @@ def test_the_report_made_by_hand_survives_with_every_part() -> None:
 
 def report_of(*arguments: str) -> Report:
     """What a command hands to the writer."""
-    with mock.patch("attncli.cli.writer.write_report", return_value=0) as emit:
+    with mock.patch("attncli.cli.report_writer.write_report", return_value=0) as emit:
         assert attn(*arguments).code == 0
     report: Report = emit.call_args.args[0]
     return report

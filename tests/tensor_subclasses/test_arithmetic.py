@@ -13,13 +13,13 @@ from oracles import exact_bert
 from oracles.forwards.tiny_models import FOR_ARBITRARY_PRECISION, TINY
 
 from attncli.ablation import recognise_block_anatomy
+from attncli.analysis.rank_collapse.metrics_over_layers import EXACT, Trajectory
 from attncli.analysis.rank_collapse.model_variant_runs import (
     CollapseModel,
     StateLocation,
     VariantRun,
     run_model_variants_on_text,
 )
-from attncli.analysis.rank_collapse.trajectories import EXACT, Trajectory
 from attncli.capture.reruns.perturbed_rounding import RoundingPerturbation
 from attncli.commands.rank_collapse.variants_without_exact_arithmetic import (
     are_residual_curves_equal,

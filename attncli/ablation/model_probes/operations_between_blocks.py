@@ -12,8 +12,8 @@ from typing import NamedTuple, NoReturn
 import torch
 from torch import Tensor, nn
 
+from attncli.ablation.block_structure_checks import describe_block
 from attncli.ablation.norm_layers import refuse_unrecognised_norm_layers
-from attncli.ablation.structure_checks import describe_block
 from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import (
@@ -31,7 +31,7 @@ from attncli.capture.model_structure.residual_stream import (
 )
 from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 
 Replace = Callable[[int, torch.Tensor], torch.Tensor]
 """replace(order of the call, its output): the output with which the model continues."""

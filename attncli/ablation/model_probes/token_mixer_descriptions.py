@@ -14,7 +14,7 @@ from attncli.capture.other_mixers.token_mixers import (
     format_layer_numbers,
     pluralise_mixer_kind,
 )
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 
 NAMELESS = "token mixer"
 KEPT = "token mixers other than softmax attention count as attention: they stay on, and their skip is switched with attention's:"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.ablation.block_forward_tracking import Feed, alias_residual_stream, track_blocks
+from attncli.ablation.run_blocks_under_tracker import Feed, alias_residual_stream, track_blocks
 from attncli.ablation.stream_tracking.ablation_policies import KeepStreamOnly, Mixing, Where
 from attncli.ablation.stream_tracking.block_run_record import BlockRun, Summand
 from attncli.capture.attention_calls import iter_nested_tensors
@@ -24,7 +24,7 @@ from attncli.capture.model_structure.residual_stream import (
 )
 from attncli.capture.other_mixers.token_mixers import sample_noise_like
 from attncli.capture.reruns.seed_and_precision import fix_random_seed
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import TOKEN_MIXING
 
 

@@ -6,14 +6,14 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import nn
 
-from attncli.ablation.block_forward_tracking import Feed, alias_residual_stream, track_blocks
+from attncli.ablation.block_structure_checks import describe_block
+from attncli.ablation.run_blocks_under_tracker import Feed, alias_residual_stream, track_blocks
 from attncli.ablation.stream_tracking.ablation_policies import DropAdditions, KeepPolicy, Mixing
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.structure_checks import describe_block
 from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.errors import InputError
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 from attncli.tolerances import TRACKED_OUTPUT
 
 Seen = list[tuple[BlockRun, list[torch.Tensor]]]

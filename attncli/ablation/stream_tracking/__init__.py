@@ -1,6 +1,6 @@
 """One block while it runs: tags on its tensors, and what is kept of its additions and norms.
 
-call_sites              where in the model's code an operation is
+source_code_locations   where in the model's code an operation is
 tensor_tags             tags of tensors, and the points of the stream
 block_run_record        the record of one execution of a block
 ablation_policies       which parts of additions, merges and norms are kept

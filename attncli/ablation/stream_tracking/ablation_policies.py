@@ -5,7 +5,7 @@ from enum import Enum, auto
 from typing import Protocol
 
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.stream_tracking.call_sites import CallSite
+from attncli.ablation.stream_tracking.source_code_locations import CallSite
 from attncli.ablation.stream_tracking.tensor_tags import AdditionSite, Key, StreamPoint
 
 Where = tuple[str, int, AdditionSite]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from attncli.forward_types import Args, Kwargs, Output
+from attncli.forward_argument_types import Args, Kwargs, Output
 
 ADD = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
 SCALE = frozenset(

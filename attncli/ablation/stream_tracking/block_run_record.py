@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from attncli.ablation.stream_tracking.call_sites import CallSite
+from attncli.ablation.stream_tracking.source_code_locations import CallSite
 from attncli.ablation.stream_tracking.tensor_tags import (
     AdditionSite,
     Key,

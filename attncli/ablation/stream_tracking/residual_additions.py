@@ -18,7 +18,7 @@ from attncli.ablation.stream_tracking.binary_operands import (
     is_vector_over_features,
 )
 from attncli.ablation.stream_tracking.block_run_record import BlockRun, Summand
-from attncli.ablation.stream_tracking.call_sites import find_current_call_site
+from attncli.ablation.stream_tracking.source_code_locations import find_current_call_site
 from attncli.ablation.stream_tracking.tag_propagation import run_function_with_tags
 from attncli.ablation.stream_tracking.tensor_tags import (
     MLP_DEPTH,
@@ -29,7 +29,7 @@ from attncli.ablation.stream_tracking.tensor_tags import (
     attach_tag,
     derive_tag_off_stream,
 )
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 
 
 def evaluate_residual_addition(

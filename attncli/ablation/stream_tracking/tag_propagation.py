@@ -21,7 +21,7 @@ from attncli.capture.attention_calls import (
     returns_attention_scores,
     unseen,
 )
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 from attncli.tolerances import UNCHANGED_NUMBERS
 
 PIECES = frozenset(

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from attncli.ablation.stream_tracking.call_sites import CallSite
+from attncli.ablation.stream_tracking.source_code_locations import CallSite
 from attncli.capture.attention_calls import read_tensor_version, unseen
 
 Kind = Literal["input", "attention", "mixer", "mlp", "parallel", "beside", "norm"]

@@ -9,8 +9,8 @@ from attncli.ablation.norm_layers import FUNCTIONS
 from attncli.ablation.stream_tracking.ablation_policies import KeepPolicy
 from attncli.ablation.stream_tracking.binary_operands import ADD, SCALE
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.stream_tracking.call_sites import find_current_call_site
 from attncli.ablation.stream_tracking.residual_additions import evaluate_residual_addition
+from attncli.ablation.stream_tracking.source_code_locations import find_current_call_site
 from attncli.ablation.stream_tracking.tag_propagation import run_function_with_tags
 from attncli.ablation.stream_tracking.tensor_tags import (
     Key,
@@ -20,7 +20,7 @@ from attncli.ablation.stream_tracking.tensor_tags import (
     derive_tag_off_stream,
 )
 from attncli.capture.attention_calls import ASKING, iter_nested_tensors, read_torch_function_name
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 
 SILENT = ASKING | {torch.Tensor.__bool__, torch.Tensor.item}
 """Functions that read something from a tensor that is no tensor."""

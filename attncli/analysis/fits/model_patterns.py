@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 import torch
 from scipy.sparse import csr_array, vstack
 
-from attncli.analysis.model_preparation import Requirement, prepare_model
+from attncli.analysis.load_and_verify_model import Requirement, prepare_model
 from attncli.capture import STRIP_MEMORY, AttentionSite, Strip, capture_attention
 from attncli.capture.model_errors import translate_model_errors
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.patterns._make_sparse_pattern import require_pattern_fits_memory
-from attncli.patterns._pattern_texts import ModelHead
+from attncli.patterns._pattern_text_grammar import ModelHead
 
 
 @dataclass

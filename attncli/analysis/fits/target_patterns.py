@@ -13,7 +13,7 @@ from attncli.records import Facts, JsonObject
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from attncli.patterns._pattern_texts import ModelHead
+    from attncli.patterns._pattern_text_grammar import ModelHead
     from attncli.records import Report
 
 
@@ -35,7 +35,7 @@ class ChosenPatterns:
         from attncli.patterns import build_pattern
         from attncli.patterns._check_pattern import check_pattern_rows
         from attncli.patterns._make_sparse_pattern import normalise_rows
-        from attncli.patterns._pattern_texts import is_pattern_file
+        from attncli.patterns._pattern_text_grammar import is_pattern_file
         from attncli.patterns._user_matrices import UserMatrix
 
         targets: dict[str, csr_array] = {}
@@ -72,8 +72,12 @@ def choose_patterns(
     options: PatternOptions, inputs: InputOptions, files: CheckpointOptions, seed: int
 ) -> ChosenPatterns:
     """Run every model that a pattern names once, on the one text provided."""
-    from attncli.analysis.source_arguments import refuse_files_of_wrong_kind
-    from attncli.patterns._pattern_texts import is_pattern_file, parse_model_head, pattern_path
+    from attncli.analysis.source_argument_checks import refuse_files_of_wrong_kind
+    from attncli.patterns._pattern_text_grammar import (
+        is_pattern_file,
+        parse_model_head,
+        pattern_path,
+    )
 
     for text in filter(is_pattern_file, options.pattern_names_or_default):
         refuse_files_of_wrong_kind(str(pattern_path(text)), "approximate(pattern=FILE)")
@@ -104,7 +108,7 @@ def capture_head_maps(
     """Capture maps of one model's heads; return them, the model's identity, and warnings."""
     from attncli.analysis.fits.model_patterns import capture_model_patterns
     from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_model_inputs
-    from attncli.models.loading.load import load_model
+    from attncli.models.loading.load_model import load_model
 
     requested = inputs.build_requested_input(options.length, seed)
     checkpoint = load_model(

@@ -7,14 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from attncli.analysis.distributed_text_loop import apply_to_each_text
-from attncli.analysis.heads.classification.findings import build_findings
+from attncli.analysis.heads.classification.head_and_outlier_findings import build_findings
 from attncli.analysis.heads.classification.head_roles import (
     ClassifiedHead,
     build_role_rows,
     classify_heads,
     describe_roles,
 )
-from attncli.analysis.heads.classification.linear_heads import (
+from attncli.analysis.heads.classification.linear_attention_findings import (
     LinearAttentionReport,
     report_linear_attention,
 )
@@ -71,10 +71,10 @@ from attncli.analysis.heads.report_rows.token_pairs import (
     token_pair_rows,
 )
 from attncli.analysis.heads.report_tables import build_inspection_views
-from attncli.analysis.model_preparation import PreparedModel
+from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.capture import STRIP_MEMORY, AttentionSite
 from attncli.capture.model_errors import translate_model_errors
-from attncli.capture.strips.attention_sites import LINEAR
+from attncli.capture.softmax_attention.attention_site_names import LINEAR
 from attncli.errors import AttnError, format_count
 from attncli.metrics.activations._activation_state import ActivationPeak
 from attncli.models.inputs.model_input import ModelInput, describe_inputs_besides_token_ids
@@ -86,7 +86,7 @@ from attncli.models.inputs.synthetic_texts import (
 )
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.precision import run_in_model_precision
-from attncli.processes.work_sharing import list_item_indices_of_rank
+from attncli.processes.divide_work_over_ranks import list_item_indices_of_rank
 from attncli.progress import Progress, ignore_progress
 from attncli.records import RANDOM, SHUFFLED, Facts, Finding, JsonObject, Report, Row, Scalar
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.analysis.distributed_text_loop import apply_to_each_text, wrap_with_progress
-from attncli.analysis.model_preparation import PreparedModel
+from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
 from attncli.errors import InputError, InsufficientPrecision, LimitError
 from attncli.models.inputs.model_input import ModelInput, describe_inputs_besides_token_ids

@@ -8,7 +8,12 @@ from functools import cache, partial
 import torch
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from attncli.analysis.model_preparation import NOT_HALF, Requirement, load_in_dtype, prepare_model
+from attncli.analysis.load_and_verify_model import (
+    NOT_HALF,
+    Requirement,
+    load_in_dtype,
+    prepare_model,
+)
 from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import InputError, make_unknown_name_error
@@ -16,7 +21,7 @@ from attncli.model_and_file_sources import Source
 from attncli.models.inputs.model_input import WORDS, ModelInput
 from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_model_inputs
 from attncli.models.loading.device_placement import require_model_on_one_device
-from attncli.models.loading.load import load_model
+from attncli.models.loading.load_model import load_model
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.options.model_and_input import InputOptions, WholeModelOptions
 

@@ -17,22 +17,22 @@ from attncli.ablation.model_probes.tracking_verification import (
 )
 from attncli.ablation.stream_tracking.ablation_policies import KeepEverything
 from attncli.capture import AttentionSite, VerifiedCapture
-from attncli.capture.causality_and_positions import (
+from attncli.capture.model_structure.blocks import BlockCall
+from attncli.capture.model_structure.probe_forward import ProbeResult
+from attncli.capture.probe_causality_and_positions import (
     AttentionProperties,
     build_attention_properties,
     detect_causality_and_positions,
     record_attention_with_unequal_weights,
 )
-from attncli.capture.model_structure.blocks import BlockCall
-from attncli.capture.model_structure.probe_forward import ProbeResult
-from attncli.capture.verification import (
+from attncli.capture.verify_captured_attention import (
     NOTHING_ATTENDS,
     gather_capture_evidence,
     list_output_tensors,
     verify_capture,
 )
 from attncli.errors import InputError, NoAttention
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 
 
 class BlockExamination(NamedTuple):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from attncli.analysis.means_and_confidence_intervals import summarize_values
-from attncli.analysis.rank_collapse.trajectories import RESIDUAL_NORM, Ensemble
+from attncli.analysis.rank_collapse.metrics_over_layers import RESIDUAL_NORM, Ensemble
 from attncli.errors import format_count
 from attncli.maths.number_format import format_number
 from attncli.records import Definition, Finding, Row, View

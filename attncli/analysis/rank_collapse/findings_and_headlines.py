@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from attncli.analysis.rank_collapse.trajectories import (
+from attncli.analysis.rank_collapse.metrics_over_layers import (
     EXACT,
     RESIDUAL,
     RESIDUAL_NORM,

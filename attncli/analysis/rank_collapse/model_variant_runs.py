@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from attncli.ablation import BlockAnatomy, ablate
 from attncli.ablation.model_probes.operations_between_blocks import UnchangedForward
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.analysis.rank_collapse.previous_states import PreviousStates
+from attncli.analysis.rank_collapse.metrics_over_layers import EXACT, StateMetrics, Trajectory
 from attncli.analysis.rank_collapse.significant_digits import (
     MOVES,
     PerturbedStatePair,
@@ -26,7 +26,7 @@ from attncli.analysis.rank_collapse.significant_digits import (
     explain_insignificant_value,
     has_significant_digits,
 )
-from attncli.analysis.rank_collapse.trajectories import EXACT, StateMetrics, Trajectory
+from attncli.analysis.rank_collapse.states_before_blocks import PreviousStates
 from attncli.capture.attention_function_registry import force_eager_attention
 from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
 from attncli.capture.model_structure.residual_stream import reshape_to_batch_token_feature

@@ -19,11 +19,7 @@ from attncli.analysis.rank_collapse.findings_and_headlines import (
     explain_variants,
     format_headline,
 )
-from attncli.analysis.rank_collapse.network_variant_runs import (
-    refuse_work_of_many_days,
-    run_network_in_all_variants,
-)
-from attncli.analysis.rank_collapse.trajectories import (
+from attncli.analysis.rank_collapse.metrics_over_layers import (
     BEYOND,
     ORDER,
     REGIMES,
@@ -34,6 +30,10 @@ from attncli.analysis.rank_collapse.trajectories import (
     build_convergence_order_rows,
     build_state_metric_rows,
     find_state_or_step_metric_definition,
+)
+from attncli.analysis.rank_collapse.network_variant_runs import (
+    refuse_work_of_many_days,
+    run_network_in_all_variants,
 )
 from attncli.maths import rank_collapse_bound
 from attncli.networks.ablation_variants import (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from attncli.analysis.rank_collapse.trajectories import StateMetrics, Trajectory
+from attncli.analysis.rank_collapse.metrics_over_layers import StateMetrics, Trajectory
 from attncli.errors import BelowResolution, InputError
 from attncli.maths import rank_collapse_bound
 from attncli.maths.common_row_arithmetic.activation_functions import STEEPEST

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from attncli.analysis.rank_collapse.trajectories import EXACT
+from attncli.analysis.rank_collapse.metrics_over_layers import EXACT
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.maths.number_format import format_number, format_short_number

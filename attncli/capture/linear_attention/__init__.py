@@ -7,6 +7,6 @@ scans_in_forward_code         steps of a mixer's own forward, run from one to th
 linearity_tests               in which argument a call is linear, by tests
 faster_linear_attention_maps  make long maps affordable, where possible
 linear_attention_maps         the matrix of such a call, a strip of rows at a time
-measured_linear_heads         linear layers, and the heads of them that are measured
+linear_attention_heads        linear layers, and the heads of them that are measured
 linear_attention_capture      which layers have such maps, emitted while the model runs
 """

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.reruns.seed_and_precision import force_float64
-from attncli.capture.strips.attention_interface import promote_half_to_float32
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.capture.softmax_attention.attention_interface import promote_half_to_float32
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 
 BASES = {"torch", "builtins"}
 """Packages whose classes contain no scans of a model's own."""

@@ -20,7 +20,7 @@ from attncli.capture.linear_attention.linearity_tests import (
     ValueArgument,
     are_outputs_close,
 )
-from attncli.forward_types import Output
+from attncli.forward_argument_types import Output
 
 STATES = {"initial_state": "output_final_state", "initial_states": "return_final_states"}
 """Kernels' argument names for an initial state, and for returning the final one."""

@@ -19,6 +19,10 @@ from attncli.capture.linear_attention.calls_inside_mixers import (
     record_calls_inside_mixers,
 )
 from attncli.capture.linear_attention.faster_linear_attention_maps import find_faster_map_methods
+from attncli.capture.linear_attention.linear_attention_heads import (
+    LinearAttentionLayer,
+    LinearAttentionLayers,
+)
 from attncli.capture.linear_attention.linear_attention_maps import (
     NONE,
     LinearAttentionMap,
@@ -28,10 +32,6 @@ from attncli.capture.linear_attention.linear_attention_maps import (
 from attncli.capture.linear_attention.linearity_tests import (
     ValueArgument,
     find_value_tensor_argument,
-)
-from attncli.capture.linear_attention.measured_linear_heads import (
-    LinearAttentionLayer,
-    LinearAttentionLayers,
 )
 from attncli.capture.linear_attention.scans_in_forward_code import (
     MixerCodeStep,
@@ -43,14 +43,14 @@ from attncli.capture.linear_attention.scans_in_forward_code import (
 )
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
-from attncli.capture.strips.attention_interface import (
+from attncli.capture.softmax_attention.attention_interface import (
     Strip,
     count_rows_within_memory,
     emit_map_rows_in_rounds,
 )
-from attncli.capture.strips.attention_sites import LINEAR, AttentionSite
+from attncli.capture.softmax_attention.attention_site_names import LINEAR, AttentionSite
 from attncli.errors import InputError, NonFiniteNumbers
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import LINEAR_MAP
 
 WHOLE = 4

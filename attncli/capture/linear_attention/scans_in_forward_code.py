@@ -25,8 +25,8 @@ from attncli.capture.linear_attention.linearity_tests import (
     ValueArgument,
     find_value_tensor_argument,
 )
-from attncli.capture.strips.attention_interface import promote_half_to_float32
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.capture.softmax_attention.attention_interface import promote_half_to_float32
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 
 ASSIGNED = re.compile(r"\s*(\w+)\s*=[^=]")
 

@@ -16,7 +16,8 @@ import torch
 from torch import nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.capture.model_structure.block_stack_names import shorten_to_unique_stack_names
+from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
 from attncli.capture.model_structure.probe_forward import ModuleCall, ProbeResult, probe_forward
 from attncli.capture.model_structure.residual_stream import (
     find_residual_stream_input,
@@ -24,9 +25,8 @@ from attncli.capture.model_structure.residual_stream import (
     read_batch_size,
     reshape_to_batch_token_feature,
 )
-from attncli.capture.model_structure.stack_names import shorten_to_unique_stack_names
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 
 Observe = Callable[[str, int, torch.Tensor], None]
 """observe(stack name, state, hidden [batch, token, feature]): state 0 is the first block's input, l + 1 block l's output."""

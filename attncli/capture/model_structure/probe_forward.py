@@ -14,7 +14,7 @@ from attncli.capture.model_structure.residual_stream import (
     find_residual_stream_output,
     find_second_residual_stream_tensor,
 )
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 
 LISTS = (nn.ModuleList, nn.Sequential)
 

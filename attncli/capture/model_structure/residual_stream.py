@@ -12,7 +12,7 @@ from torch import nn
 
 from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.errors import InputError
-from attncli.forward_types import Args, Kwargs, Output
+from attncli.forward_argument_types import Args, Kwargs, Output
 
 
 def find_residual_stream_input(args: Args, kwargs: Kwargs) -> torch.Tensor | None:

@@ -19,7 +19,7 @@ from attncli.capture.model_structure.residual_stream import (
     find_residual_stream_input,
     replace_tensor_argument,
 )
-from attncli.forward_types import Args, Inputs, Kwargs, Output
+from attncli.forward_argument_types import Args, Inputs, Kwargs, Output
 
 LONGER = 4
 """Streams with this many times the tokens are worth truncating."""

@@ -31,10 +31,14 @@ from attncli.capture.one_pass.fused_attention_calls import (
     require_fused_call_suffices,
 )
 from attncli.capture.one_pass.tiled_attention import TiledAttention
-from attncli.capture.strips.attention_interface import EagerCall, MapOperands, Strip
-from attncli.capture.strips.map_statistics import ROWS, MapStatistics, StatisticsRequest
-from attncli.capture.strips.rowwise_masks import find_keys_shown_by_mask
-from attncli.capture.strips.visible_key_spans import CountedKeys, KeySpans, slice_mask_rows
+from attncli.capture.softmax_attention.attention_interface import EagerCall, MapOperands, Strip
+from attncli.capture.softmax_attention.map_statistics import ROWS, MapStatistics, StatisticsRequest
+from attncli.capture.softmax_attention.rowwise_masks import find_keys_shown_by_mask
+from attncli.capture.softmax_attention.visible_key_spans import (
+    CountedKeys,
+    KeySpans,
+    slice_mask_rows,
+)
 from attncli.metrics.attention._map_strip_rows import SMALL, MultiplyByGram
 from attncli.metrics.attention._row_statistics import VisibleKeys
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.capture.strips.attention_interface import EagerCall
-from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
+from attncli.capture.softmax_attention.attention_interface import EagerCall
+from attncli.capture.softmax_attention.map_statistics import ROWS, StatisticsRequest
 from attncli.metrics.attention._row_statistics import MapSums
 
 

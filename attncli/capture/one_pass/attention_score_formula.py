@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from attncli.capture.strips.attention_interface import EagerCall
-from attncli.capture.strips.visible_key_spans import KeySpans, slice_mask_rows
+from attncli.capture.softmax_attention.attention_interface import EagerCall
+from attncli.capture.softmax_attention.visible_key_spans import KeySpans, slice_mask_rows
 
 BIAS = 2**20
 """Numbers of masks and biases that are added to scores at a time."""

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from attncli.capture.one_pass.attention_output_and_statistics import Results
 from attncli.capture.one_pass.attention_score_formula import Formula, NotCovered
-from attncli.capture.strips.attention_interface import EagerCall
-from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
-from attncli.capture.strips.visible_key_spans import KeySpans
+from attncli.capture.softmax_attention.attention_interface import EagerCall
+from attncli.capture.softmax_attention.map_statistics import ROWS, StatisticsRequest
+from attncli.capture.softmax_attention.visible_key_spans import KeySpans
 
 SERVED = frozenset({"row_sums", "entropy", "sums_of_squares", "weights_on_first_token"})
 """Statistics of rows that these calls give, besides single offsets."""

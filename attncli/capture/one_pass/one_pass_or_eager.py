@@ -33,16 +33,19 @@ from attncli.capture.one_pass.compiled_library import (
     find_compiled_library,
 )
 from attncli.capture.one_pass.fused_attention_calls import FUSED_BY_DEVICE
-from attncli.capture.strips.attention_interface import (
+from attncli.capture.softmax_attention.attention_interface import (
     Attention,
     EagerCall,
     Strip,
     compute_output_and_map_rows,
     emit_map_rows_in_rounds,
 )
-from attncli.capture.strips.map_statistics import StatisticsRequest, request_statistics_for_metrics
-from attncli.capture.strips.rowwise_masks import PerMask
-from attncli.capture.strips.visible_key_spans import KeySpans, find_visible_spans
+from attncli.capture.softmax_attention.map_statistics import (
+    StatisticsRequest,
+    request_statistics_for_metrics,
+)
+from attncli.capture.softmax_attention.rowwise_masks import PerMask
+from attncli.capture.softmax_attention.visible_key_spans import KeySpans, find_visible_spans
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.tolerances import ONE_PASS_ROW
 

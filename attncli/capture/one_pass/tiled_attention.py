@@ -18,9 +18,9 @@ from attncli.capture.one_pass.attention_output_and_statistics import (
     WrittenRows,
 )
 from attncli.capture.one_pass.attention_score_formula import Formula
-from attncli.capture.strips.attention_interface import EagerCall
-from attncli.capture.strips.map_statistics import ROWS, StatisticsRequest
-from attncli.capture.strips.visible_key_spans import KeySpans
+from attncli.capture.softmax_attention.attention_interface import EagerCall
+from attncli.capture.softmax_attention.map_statistics import ROWS, StatisticsRequest
+from attncli.capture.softmax_attention.visible_key_spans import KeySpans
 from attncli.metrics.attention._map_strip_rows import (
     MapStripRows,
     entropy_from_differences,

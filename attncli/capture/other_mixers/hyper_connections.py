@@ -14,8 +14,8 @@ from torch.overrides import TorchFunctionMode
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.residual_stream import find_residual_stream_input
 from attncli.capture.other_mixers.uncapturable_attention import UncapturableAttention
-from attncli.capture.strips.post_softmax_mixing import PRODUCTS
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.capture.softmax_attention.post_softmax_mixing import PRODUCTS
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 
 
 class StreamMixing(NamedTuple):

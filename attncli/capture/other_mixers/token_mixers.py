@@ -20,9 +20,9 @@ from attncli.capture.model_structure.residual_stream import (
     find_residual_stream_input,
     replace_tensor_argument,
 )
-from attncli.capture.strips.attention_sites import AttentionSite, MapShape
-from attncli.capture.strips.tensor_parallel_heads import find_tensor_parallel_group
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.capture.softmax_attention.attention_site_names import AttentionSite, MapShape
+from attncli.capture.softmax_attention.tensor_parallel_heads import find_tensor_parallel_group
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import TOKEN_MIXING
 
 WORD = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+(?:\d+[dD]?(?![a-z]))?")

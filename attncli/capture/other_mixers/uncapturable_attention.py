@@ -23,9 +23,9 @@ from attncli.capture.other_mixers.token_mixers import (
     record_module_inputs,
 )
 from attncli.capture.reruns.seed_and_precision import fix_random_seed
-from attncli.capture.strips.attention_sites import NUMBER, AttentionSite
+from attncli.capture.softmax_attention.attention_site_names import NUMBER, AttentionSite
 from attncli.errors import InputError
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 
 
 class UncapturableAttention(NamedTuple):

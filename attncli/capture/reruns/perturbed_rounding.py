@@ -32,7 +32,7 @@ from attncli.capture.model_structure.residual_stream import (
     find_residual_stream_input,
     replace_tensor_argument,
 )
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 
 MOVING = frozenset(
     {

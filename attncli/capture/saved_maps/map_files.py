@@ -28,9 +28,9 @@ from attncli.capture.saved_maps.map_names import (
     name_visible_keys_tensor,
 )
 from attncli.capture.saved_maps.third_party_maps import ExternalMaps, refuse_mismatched_token_labels
-from attncli.capture.strips.attention_sites import SELF
+from attncli.capture.softmax_attention.attention_site_names import SELF
 from attncli.errors import InputError, format_count
-from attncli.forward_types import Output
+from attncli.forward_argument_types import Output
 from attncli.io.safetensors_arrays import StoredArrays
 from attncli.records import JsonObject
 from attncli.tolerances import SAVED_HIDDEN_WEIGHT, SAVED_ROW_SUM

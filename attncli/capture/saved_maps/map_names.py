@@ -3,7 +3,7 @@
 import re
 
 from attncli.capture import AttentionSite
-from attncli.capture.strips.attention_sites import SELF
+from attncli.capture.softmax_attention.attention_site_names import SELF
 
 FORMAT = "attn-maps"
 NAME = re.compile(

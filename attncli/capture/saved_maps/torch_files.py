@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attncli.errors import InputError
-from attncli.forward_types import Output
+from attncli.forward_argument_types import Output
 from attncli.io.in_memory_arrays import (
     InMemoryArrays,
     iter_named_arrays,

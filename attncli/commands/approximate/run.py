@@ -14,7 +14,7 @@ from attncli.options.pattern_approximation import (
     RandomDrawOptions,
     WidthSearchOptions,
 )
-from attncli.patterns._pattern_texts import parse_model_head
+from attncli.patterns._pattern_text_grammar import parse_model_head
 from attncli.patterns._user_matrices import UserMatrix
 from attncli.python.questions import RunContext
 from attncli.records import Report

@@ -55,7 +55,7 @@ def attribute(
     With the attention, norm denominators and activation ratios of the pass held fixed, the state is a sum of what each
     input token brings, and of constants; the parts add up to the state, which every run checks.
     """
-    from attncli.analysis.source_arguments import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source
     from attncli.options.model_and_input import check_options_before_loading
 
     subject = resolve_source(source, "attribute", how.output)

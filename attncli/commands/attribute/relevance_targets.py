@@ -9,7 +9,7 @@ from torch import Tensor
 from attncli.commands.attribute.token_position_option import strip_space_markers
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.tokenizing import Tokenizer, load_tokenizer
-from attncli.models.layer_configs import select_text_config
+from attncli.models.layer_sizes_from_config import select_text_config
 from attncli.models.loading.loaded_model import LoadedModel
 
 STATE, TOP = "state", "top"

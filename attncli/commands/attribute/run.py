@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from attncli.analysis import Study
-from attncli.analysis.model_preparation import HEADS, Requirement
+from attncli.analysis.load_and_verify_model import HEADS, Requirement
 from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.analysis.paths.path_model_preparation import prepare_model_for_paths
 from attncli.capture import AttentionSite

@@ -42,7 +42,7 @@ def count_paths(
     A path picks one head, or the skip, in each layer; its length is the number of heads. The sizes are those given, or
     those of a network file or a model's config: nothing is run and no weights are read.
     """
-    from attncli.analysis.source_arguments import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source
     from attncli.commands.count_paths.run import prepare_path_count, refuse_gates_on_other_metrics
 
     refuse_gates_on_other_metrics(how.conditions)

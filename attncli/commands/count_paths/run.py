@@ -5,14 +5,14 @@ from functools import partial
 from importlib.resources import files
 
 from attncli.analysis import Study
-from attncli.analysis.source_arguments import describe_network_source
+from attncli.analysis.source_argument_checks import describe_network_source
 from attncli.analysis.weight_sources import build_in_memory_config
 from attncli.commands.count_paths.report import NAMES, build_path_count_report
 from attncli.errors import NoAttention, UsageError, require_known_names
 from attncli.gates import Condition, refuse_gates_on_unmeasured_metrics
 from attncli.head_weights.attention_kind_counts import count_listed_layers
 from attncli.model_and_file_sources import Source
-from attncli.models.layer_configs import select_text_config
+from attncli.models.layer_sizes_from_config import select_text_config
 from attncli.networks.network_spec import NetworkSpec
 from attncli.options.model_and_input import FetchOptions
 
@@ -70,7 +70,7 @@ def read_sizes_of_model_type(
     """Read the sizes from a model type's default config, except those provided."""
     from transformers import CONFIG_MAPPING
 
-    from attncli.models.layer_configs import list_head_counts, read_config_value
+    from attncli.models.layer_sizes_from_config import list_head_counts, read_config_value
     from attncli.models.library_errors import translate_library_errors
     from attncli.models.quiet_libraries import silence_libraries
 

@@ -13,8 +13,8 @@ import numpy as np
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.model_inspection import HeadPlan, inspect_model
 from attncli.analysis.heads.report_tables import format_min_to_max
+from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
-from attncli.analysis.model_preparation import PreparedModel
 from attncli.analysis.rank_collapse.size_sweep import make_point_progress
 from attncli.errors import format_count
 from attncli.maths.curve_fits.straight_line_slopes import fit_slopes_of_lines

@@ -7,7 +7,7 @@ from functools import partial
 from attncli.analysis import Study
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
 from attncli.analysis.heads.model_inspection import HeadPlan
-from attncli.analysis.heads.softmax_head_preparation import (
+from attncli.analysis.heads.prepare_softmax_attention_heads import (
     available_heads,
     prepare_softmax_heads,
     refuse_nonexistent_heads,
@@ -26,7 +26,7 @@ from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.requested_inputs import make_model_inputs
 from attncli.models.inputs.vocabulary_and_positions import find_max_positions
-from attncli.models.loading.load import load_model
+from attncli.models.loading.load_model import load_model
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.options.head_selection import HeadChoice

@@ -9,8 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.analysis.heads.report_rows.head_rows import row_keys_of_attention_sites
-from attncli.analysis.layer_maps import capture_maps, group_layers_by_memory, self_attention_sites
-from attncli.analysis.model_preparation import PreparedModel
+from attncli.analysis.load_and_verify_model import PreparedModel
+from attncli.analysis.whole_maps_of_few_layers import (
+    capture_maps,
+    group_layers_by_memory,
+    self_attention_sites,
+)
 from attncli.capture import AttentionSite
 from attncli.commands.head_capacity.head_report_rows import (
     SURVEY_METRICS,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from attncli.analysis.heads.softmax_head_preparation import prepare_softmax_heads
+from attncli.analysis.heads.prepare_softmax_attention_heads import prepare_softmax_heads
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInputs
 from attncli.commands.head_capacity.one_head.real_token_inputs import add_real_token_results
 from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
@@ -12,7 +12,7 @@ from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
 )
 from attncli.fits import FitRequest
 from attncli.head_weights.trained_head import Head
-from attncli.models.loading.load import load_model
+from attncli.models.loading.load_model import load_model
 from attncli.options.model_and_input import CheckpointOptions
 from attncli.progress import Progress
 from attncli.records import Report

@@ -12,7 +12,10 @@ from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
 )
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import FitAttempt
-from attncli.head_weights.inputs_for_scores import invert_projections, solve_projections_for_scores
+from attncli.head_weights.inputs_for_requested_queries import (
+    invert_projections,
+    solve_projections_for_scores,
+)
 from attncli.head_weights.trained_head import Head
 from attncli.patterns import build_pattern
 from attncli.records import Definition

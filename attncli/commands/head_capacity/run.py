@@ -8,9 +8,9 @@ from attncli.analysis.fits.fit_rows import FIT_METRICS
 from attncli.analysis.fits.target_and_fitted_map_pictures import add_map_pictures_of_fits
 from attncli.analysis.fits.target_patterns import ChosenPatterns, choose_patterns
 from attncli.analysis.fits.write_fit_files import write_fits
-from attncli.analysis.heads.softmax_head_preparation import prepare_softmax_heads
-from attncli.analysis.model_preparation import FLOAT64_IF_IT_FITS, load_in_dtype
-from attncli.analysis.source_arguments import resolve_source
+from attncli.analysis.heads.prepare_softmax_attention_heads import prepare_softmax_heads
+from attncli.analysis.load_and_verify_model import FLOAT64_IF_IT_FITS, load_in_dtype
+from attncli.analysis.source_argument_checks import resolve_source
 from attncli.commands.head_capacity.head_report_rows import SURVEY_METRICS
 from attncli.commands.head_capacity.measure_trained_heads import (
     HeadCapacityPlan,

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
-from attncli.analysis.heads.classification.findings import build_findings
+from attncli.analysis.heads.classification.head_and_outlier_findings import build_findings
 from attncli.analysis.heads.classification.head_roles import build_role_rows, classify_heads
 from attncli.analysis.heads.forward_passes.head_observer import (
     HeadObserver,

@@ -12,8 +12,8 @@ from attncli.analysis.heads.head_selection import select_head_ranking
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, check_map_size
 from attncli.analysis.heads.metric_selection import choose_metrics, is_weight_metric
 from attncli.analysis.heads.model_inspection import HeadPlan
-from attncli.analysis.heads.softmax_head_preparation import refuse_nonexistent_heads
-from attncli.analysis.source_arguments import resolve_source
+from attncli.analysis.heads.prepare_softmax_attention_heads import refuse_nonexistent_heads
+from attncli.analysis.source_argument_checks import resolve_source
 from attncli.capture import MapShape
 from attncli.capture.saved_maps.map_files import MapFile
 from attncli.commands.inspect_maps.in_memory_maps import HERE, wrap_arrays_as_map_file

@@ -17,7 +17,7 @@ from attncli.analysis.heads.map_export.map_metadata import MapMetadata
 from attncli.analysis.heads.model_inspection import HeadPlan, Inspection, TakesMetadata
 from attncli.analysis.heads.report_rows.head_rows import row_keys_of_attention_sites
 from attncli.analysis.heads.report_rows.token_names import TokenNames
-from attncli.analysis.model_preparation import PreparedModel
+from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.capture import AttentionSite, Strip
 from attncli.errors import UsageError
 from attncli.io.atomic_files import write_atomically

@@ -47,7 +47,7 @@ def inspect_model(
         require_tensor_file(options.save_maps)
     if options.pairs == 0:
         raise UsageError("`pairs=0`: it must be at least 1.")
-    from attncli.analysis.source_arguments import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source
     from attncli.options.model_and_input import check_options_before_loading
 
     subject = resolve_source(source, "inspect_model", how.output, options.save_maps)

@@ -20,15 +20,15 @@ from attncli.analysis.heads.model_inspection import (
     Inspection,
     inspect_model,
 )
-from attncli.analysis.heads.softmax_head_preparation import (
+from attncli.analysis.heads.prepare_softmax_attention_heads import (
     available_heads,
     refuse_no_config,
     refuse_nonexistent_heads,
     refuse_nonexistent_layers,
 )
-from attncli.analysis.model_preparation import HEADS, PreparedModel, Requirement, prepare_model
-from attncli.capture.linear_attention.measured_linear_heads import LinearAttentionLayer
-from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.analysis.load_and_verify_model import HEADS, PreparedModel, Requirement, prepare_model
+from attncli.capture.linear_attention.linear_attention_heads import LinearAttentionLayer
+from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
 from attncli.commands.inspect_model.options import InspectionOptions
 from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.maths.number_format import format_short_number
@@ -36,7 +36,7 @@ from attncli.model_and_file_sources import Source
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_model_inputs
-from attncli.models.loading.load import load_model
+from attncli.models.loading.load_model import load_model
 from attncli.models.loading.loaded_model import LoadedModel, remove_model_head
 from attncli.models.loading.memory_estimate import require_memory_to_run
 from attncli.models.random.dummy_inputs import make_example_inputs

@@ -42,7 +42,7 @@ def inspect_weights(
     Singular values of W_Q W_K^T and W_V W_O of every head, next to those of random matrices of the same shape. Nothing
     is run and no text is read; a checkpoint's weights are read without building the model.
     """
-    from attncli.analysis.source_arguments import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source
     from attncli.commands.inspect_weights.run import prepare_weight_inspection
 
     subject = resolve_source(source, "inspect_weights", how.output)

@@ -50,7 +50,7 @@ def paths(
 
     conditions = how.conditions
     options.refuse_invalid_path_options()
-    from attncli.analysis.source_arguments import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source
 
     subject = resolve_source(source, "paths", how.output)
     if subject.is_model:

@@ -6,7 +6,7 @@ from functools import partial
 from attncli.analysis import Study
 from attncli.analysis.paths.path_metrics import OWN_METRICS
 from attncli.analysis.paths.path_selection import parse_path
-from attncli.analysis.source_arguments import describe_network_source
+from attncli.analysis.source_argument_checks import describe_network_source
 from attncli.commands.paths.options import PathOptions
 from attncli.commands.paths.synthetic.output_shares_by_head import (
     measure_network_output_shares_by_head,

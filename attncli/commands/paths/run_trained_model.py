@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from attncli.analysis import Study
-from attncli.analysis.model_preparation import HEADS
+from attncli.analysis.load_and_verify_model import HEADS
 from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.analysis.paths.path_model_preparation import (
     prepare_model_for_paths,
@@ -35,7 +35,7 @@ from attncli.commands.paths.trained_models.single_paths import (
 )
 from attncli.model_and_file_sources import Source
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.layer_configs import select_text_config
+from attncli.models.layer_sizes_from_config import select_text_config
 from attncli.models.loading.memory_estimate import estimate_run_memory
 from attncli.options.model_and_input import InputOptions, WholeModelOptions
 from attncli.resource_limits import require_memory

@@ -73,7 +73,7 @@ def rank_collapse(
     metrics = collect_requested_and_gated_metrics(options.metric or default, conditions)
     over = options.resolve_blocks_between_states(metrics)
     choose = partial(variants.choose_variants, switches)
-    from attncli.analysis.source_arguments import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source
 
     subject = resolve_source(source, "rank_collapse", how.output)
     if subject.is_model:
@@ -127,7 +127,7 @@ def collect_requested_and_gated_metrics(
     requested_names: Sequence[str], conditions: Sequence[Condition]
 ) -> list[str]:
     """The requested columns and those that gates need; unknown names are refused before the work."""
-    from attncli.analysis.rank_collapse.trajectories import GROUPS
+    from attncli.analysis.rank_collapse.metrics_over_layers import GROUPS
     from attncli.metrics import METRICS
     from attncli.metrics.steps import STEPS
 
@@ -168,7 +168,7 @@ def prepare_network_collapse_study(
 ) -> MetricStudy:
     """The study of one network over its layers, generated or from a file."""
     from attncli.analysis.rank_collapse.network_collapse import measure_network_collapse
-    from attncli.analysis.source_arguments import describe_network_source
+    from attncli.analysis.source_argument_checks import describe_network_source
     from attncli.gates import refuse_gates_that_match_no_row
     from attncli.networks.network_weights import GeneratedNetwork
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from attncli.declare.dry_run import stop_dry_run_before_model_load
 from attncli.errors import InputError
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 from attncli.model_and_file_sources import Source
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.options.model_and_input import (
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attncli.analysis import MetricStudy
-    from attncli.analysis.model_preparation import PreparedModel
+    from attncli.analysis.load_and_verify_model import PreparedModel
     from attncli.analysis.rank_collapse.model_variant_runs import CollapseModel
     from attncli.models.inputs.model_input import ModelInput
     from attncli.models.loading.loaded_model import LoadedModel
@@ -48,7 +48,7 @@ def prepare_model_collapse_study(
     check_options_before_loading(source, model, inputs, tokens, seed)
     requested = inputs.build_requested_input(tokens, seed)
     stop_dry_run_before_model_load()
-    from attncli.analysis import model_preparation
+    from attncli.analysis import load_and_verify_model
     from attncli.analysis.rank_collapse.findings_and_headlines import RANDOM_SUFFIX
     from attncli.commands.rank_collapse.trained_model_rank_collapse import measure_model_collapse
     from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_model_inputs
@@ -56,14 +56,14 @@ def prepare_model_collapse_study(
 
     options = model.build_load_options(seed)
     ahead = partial(check_config_and_tokenizer, requested)
-    checkpoint = model_preparation.load_in_dtype(
-        source, options, model_preparation.FLOAT64_IF_IT_FITS, ahead
+    checkpoint = load_and_verify_model.load_in_dtype(
+        source, options, load_and_verify_model.FLOAT64_IF_IT_FITS, ahead
     )
     texts = make_model_inputs(checkpoint, requested)
     refuse_texts_of_one_token(texts)
     why_plain = explain_why_no_variant_is_exact(checkpoint.model, model, arithmetic)
-    first = model_preparation.prepare_model(
-        checkpoint.model_without_head, texts[0], model_preparation.Requirement.ANATOMY
+    first = load_and_verify_model.prepare_model(
+        checkpoint.model_without_head, texts[0], load_and_verify_model.Requirement.ANATOMY
     )
     size = count_input_elements(first.short.kwargs)  # some images and sounds have one size
     cheap = all(size < count_input_elements(text.kwargs) for text in texts)
@@ -73,8 +73,8 @@ def prepare_model_collapse_study(
         from attncli.models.loading.random_init import make_random_init_model
 
         drawn = make_random_init_model(checkpoint.model, seed)
-        random_init = model_preparation.prepare_model(
-            remove_model_head(drawn), texts[0], model_preparation.Requirement.ANATOMY
+        random_init = load_and_verify_model.prepare_model(
+            remove_model_head(drawn), texts[0], load_and_verify_model.Requirement.ANATOMY
         )
         subjects[RANDOM_SUFFIX] = build_collapse_model(
             random_init, variants, cheap, arithmetic, why_plain

@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 
 from attncli.ablation.albert_mlp_activation import describe_published_albert_variants
 from attncli.analysis.distributed_text_loop import apply_to_each_text
+from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.analysis.means_and_confidence_intervals import describe_averaging
-from attncli.analysis.model_preparation import PreparedModel
 from attncli.analysis.rank_collapse.findings_and_headlines import (
     RANDOM_SUFFIX,
     average_residual_curves,
@@ -19,13 +19,7 @@ from attncli.analysis.rank_collapse.findings_and_headlines import (
     format_model_headline,
     format_variant,
 )
-from attncli.analysis.rank_collapse.model_variant_runs import (
-    CollapseModel,
-    Curves,
-    StateLocation,
-    run_model_variants_on_text,
-)
-from attncli.analysis.rank_collapse.trajectories import (
+from attncli.analysis.rank_collapse.metrics_over_layers import (
     EXACT,
     ORDER,
     REGIMES,
@@ -36,13 +30,19 @@ from attncli.analysis.rank_collapse.trajectories import (
     build_state_metric_rows,
     find_state_or_step_metric_definition,
 )
-from attncli.capture.causality_and_positions import AttentionProperties
+from attncli.analysis.rank_collapse.model_variant_runs import (
+    CollapseModel,
+    Curves,
+    StateLocation,
+    run_model_variants_on_text,
+)
+from attncli.capture.probe_causality_and_positions import AttentionProperties
 from attncli.maths.curve_fits.decay_laws_over_layers import FEWEST_POINTS
 from attncli.maths.curve_fits.rank_collapse_regime import describe_collapse_regime
 from attncli.models.inputs.model_input import ModelInput, describe_inputs_besides_token_ids
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.networks.ablation_variants import AblationSwitches
-from attncli.processes.work_sharing import list_item_indices_of_rank
+from attncli.processes.divide_work_over_ranks import list_item_indices_of_rank
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import (
     ARITHMETIC,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 
 from attncli.ablation.model_probes.operations_between_blocks import UnchangedForward
+from attncli.analysis.rank_collapse.metrics_over_layers import RESIDUAL
 from attncli.analysis.rank_collapse.model_variant_runs import (
     CollapseModel,
     Curves,
@@ -18,9 +19,8 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
     VariantRun,
     remove_advice_from_error_text,
 )
-from attncli.analysis.rank_collapse.trajectories import RESIDUAL
 from attncli.errors import InputError
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 from attncli.models.inputs.model_input import ModelInput
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.tolerances import EXACT_CURVE

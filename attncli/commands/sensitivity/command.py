@@ -49,7 +49,7 @@ def sensitivity(
     Gradients of the last token's state after the last block with respect to every token's state before the first
     block, compared with what the sum over paths of attention predicts, and with the effect of repeating the last token.
     """
-    from attncli.analysis.source_arguments import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source
     from attncli.commands.sensitivity.report import METRICS
     from attncli.gates import refuse_gates_on_unmeasured_metrics
     from attncli.options.model_and_input import check_options_before_loading

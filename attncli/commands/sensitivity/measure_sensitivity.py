@@ -24,7 +24,7 @@ from attncli.analysis.paths.jacobian_norm_sampling import (
 )
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
-from attncli.capture.strips.attention_sites import find_stack_of_attention
+from attncli.capture.softmax_attention.attention_site_names import find_stack_of_attention
 from attncli.commands.sensitivity.report import (
     METRICS,
     RepeatedToken,

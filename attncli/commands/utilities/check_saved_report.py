@@ -2,7 +2,7 @@
 
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.option_declarations import declare_argument
-from attncli.options.report_rows import RowOptions
+from attncli.options.report_row_selection import RowOptions
 from attncli.options.run_and_output import OutputOptions, split_comma_separated_names
 from attncli.python.baselines import BaselineOptions
 
@@ -29,8 +29,8 @@ def check(
     Needs no model. Without gates, the verdicts saved in the report set the exit code.
     """
     from attncli.analysis.report_row_selection import select_rows
-    from attncli.analysis.source_arguments import read_report_source
-    from attncli.cli.writer import validate_output_options, write_report
+    from attncli.analysis.source_argument_checks import read_report_source
+    from attncli.cli.report_writer import validate_output_options, write_report
 
     conditions = validate_output_options(output)
     old = baseline.read_baseline_report()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from attncli.declare.commands import MODEL_COMMANDS
+from attncli.declare.command_table import MODEL_COMMANDS
 from attncli.declare.option_declarations import declare_argument, declare_option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.options.value_completion import complete_names
@@ -78,7 +78,7 @@ def return_or_read_report(one: str | Report, reader: Reader) -> Report:
 
 
 def read_saved_report(path: str) -> Report:
-    from attncli.analysis.source_arguments import read_report_source
+    from attncli.analysis.source_argument_checks import read_report_source
 
     return read_report_source(path, "compare")
 
@@ -88,7 +88,7 @@ def make_model_report_reader(
 ) -> Reader:
     """Return a function that runs the command on a model; both sources are validated before the
     first run."""
-    from attncli.analysis.source_arguments import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source
 
     words = parse_command_line(by)
     for one in pair:

@@ -32,7 +32,7 @@ def verify_fit(
     """
     from attncli.analysis.fits.fit_rows import FIT_METRICS
     from attncli.analysis.fits.target_and_fitted_map_pictures import add_map_pictures_of_fits
-    from attncli.analysis.source_arguments import refuse_files_of_wrong_kind
+    from attncli.analysis.source_argument_checks import refuse_files_of_wrong_kind
     from attncli.commands.verify_fit.report import verify_fit_file
     from attncli.fits._fit_files import read_fits
     from attncli.gates import refuse_gates_on_unmeasured_metrics

@@ -10,9 +10,9 @@ from transformers import PreTrainedModel
 
 from attncli.capture.model_structure.probe_forward import probe_forward
 from attncli.capture.reruns.seed_and_precision import preserve_float64_precision
-from attncli.capture.verification import list_output_tensors
+from attncli.capture.verify_captured_attention import list_output_tensors
 from attncli.errors import InputError, UsageError, format_parameter_list
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 from attncli.models.forward_signatures import find_forward_signature
 from attncli.models.inputs.input_options import TEXT_OPTIONS
 from attncli.models.inputs.model_input import OF_WORDS, WORDS

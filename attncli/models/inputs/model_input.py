@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.forward_types import Inputs, Kwargs
+from attncli.forward_argument_types import Inputs, Kwargs
 from attncli.records import JsonObject
 
 WORDS = "input_ids"

@@ -7,7 +7,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 from attncli.models.random.dummy_inputs import list_required_inputs
 
 ALONG_TOKENS = ("input_ids", "inputs_embeds", "input_values", "input_features")

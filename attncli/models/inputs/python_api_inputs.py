@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.input_token_counts import count_input_positions
 from attncli.capture.model_errors import run_model_or_refuse_input
-from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
 from attncli.capture.undetected_attention import explain_uncaptured_attention
 from attncli.errors import InputError, UsageError, add_article, quote_parameter_name
-from attncli.forward_types import Args, Inputs
+from attncli.forward_argument_types import Args, Inputs
 from attncli.models.forward_signatures import find_forward_signature
 from attncli.models.inputs.model_input import (
     WORDS,

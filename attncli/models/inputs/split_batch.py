@@ -7,9 +7,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attncli.errors import UsageError
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 from attncli.models.inputs.padding import ALONG_TOKENS, PADDING, remove_padding
-from attncli.models.layer_configs import select_text_config
+from attncli.models.layer_sizes_from_config import select_text_config
 from attncli.models.random.dummy_inputs import make_example_inputs
 
 IDS = ("input_ids", "decoder_input_ids")

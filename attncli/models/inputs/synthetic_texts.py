@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
 from attncli.models.inputs.model_input import OF_WORDS, WORDS, ModelInput
 from attncli.models.inputs.vocabulary_and_positions import (
     find_max_positions,

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from attncli.errors import InputError
-from attncli.models.layer_configs import select_text_config
+from attncli.models.layer_sizes_from_config import select_text_config
 
 POSITIONS = (
     "max_position_embeddings",

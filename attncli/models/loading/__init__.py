@@ -12,5 +12,5 @@ fill_model_from_tensors  fill a model from its files' tensors
 in_memory                modules in the caller's process: unwrapped, measured in place, restored
 random_init              the same architecture with random weights
 checkpoints              load a checkpoint strictly: every weight that a state runs through comes from the files, or there is an error
-load                     SOURCE → LoadedModel
+load_model               SOURCE → LoadedModel
 """

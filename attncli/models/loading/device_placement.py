@@ -6,7 +6,7 @@ from functools import cache
 from transformers import PreTrainedModel
 
 from attncli.errors import InputError, LimitError
-from attncli.forward_types import Kwargs
+from attncli.forward_argument_types import Kwargs
 
 
 def build_placement_arguments(

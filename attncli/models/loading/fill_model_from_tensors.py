@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.errors import InputError
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 from attncli.models.files.load_weights import LoadedWeights, State
 from attncli.models.files.weight_hashing import FLOATS
 from attncli.models.library_errors import translate_library_errors

@@ -8,7 +8,7 @@ from typing import Any, cast
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
 from attncli.records import Facts
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PreTrainedConfig
 
 from attncli.errors import format_count
-from attncli.models.layer_configs import list_head_counts
+from attncli.models.layer_sizes_from_config import list_head_counts
 from attncli.models.model_classes import iter_nested_configs
 from attncli.models.precision import format_dtype
 from attncli.resource_limits import require_memory

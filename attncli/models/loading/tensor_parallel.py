@@ -8,13 +8,17 @@ from itertools import product
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.distributed.configuration_utils import DistributedConfig
 
-from attncli.capture.strips.attention_sites import ATTENDS
+from attncli.capture.softmax_attention.attention_site_names import ATTENDS
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError
-from attncli.forward_types import Kwargs
-from attncli.models.layer_configs import list_layer_configs, read_config_value, select_text_config
+from attncli.forward_argument_types import Kwargs
+from attncli.models.layer_sizes_from_config import (
+    list_layer_configs,
+    read_config_value,
+    select_text_config,
+)
+from attncli.processes.divide_work_over_ranks import WORK
 from attncli.processes.rank_communication import LINE
-from attncli.processes.work_sharing import WORK
 
 UNDERSTOOD = {
     "colwise",

@@ -22,7 +22,7 @@ from attncli.errors import (
     require_known_names,
 )
 from attncli.maths.number_format import format_short_number
-from attncli.models.layer_configs import select_text_config
+from attncli.models.layer_sizes_from_config import select_text_config
 from attncli.models.library_errors import (
     describe_division_by_config_size,
     find_missing_library_name,

@@ -11,7 +11,7 @@ from transformers import PreTrainedConfig
 
 from attncli.errors import LimitError, UsageError, make_unknown_name_error
 from attncli.models.files.config_checks import refuse_oversized_config_values
-from attncli.models.layer_configs import read_config_value
+from attncli.models.layer_sizes_from_config import read_config_value
 
 ConfigSizes = Mapping[str, Any]
 """Attributes by dotted name."""

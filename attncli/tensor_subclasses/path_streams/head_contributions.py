@@ -17,7 +17,7 @@ from attncli.capture.model_structure.residual_stream import (
     replace_tensor_argument,
 )
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tensor_subclasses.path_streams.partial_streams import (
     FullStreamOnly,
     RecordedAttention,

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 from attncli.tensor_subclasses.path_streams.partial_streams import make_missing_rule_error
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
 from attncli.tensor_subclasses.path_streams.path_tensor_arithmetic import add_bias_to_streams

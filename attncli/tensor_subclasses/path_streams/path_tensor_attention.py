@@ -6,10 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.capture.strips.attention_interface import find_unpatched_eager_attention
-from attncli.capture.strips.rowwise_masks import find_keys_shown_by_mask, materialise_mask
+from attncli.capture.softmax_attention.attention_interface import find_unpatched_eager_attention
+from attncli.capture.softmax_attention.rowwise_masks import (
+    find_keys_shown_by_mask,
+    materialise_mask,
+)
 from attncli.errors import InputError
-from attncli.forward_types import Function
+from attncli.forward_argument_types import Function
 from attncli.tensor_subclasses.path_streams.partial_streams import (
     RecordedAttention,
     make_missing_rule_error,

@@ -19,7 +19,7 @@ from attncli.capture.model_structure.residual_stream import (
     replace_tensor_argument,
 )
 from attncli.errors import InputError, is_memory_error, shorten_error_text
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.tensor_subclasses.path_streams import path_tensor_shape_functions as shapes  # noqa: F401  (they enter their rules)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.forward_types import Function, Output
+from attncli.forward_argument_types import Function, Output
 from attncli.tensor_subclasses.path_streams.partial_streams import make_missing_rule_error
 from attncli.tensor_subclasses.path_streams.path_tensor import (
     PathTensor,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 from attncli.tensor_subclasses.path_streams.head_contributions import (
     RecordedRun,
     run_backward_over_blocks,

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.forward_types import Output
+from attncli.forward_argument_types import Output
 from attncli.tensor_subclasses.residual_split.split_tensor import convert_split_to_plain
 
 HIDDEN = -1e30

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.forward_types import Output
+from attncli.forward_argument_types import Output
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import SCORE_RULES, WEIGHT_RULES
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attncli.ablation.norm_layers import is_norm_layer
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 from attncli.tensor_subclasses.residual_split.norm_layers_and_activations import (
     apply_layer_or_rms_norm,
 )

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.forward_types import Function, Output
+from attncli.forward_argument_types import Function, Output
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import (
     SCORE_RULES,
     LazyScores,

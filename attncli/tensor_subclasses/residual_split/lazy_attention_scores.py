@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from attncli.capture.strips.rowwise_masks import materialise_mask
+from attncli.capture.softmax_attention.rowwise_masks import materialise_mask
 from attncli.errors import NoExactRule
-from attncli.forward_types import Args, Function, Kwargs
+from attncli.forward_argument_types import Args, Function, Kwargs
 from attncli.tensor_subclasses.residual_split.attention_score_terms import (
     HIDDEN,
     ScoreTerms,

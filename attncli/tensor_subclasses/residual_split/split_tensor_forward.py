@@ -32,7 +32,7 @@ from attncli.errors import (
     is_memory_error,
     shorten_error_text,
 )
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import ScaledArray
 from attncli.maths.common_row_arithmetic.softmax_attention import RESOLVED_BITS

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.forward_types import Function, Output
+from attncli.forward_argument_types import Function, Output
 from attncli.maths.common_row_arithmetic.scaled_arrays import make_scaled_array
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     RULES,

@@ -15,8 +15,8 @@ from attncli.analysis.fits.model_patterns import capture_model_patterns
 from attncli.errors import UsageError
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.requested_inputs import make_model_inputs
-from attncli.models.loading.load import load_model
-from attncli.patterns._pattern_texts import ModelHead, parse_model_head
+from attncli.models.loading.load_model import load_model
+from attncli.patterns._pattern_text_grammar import ModelHead, parse_model_head
 
 TOKENS = 24
 

@@ -14,7 +14,7 @@ from itertools import chain, combinations
 import pytest
 
 import attncli as attn
-from attncli.analysis.heads.classification.findings import build_findings
+from attncli.analysis.heads.classification.head_and_outlier_findings import build_findings
 from attncli.analysis.heads.classification.head_roles import (
     ClassifiedHead,
     classify_heads,

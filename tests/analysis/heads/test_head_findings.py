@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from attncli.analysis.heads.classification.findings import build_findings
+from attncli.analysis.heads.classification.head_and_outlier_findings import build_findings
 from attncli.analysis.heads.classification.head_roles import classify_heads
 from attncli.records import Row, Scalar
 

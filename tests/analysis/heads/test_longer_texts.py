@@ -26,7 +26,7 @@ from attncli.capture import (
     verify_capture,
 )
 from attncli.capture.model_structure.blocks import find_block_stacks
-from attncli.capture.strips.softmax_calls import SoftmaxCapture
+from attncli.capture.softmax_attention.softmax_and_sdpa_calls import SoftmaxCapture
 from attncli.errors import InputError
 from attncli.metrics.attention._map_spectrum import STILL
 from attncli.models.precision import run_in_model_precision

@@ -16,7 +16,7 @@ from attncli.analysis.heads.forward_passes.head_observer import PassRequest, mea
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.analysis.heads.model_inspection import HeadPlan, observe_repeated_tokens
-from attncli.analysis.model_preparation import PreparedModel
+from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.capture import verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.models.inputs.synthetic_texts import DRAWS, make_repeated_tokens

@@ -111,7 +111,7 @@ def inputs(report: Report, folder: str, name: str) -> dict[str, Any]:
         from attncli.model_and_file_sources import parse_source
         from attncli.models.inputs.input_options import RequestedInput
         from attncli.models.inputs.requested_inputs import make_model_inputs
-        from attncli.models.loading.load import load_model
+        from attncli.models.loading.load_model import load_model
         from attncli.models.loading.load_options import LoadOptions
 
         checkpoint = load_model(parse_source(folder), LoadOptions(dtype="float64"))

@@ -22,7 +22,7 @@ from attncli.commands.head_capacity.one_head.token_search import (
     search_best_tokens,
 )
 from attncli.head_weights.trained_head import read_head
-from attncli.models.loading.load import load_model
+from attncli.models.loading.load_model import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.progress import ignore_progress
 

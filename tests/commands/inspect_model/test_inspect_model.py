@@ -24,7 +24,7 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import DEFAULT_HEADS, choose_metrics
 from attncli.analysis.heads.model_inspection import HeadPlan, inspect_model
-from attncli.analysis.model_preparation import PreparedModel
+from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.capture import AttentionSite, verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.errors import InputError
@@ -159,7 +159,9 @@ def test_learned_sinks_and_windows_are_counted_as_they_are() -> None:
 def test_contributions_add_up_to_what_the_attention_writes() -> None:
     """The layer that is found is the one that writes: Σ_h ctx_h W_O,h + b is its output."""
     from attncli.capture import capture_attention
-    from attncli.capture.strips.output_projections import observe_output_projections
+    from attncli.capture.softmax_attention.attention_output_projections import (
+        observe_output_projections,
+    )
 
     for name, outputs in (("gpt2", "h.1.attn.c_proj"), ("bert", "encoder.layer.1.attention.output.dense"), ("llama", "layers.1.self_attn.o_proj"), ("whisper", "decoder.layers.1.encoder_attn.out_proj")):  # fmt: skip
         model, inputs = TINY[name]()

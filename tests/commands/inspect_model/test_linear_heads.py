@@ -9,10 +9,10 @@ import torch
 
 import attncli as attn
 from attncli import gates
-from attncli.analysis import model_preparation
+from attncli.analysis import load_and_verify_model
 from attncli.analysis.verification_inputs import ShortInput
 from attncli.capture.linear_attention import linear_attention_capture
-from attncli.capture.linear_attention.measured_linear_heads import LinearAttentionLayers
+from attncli.capture.linear_attention.linear_attention_heads import LinearAttentionLayers
 from attncli.capture.model_structure.probe_forward import probe_forward
 from attncli.commands.inspect_model.command import validate_metrics_heads_and_gates
 from attncli.errors import InputError, NoAttention, UsageError
@@ -247,7 +247,7 @@ def test_a_model_that_mixes_nothing_is_refused() -> None:
     seen = probe_forward(model, short)
     reason = NoAttention("no attention was seen here.")
     with pytest.raises(NoAttention, match="and no linear layer"):
-        model_preparation.prepare_linear_layers(model, ShortInput(short, 12), seen, reason)  # type: ignore[arg-type]
+        load_and_verify_model.prepare_linear_layers(model, ShortInput(short, 12), seen, reason)  # type: ignore[arg-type]
 
 
 def test_channels_are_sampled_unless_heads_are_named() -> None:

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 import attncli
-from attncli.analysis import model_preparation
-from attncli.analysis.model_preparation import Requirement
+from attncli.analysis import load_and_verify_model
+from attncli.analysis.load_and_verify_model import Requirement
 from attncli.errors import AttnError
 from attncli.models.random.random_models import build_model
 from attncli.records import Row
@@ -49,9 +49,9 @@ def residuals(model: nn.Module, variant: str) -> dict[tuple[object, ...], Row]:
 def test_what_the_last_bits_of_weights_decide_is_null(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oracle: the same network with weights that differ from its own by rounding."""
     model = build_model(CHAOTIC, {"tiny": ""}, seed=0, dtype=torch.float64)
-    prepare = partial(model_preparation.prepare_model, model, None, Requirement.ANATOMY)
+    prepare = partial(load_and_verify_model.prepare_model, model, None, Requirement.ANATOMY)
     prepared = cache(prepare)
-    monkeypatch.setattr(model_preparation, "prepare_model", lambda *_: prepared())
+    monkeypatch.setattr(load_and_verify_model, "prepare_model", lambda *_: prepared())
     found = residuals(model, "SAN+MLP-noskip")
     with last_bits_moved(model):
         others = residuals(model, "SAN+MLP-noskip")

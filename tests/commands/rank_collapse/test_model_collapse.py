@@ -334,7 +334,7 @@ def states_within(source: str, module: str, given: bool) -> list[float]:
     from attncli.metrics import METRICS
     from attncli.models.inputs.input_options import RequestedInput
     from attncli.models.inputs.requested_inputs import make_model_inputs
-    from attncli.models.loading.load import load_model
+    from attncli.models.loading.load_model import load_model
     from attncli.models.loading.load_options import LoadOptions
 
     checkpoint = load_model(source, LoadOptions(dtype="float64"))

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from attncli.analysis.means_and_confidence_intervals import summarize_values
+from attncli.analysis.rank_collapse.metrics_over_layers import explain_missing_convergence_order
 from attncli.analysis.rank_collapse.network_collapse import measure_network_collapse
 from attncli.analysis.rank_collapse.size_sweep import network_spec_at_swept_size, sweep_sizes
-from attncli.analysis.rank_collapse.trajectories import explain_missing_convergence_order
 from attncli.networks.ablation_variants import (
     VARIANTS,
     add_variants_without_outlier,

@@ -1,9 +1,9 @@
 """Classify heads from their numbers: roles and findings.
 
-role_rules    thresholds of each role
-head_roles    the heads by their roles
-linear_heads  the heads of linear layers, compared with softmax heads
-findings      outliers in maps and states
+role_rules                 thresholds of each role
+head_roles                 the heads by their roles
+linear_attention_findings  the heads of linear layers, compared with softmax heads
+head_and_outlier_findings  what stands out among heads, maps and states
 
     >>> from attncli.analysis.heads.classification.role_rules import classify_role
     >>> of_uniform_attention = {"sink_max": 0.1, "previous_token": 0.1}

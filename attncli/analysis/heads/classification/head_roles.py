@@ -13,7 +13,7 @@ from attncli.analysis.heads.classification.role_rules import (
     AssignedRole,
     classify_role_from_samples,
 )
-from attncli.capture.strips.attention_sites import DIFFERENCE
+from attncli.capture.softmax_attention.attention_site_names import DIFFERENCE
 from attncli.records import NOT_APPLICABLE, NULLS, UNIFORM, JsonObject, Row, Scalar
 
 

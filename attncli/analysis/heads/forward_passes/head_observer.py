@@ -15,12 +15,14 @@ from attncli.analysis.heads.forward_passes.uniform_attention_control import (
     VisibleSpans,
 )
 from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip, capture_attention
-from attncli.capture.linear_attention.measured_linear_heads import NO_LINEAR, LinearAttentionHeads
+from attncli.capture.linear_attention.linear_attention_heads import NO_LINEAR, LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
 from attncli.capture.one_pass.one_pass_or_eager import OnePass
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
-from attncli.capture.strips.output_projections import observe_output_projections
+from attncli.capture.softmax_attention.attention_output_projections import (
+    observe_output_projections,
+)
 from attncli.errors import InputError, NonFiniteNumbers
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.metrics import METRICS
@@ -425,7 +427,9 @@ def capture_projections(
                 )
             )
         if "gates" in extra:
-            from attncli.capture.strips.output_gates import observe_output_gates
+            from attncli.capture.softmax_attention.attention_output_gates import (
+                observe_output_gates,
+            )
 
             takes.append(
                 watched.enter_context(observe_output_gates(body, observer.observe_head_gates))

@@ -12,12 +12,12 @@ from attncli.analysis.heads.forward_passes.head_observer import (
     Tick,
 )
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
-from attncli.analysis.model_preparation import PreparedModel
+from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.capture import AttentionSite, Strip
 from attncli.capture.model_errors import FAILURES
-from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
-from attncli.capture.verification import find_floating_dtype_of_model
+from attncli.capture.verify_captured_attention import find_floating_dtype_of_model
 from attncli.errors import AttnError
 from attncli.metrics.activations._activation_state import ActivationState
 from attncli.metrics.attention import ATTENTION
@@ -29,7 +29,7 @@ from attncli.metrics.attention._metric_accumulator import (
 )
 from attncli.models.inputs.model_input import ModelInput, Shapes, describe_input_shapes
 from attncli.models.loading.memory_estimate import estimate_run_memory
-from attncli.processes.work_sharing import list_item_indices_of_rank
+from attncli.processes.divide_work_over_ranks import list_item_indices_of_rank
 from attncli.tolerances import BATCHED_TEXT
 
 BATCH_MEMORY = 2**27

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attncli.capture import Strip
-from attncli.capture.strips.visible_key_spans import RowSpans
+from attncli.capture.softmax_attention.visible_key_spans import RowSpans
 from attncli.metrics.attention import is_map_metric
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import MetricTotals, Values

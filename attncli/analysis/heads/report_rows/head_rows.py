@@ -14,7 +14,7 @@ from attncli.analysis.heads.forward_passes.head_observer import PassResult
 from attncli.analysis.means_and_confidence_intervals import UNRESOLVED, summarize_values
 from attncli.capture import AttentionSite
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.strips.attention_sites import find_stack_of_attention
+from attncli.capture.softmax_attention.attention_site_names import find_stack_of_attention
 from attncli.errors import format_count
 from attncli.metrics.activations._activation_state import ActivationPeak
 from attncli.metrics.attention import ATTENTION, is_map_metric

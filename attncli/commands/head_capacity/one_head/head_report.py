@@ -16,7 +16,10 @@ from attncli.analysis.fits.fit_rows import (
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInDtype, PatternInputs
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import describe_missed_request_limits
-from attncli.head_weights.inputs_for_scores import invert_projections, largest_input_vector_norm
+from attncli.head_weights.inputs_for_requested_queries import (
+    invert_projections,
+    largest_input_vector_norm,
+)
 from attncli.head_weights.trained_head import Head
 from attncli.maths.dtype_rounding import DTYPES
 from attncli.maths.number_format import format_number

@@ -13,7 +13,7 @@ from attncli.fits._fitting_method_registry import list_methods_for_trained_heads
 from attncli.fits._verify_fit import FitEvidence, compare_module_with_target
 from attncli.fits._width_search import FitAttempt, choose_best_fit_attempt, try_fit_at_width
 from attncli.head_weights.head_projections import Array
-from attncli.head_weights.inputs_for_scores import (
+from attncli.head_weights.inputs_for_requested_queries import (
     ProjectionInverse,
     invert_projections,
     project_inputs,

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from attncli.analysis.fits.fit_rows import MEASURED, OUT_OF_RANGE
-from attncli.analysis.layer_maps import capture_maps
-from attncli.analysis.model_preparation import PreparedModel
+from attncli.analysis.load_and_verify_model import PreparedModel
+from attncli.analysis.whole_maps_of_few_layers import capture_maps
 from attncli.commands.head_capacity.one_head.head_report import (
     REAL_METRICS,
     build_metric_row_or_null,

@@ -14,11 +14,11 @@ from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.model_structure.module_paths import find_module_by_path_suffix
 from attncli.errors import InputError, UsageError
 from attncli.head_weights.head_configs import HeadConfig
-from attncli.head_weights.inputs_for_scores import project_inputs
+from attncli.head_weights.inputs_for_requested_queries import project_inputs
 from attncli.head_weights.trained_head import Head
 from attncli.models.inputs.model_input import WORDS
 from attncli.models.inputs.vocabulary_and_positions import find_max_positions, find_vocabulary_size
-from attncli.models.layer_configs import select_text_config
+from attncli.models.layer_sizes_from_config import select_text_config
 from attncli.models.loading.loaded_model import LoadedModel
 from attncli.progress import Progress
 from attncli.tolerances import TOKEN_ALONE

@@ -6,7 +6,7 @@ import torch
 from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.analysis.paths.path_selection import Path
 from attncli.capture import AttentionSite, Strip, capture_attention
-from attncli.capture.strips.attention_sites import find_stack_of_attention
+from attncli.capture.softmax_attention.attention_site_names import find_stack_of_attention
 from attncli.errors import InputError
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array

@@ -25,7 +25,7 @@ from attncli.commands.paths.trained_models.attention_map_products import Attenti
 from attncli.errors import InputError, InsufficientPrecision
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.precision import run_in_model_precision
-from attncli.processes.work_sharing import list_item_indices_of_rank
+from attncli.processes.divide_work_over_ranks import list_item_indices_of_rank
 from attncli.progress import Progress, ignore_progress, make_progress_counter
 from attncli.records import Definition, Report
 from attncli.tensor_subclasses.path_streams.path_tensor_forward import run_single_paths

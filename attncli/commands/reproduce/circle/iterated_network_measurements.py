@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attncli.analysis.rank_collapse.trajectories import RESIDUAL
+from attncli.analysis.rank_collapse.metrics_over_layers import RESIDUAL
 from attncli.commands.reproduce.circle.arc_positions import RADIUS, STEP, compute_arc_positions
 from attncli.commands.reproduce.circle.iterated_predictions import Weights, iterate_predictions
 from attncli.commands.reproduce.circle.network_design import NetworkDesign

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from attncli.analysis.rank_collapse.trajectories import RESIDUAL
+from attncli.analysis.rank_collapse.metrics_over_layers import RESIDUAL
 from attncli.commands.reproduce.circle.arc_positions import (
     AROUND,
     PAIRS,

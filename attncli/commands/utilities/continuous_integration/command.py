@@ -82,7 +82,7 @@ def ci(
 
     from attncli import gates
     from attncli.cli.config.settings import load_config_file
-    from attncli.cli.writer import validate_output_options, write_report
+    from attncli.cli.report_writer import validate_output_options, write_report
     from attncli.commands.utilities.continuous_integration.check_runs import run_check
     from attncli.commands.utilities.continuous_integration.named_checks import (
         parse_configured_checks,

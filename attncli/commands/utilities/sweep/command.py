@@ -23,7 +23,7 @@ from attncli.commands.utilities.sweep.swept_models import (
     parse_training_steps,
     read_report_if_complete,
 )
-from attncli.declare.commands import MODEL_COMMANDS, import_function
+from attncli.declare.command_table import MODEL_COMMANDS, import_function
 from attncli.declare.option_declarations import (
     OptionValues,
     list_group_parameters,

@@ -19,9 +19,12 @@ from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError
 from attncli.io.remote_files import join_path_or_url
 from attncli.processes.command_in_subprocess import ProcessRun
+from attncli.processes.divide_work_over_ranks import (
+    divide_work_between_ranks,
+    list_item_indices_of_rank,
+)
 from attncli.processes.engines import Engine
 from attncli.processes.job_sent_to_worker import Job
-from attncli.processes.work_sharing import divide_work_between_ranks, list_item_indices_of_rank
 from attncli.progress import Progress, ignore_progress
 
 CHANGED = "its files changed while it was measured: run the same command again"

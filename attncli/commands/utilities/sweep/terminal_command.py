@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.commands.utilities.sweep.options import EngineOptions, ItemOptions
-from attncli.declare.commands import MODEL_COMMANDS
+from attncli.declare.command_table import MODEL_COMMANDS
 from attncli.declare.option_declarations import Applies, declare_argument, declare_option
 from attncli.errors import UsageError
 from attncli.io.remote_files import is_remote_url
@@ -73,7 +73,7 @@ def sweep(
     """
     from attncli import gates
     from attncli.cli.config.settings import resolve_options
-    from attncli.cli.writer import validate_output_options, write_report
+    from attncli.cli.report_writer import validate_output_options, write_report
     from attncli.commands.utilities.sweep.command import SweepRequest, plan_sweep, run_sweep
     from attncli.io.atomic_files import create_folder_if_missing
     from attncli.io.standard_streams import write_stdout

@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
 from attncli.errors import InputError
 from attncli.models.loading.isolate_global_state import disable_autocast, disable_compiler
 

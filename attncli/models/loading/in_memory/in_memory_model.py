@@ -15,7 +15,10 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attncli.capture.model_structure.custom_modules import ForeignModule, wrap_custom_module
+from attncli.capture.model_structure.modules_outside_transformers import (
+    ForeignModule,
+    wrap_custom_module,
+)
 from attncli.errors import InputError, UsageError, add_article
 from attncli.models.files.state_dict_hashing import hash_state_dict
 from attncli.models.loading.in_memory.restore_state import (

@@ -8,7 +8,7 @@ from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from transformers import PreTrainedModel
 
-from attncli.capture.model_structure.custom_modules import wrap_custom_module
+from attncli.capture.model_structure.modules_outside_transformers import wrap_custom_module
 from attncli.errors import UsageError
 from attncli.models.loading.loaded_model import remove_model_head
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attncli.errors import InputError
-from attncli.models.layer_configs import read_config_value
+from attncli.models.layer_sizes_from_config import read_config_value
 from attncli.models.model_classes import iter_nested_configs
 
 SPECIAL_IDS = re.compile(r".*(_token_id|_token_index)s?|(pad|bos|eos|unk|mask|sep|cls)_index")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
 
-from attncli.models.layer_configs import read_config_value
+from attncli.models.layer_sizes_from_config import read_config_value
 from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.random_inputs.input_sampler import InputSampler, Maker
 

@@ -23,14 +23,14 @@ from attncli.analysis.verification_inputs import (
     main_input_names,
 )
 from attncli.capture import AttentionSite, MapShape, VerifiedCapture, verify_capture
-from attncli.capture.linear_attention.measured_linear_heads import LinearAttentionLayers
+from attncli.capture.linear_attention.linear_attention_heads import LinearAttentionLayers
 from attncli.capture.model_errors import run_model_or_refuse_input, translate_model_errors
 from attncli.capture.model_structure.blocks import (
     BlockStack,
     build_model_structure,
     build_stacks_without_attention,
 )
-from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
 from attncli.capture.model_structure.probe_forward import (
     ProbeResult,
     iter_paths_of_unused_blocks,
@@ -43,12 +43,12 @@ from attncli.capture.other_mixers.uncapturable_attention import (
     refuse_uncapturable_attention,
 )
 from attncli.capture.reruns.seed_and_precision import fix_random_seed
-from attncli.capture.verification import NOTHING_ATTENDS
+from attncli.capture.verify_captured_attention import NOTHING_ATTENDS
 from attncli.errors import AttnError, LimitError, NoAttention
-from attncli.forward_types import Inputs
+from attncli.forward_argument_types import Inputs
 from attncli.model_and_file_sources import Source
 from attncli.models.inputs.model_input import ModelInput
-from attncli.models.loading.load import load_model
+from attncli.models.loading.load_model import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import Ahead, LoadedModel
 from attncli.models.precision import run_in_model_precision

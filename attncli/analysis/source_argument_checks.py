@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.declare.commands import COMMANDS
+from attncli.declare.command_table import COMMANDS
 from attncli.errors import AttnError, UsageError
 from attncli.io.atomic_files import resolve_symbolic_links
 from attncli.io.file_kind_detection import detect_file_kind

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from attncli.capture.attention_calls import UNCHANGED, iter_nested_tensors, read_torch_function_name
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Output
+from attncli.forward_argument_types import Args, Function, Output
 
 MARK = "_attncli_product"
 """Attribute of products of a map that still have axes of queries and keys."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from attncli.capture.strips.attention_sites import AttentionSite
+from attncli.capture.softmax_attention.attention_site_names import AttentionSite
 
 if TYPE_CHECKING:
     from attncli.capture.linear_attention.faster_linear_attention_maps import FasterMapMethods

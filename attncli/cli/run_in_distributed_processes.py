@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from attncli.cli.command_tree import parse_command
 from attncli.cli.parameter_names_as_options import replace_parameters_by_options
-from attncli.declare.commands import MODEL_COMMANDS
+from attncli.declare.command_table import MODEL_COMMANDS
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import AttnError
 from attncli.io.standard_streams import print_to_stderr

@@ -18,8 +18,8 @@ from torch.overrides import TorchFunctionMode
 
 from attncli.capture.attention_calls import UNCHANGED, iter_nested_tensors, read_torch_function_name
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.model_structure.custom_modules import ForeignModule
-from attncli.capture.strips.attention_interface import (
+from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
+from attncli.capture.softmax_attention.attention_interface import (
     SOFTMAX,
     MapOperands,
     Strip,
@@ -27,10 +27,10 @@ from attncli.capture.strips.attention_interface import (
     emit_map_rows_in_rounds,
     promote_half_to_float32,
 )
-from attncli.capture.strips.attention_sites import is_named_attention
-from attncli.capture.strips.post_softmax_mixing import PRODUCTS, MixedMapTracker
+from attncli.capture.softmax_attention.attention_site_names import is_named_attention
+from attncli.capture.softmax_attention.post_softmax_mixing import PRODUCTS, MixedMapTracker
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 
 MASKING = {torch.masked_fill, Tensor.masked_fill}
 

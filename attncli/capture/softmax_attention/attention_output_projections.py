@@ -14,10 +14,10 @@ from torch.distributed import ProcessGroup
 from transformers.pytorch_utils import Conv1D
 
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.strips.attention_interface import Strip
-from attncli.capture.strips.attention_sites import AttentionSite
-from attncli.capture.strips.tensor_parallel_heads import find_tensor_parallel_group
-from attncli.forward_types import Args
+from attncli.capture.softmax_attention.attention_interface import Strip
+from attncli.capture.softmax_attention.attention_site_names import AttentionSite
+from attncli.capture.softmax_attention.tensor_parallel_heads import find_tensor_parallel_group
+from attncli.forward_argument_types import Args
 
 Found = Callable[[AttentionSite, Tensor, Tensor], None]
 """found(site, context [batch, query, head, value], projection [head, value, feature])"""

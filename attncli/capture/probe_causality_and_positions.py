@@ -13,7 +13,7 @@ from attncli.capture.model_structure.residual_stream import (
     find_residual_stream_input,
     replace_tensor_argument,
 )
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import UNIFORM_ROW
 
 

@@ -20,10 +20,15 @@ from attncli.capture.other_mixers.uncapturable_attention import (
     find_uncapturable_attention,
 )
 from attncli.capture.reruns.seed_and_precision import fix_random_seed
-from attncli.capture.strips.attention_interface import ALIVE, Strip
-from attncli.capture.strips.attention_sites import CROSS, NUMBER, AttentionSite, MapShape
+from attncli.capture.softmax_attention.attention_interface import ALIVE, Strip
+from attncli.capture.softmax_attention.attention_site_names import (
+    CROSS,
+    NUMBER,
+    AttentionSite,
+    MapShape,
+)
 from attncli.errors import AttnError, InputError, NoAttention, NonFiniteNumbers
-from attncli.forward_types import Args, Function, Inputs, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
 from attncli.tolerances import CAPTURED_OUTPUT
 
 STRIPS = 4

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from attncli.ablation.block_structure_checks import describe_block
 from attncli.ablation.norm_layers import is_norm_layer
 from attncli.ablation.stream_tracking.ablation_policies import KeepPolicy
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.ablation.stream_tracking.tensor_tags import Tag, attach_tag
 from attncli.ablation.stream_tracking.torch_function_tracker import Tracker
-from attncli.ablation.structure_checks import describe_block
 from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import (
@@ -28,7 +28,7 @@ from attncli.capture.model_structure.residual_stream import (
     select_tensor_at_position,
 )
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 
 Done = Callable[[BlockRun, list[torch.Tensor]], None]
 """done(run, output streams), after each block."""

@@ -15,11 +15,14 @@ from torch.overrides import TorchFunctionMode
 from transformers.pytorch_utils import Conv1D
 
 from attncli.capture.forward_wrappers import hook_forwards
-from attncli.capture.strips.attention_interface import Strip
-from attncli.capture.strips.attention_sites import AttentionSite
-from attncli.capture.strips.output_projections import OutputProjections, split_weights_by_head
-from attncli.capture.strips.tensor_parallel_heads import find_tensor_parallel_group
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.capture.softmax_attention.attention_interface import Strip
+from attncli.capture.softmax_attention.attention_output_projections import (
+    OutputProjections,
+    split_weights_by_head,
+)
+from attncli.capture.softmax_attention.attention_site_names import AttentionSite
+from attncli.capture.softmax_attention.tensor_parallel_heads import find_tensor_parallel_group
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 
 SIGMOIDS = {
     torch.sigmoid,

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attncli.capture.model_structure.probe_forward import ModuleCall, ProbeResult, probe_forward
-from attncli.forward_types import Inputs, Output
+from attncli.forward_argument_types import Inputs, Output
 
 
 class ForeignModule(nn.Module):

@@ -16,16 +16,16 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attncli.capture.attention_calls import read_tensor_version
-from attncli.capture.strips.rowwise_masks import (
+from attncli.capture.softmax_attention.rowwise_masks import (
     RowwiseMask,
     find_keys_shown_by_mask,
     find_span_of_visible_keys,
 )
 from attncli.errors import InputError
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 
 if TYPE_CHECKING:
-    from attncli.capture.strips.map_statistics import MapStatistics
+    from attncli.capture.softmax_attention.map_statistics import MapStatistics
 
 EAGER = "eager_attention_forward"
 """How the eager functions of transformers' models end."""

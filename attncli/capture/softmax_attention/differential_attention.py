@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
-from attncli.capture.strips.attention_interface import Strip
+from attncli.capture.softmax_attention.attention_interface import Strip
 from attncli.errors import InputError
 from attncli.tolerances import DIFFERENTIAL_OUTPUT
 

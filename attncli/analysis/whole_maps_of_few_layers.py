@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps
 from attncli.analysis.heads.model_inspection import select_every_head
-from attncli.analysis.model_preparation import PreparedModel
+from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip, capture_attention
 from attncli.capture.model_errors import translate_model_errors
 from attncli.models.precision import run_in_model_precision

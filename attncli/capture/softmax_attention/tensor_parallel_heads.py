@@ -9,9 +9,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 
-from attncli.capture.strips.attention_interface import Strip
+from attncli.capture.softmax_attention.attention_interface import Strip
 from attncli.errors import InputError
-from attncli.forward_types import Output
+from attncli.forward_argument_types import Output
 
 
 def find_tensor_parallel_group(model: nn.Module) -> Output:

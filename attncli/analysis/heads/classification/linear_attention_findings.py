@@ -14,7 +14,7 @@ from attncli.analysis.heads.report_rows.token_pair_and_completeness_definitions 
 )
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.capture import AttentionSite
-from attncli.capture.linear_attention.measured_linear_heads import (
+from attncli.capture.linear_attention.linear_attention_heads import (
     LinearAttentionHeads,
     LinearAttentionLayers,
 )

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from transformers import PreTrainedModel
 
 from attncli.analysis.heads.model_inspection import HeadPlan
-from attncli.analysis.model_preparation import PreparedModel, prepare_model
+from attncli.analysis.load_and_verify_model import PreparedModel, prepare_model
 from attncli.capture import AttentionSite
-from attncli.capture.model_structure.custom_modules import ForeignModule
+from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
 from attncli.errors import NoAttention, UsageError, add_article
-from attncli.models.layer_configs import find_deepest_layer_count
+from attncli.models.layer_sizes_from_config import find_deepest_layer_count
 from attncli.models.loading.loaded_model import LoadedModel
 
 

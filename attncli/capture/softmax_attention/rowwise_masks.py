@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_map
 from transformers.masking_utils import eager_mask
 
 from attncli.capture.attention_calls import read_tensor_version
-from attncli.forward_types import Args, Function, Kwargs, Output
+from attncli.forward_argument_types import Args, Function, Kwargs, Output
 
 Derived = TypeVar("Derived")
 

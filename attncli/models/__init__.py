@@ -1,8 +1,7 @@
 """Load SOURCE or an in-memory model, and prepare its input.
 
 layer_sizes_from_config  sizes that a config gives its layers
-model_classes            the class of transformers that runs a config
-forward_signatures       names of the arguments of a model's forward
+model_classes            the class of transformers that runs a config, and the arguments of its forward
 library_errors           libraries' exceptions as one sentence about the folder
 files                    a checkpoint's files
 quiet_libraries          silence libraries while a model loads

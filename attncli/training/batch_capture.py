@@ -38,10 +38,10 @@ from attncli.metrics.attention._metric_accumulator import (
     Values,
     split_metrics_by_batch_item,
 )
-from attncli.models.forward_signatures import find_forward_signature
 from attncli.models.loading.in_memory.eval_mode import switch_to_eval_mode_temporarily
 from attncli.models.loading.in_memory.unwrap_models import UnwrappedModel
 from attncli.models.loading.isolate_global_state import take_measurement_lock
+from attncli.models.model_classes import find_forward_signature
 from attncli.tolerances import STEP_CAPTURE
 from attncli.training.packed_batches import (
     TextSpan,

@@ -18,9 +18,9 @@ from attncli.analysis.verification_inputs import (
 )
 from attncli.capture.model_structure.probe_forward import iter_paths_of_unused_blocks
 from attncli.errors import InputError
-from attncli.models.forward_signatures import find_forward_signature
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.loading.loaded_model import remove_model_head
+from attncli.models.model_classes import find_forward_signature
 from attncli.models.random.dummy_inputs import (
     does_model_accept_inputs,
     list_required_inputs,

@@ -8,7 +8,7 @@ from torch import nn
 from transformers import LlamaConfig, LlamaModel
 
 import attncli as attn
-from attncli.models.forward_signatures import find_forward_signature, select_named_parameters
+from attncli.models.model_classes import find_forward_signature, select_named_parameters
 
 CONFIG = LlamaConfig(
     vocab_size=40, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24

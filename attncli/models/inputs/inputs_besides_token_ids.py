@@ -13,9 +13,9 @@ from attncli.capture.reruns.seed_and_precision import preserve_float64_precision
 from attncli.capture.verify_captured_attention import list_output_tensors
 from attncli.errors import InputError, UsageError, format_parameter_list
 from attncli.forward_argument_types import Inputs
-from attncli.models.forward_signatures import find_forward_signature
 from attncli.models.inputs.input_options import TEXT_OPTIONS
 from attncli.models.inputs.model_input import OF_WORDS, WORDS
+from attncli.models.model_classes import find_forward_signature
 from attncli.models.random.dummy_inputs import (
     does_model_accept_inputs,
     list_required_inputs,

@@ -15,7 +15,6 @@ from attncli.capture.model_structure.modules_outside_transformers import Foreign
 from attncli.capture.undetected_attention import explain_uncaptured_attention
 from attncli.errors import InputError, UsageError, add_article, quote_parameter_name
 from attncli.forward_argument_types import Args, Inputs
-from attncli.models.forward_signatures import find_forward_signature
 from attncli.models.inputs.model_input import (
     WORDS,
     ModelInput,
@@ -26,6 +25,7 @@ from attncli.models.inputs.model_input import (
 from attncli.models.inputs.split_batch import split_batch
 from attncli.models.inputs.vocabulary_and_positions import refuse_too_long_text
 from attncli.models.loading.loaded_model import LoadedModel
+from attncli.models.model_classes import find_forward_signature
 
 PLAIN = (Tensor, bool, int, float, str, type(None))
 

@@ -13,8 +13,11 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from attncli.capture.reruns.seed_and_precision import preserve_float64_precision
 from attncli.errors import InputError
 from attncli.forward_argument_types import Inputs
-from attncli.models.forward_signatures import find_forward_signature, select_named_parameters
-from attncli.models.model_classes import iter_nested_configs
+from attncli.models.model_classes import (
+    find_forward_signature,
+    iter_nested_configs,
+    select_named_parameters,
+)
 from attncli.models.random.random_inputs import InputSampler, find_input_maker
 
 COMPANIONS = (

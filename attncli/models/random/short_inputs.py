@@ -16,8 +16,7 @@ from attncli.capture.model_structure.truncate_residual_stream_tokens import (
     find_residual_stream_truncation,
 )
 from attncli.forward_argument_types import Inputs
-from attncli.models.forward_signatures import find_forward_signature
-from attncli.models.model_classes import iter_nested_configs
+from attncli.models.model_classes import find_forward_signature, iter_nested_configs
 from attncli.models.random.dummy_inputs import does_model_accept_inputs, make_example_inputs
 
 FITTED = "interpolate_pos_encoding"

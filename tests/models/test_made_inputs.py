@@ -77,7 +77,7 @@ def test_without_timm_the_text_model_is_built_and_that_is_said() -> None:
     default = make_random_model("detr", {}, seed=0)
     assert (
         default.note
-        == "detr's own sizes need timm, which is not installed: what is not given is tiny instead."
+        == "detr's own sizes need timm, which is not installed: sizes that you do not set are tiny instead."
     )
     with pytest.raises(InputError, match="'timm_wrapper' needs timm, which is not installed"):
         make_random_model("timm_wrapper", TINY, seed=0)

@@ -137,7 +137,7 @@ def make_config_with_sizes(
         except AttnError:
             raise
         except Exception:  # such as a list of another length; the tiny config then reports what does not fit it either
-            note = f"{arch}'s own sizes do not go with these: what is not given is tiny instead."
+            note = f"{arch}'s own sizes do not go with these: sizes that you do not set are tiny instead."
             return make_tiny_config(arch, sizes), True, note
         check_size_overrides(config)
     config = set_missing_image_token(config)
@@ -153,7 +153,7 @@ def make_config_with_sizes(
             if count is None
             else f"make {format_short_number(count, 2)} parameters"
         )
-    note = f"{arch}'s own sizes {why}: what is not given is tiny instead."
+    note = f"{arch}'s own sizes {why}: sizes that you do not set are tiny instead."
     return make_tiny_config(arch, sizes), True, note
 
 

@@ -24,6 +24,8 @@ class AttentionProperties:
     causal: bool
     positional: bool
     """Whether queries distinguish keys by position, so that equal tokens get unequal weights."""
+    crosses: bool = False
+    """Whether any of its blocks attends to another stack's states, which its own residual leaves as they are."""
     mixers: bool = False
     """Whether anything in its blocks mixes tokens without a softmax."""
     mlps: bool = True
@@ -34,6 +36,7 @@ class AttentionProperties:
         parts = {
             "causal mask": self.causal,
             "positions in the attention": self.positional,
+            "cross-attention": self.crosses,
             "layers that mix tokens without a softmax": self.mixers,
         }
         return ", ".join(part for part, on in parts.items() if on)
@@ -72,9 +75,10 @@ def build_attention_properties(
 ) -> dict[str, AttentionProperties]:
     """The properties of every stack; `uneven`: attentions with unequal weights on equal tokens."""
     causal = {site.name for site in proof.causal if site.is_self_attention}
+    crossing = {site.name for site in proof.sites if not site.is_self_attention}
     return {
         stack.name: AttentionProperties(
-            is_any_module_in_stack(causal, stack), is_any_module_in_stack(uneven, stack)
+            *(is_any_module_in_stack(names, stack) for names in (causal, uneven, crossing))
         )
         for stack in stacks
     }

@@ -107,6 +107,15 @@ def test_forwards_that_serve_several_trials_show_what_each_alone_shows(kind: str
     assert together == separately(tiny(kind), prepared.short.kwargs)
 
 
+def test_cross_attention_is_a_cause_of_a_linear_rate() -> None:
+    """The decoder's keys and values are the encoder's, which the decoder's own residual leaves as they are."""
+    examined = prepare_model(tiny("t5"), needs=Requirement.ANATOMY).anatomy
+    assert examined is not None
+    causes = {name: each.causes_of_linear_rate for name, each in examined.properties.items()}
+    assert causes["decoder"] == "causal mask, positions in the attention, cross-attention"
+    assert causes["encoder"] == "positions in the attention"
+
+
 # --- each verification fails alone
 
 

@@ -15,7 +15,7 @@ from attncli.commands.inspect_weights.head_weight_findings import (
     build_head_weight_findings,
     format_head_weights_headline,
 )
-from attncli.errors import BelowResolution, UsageError, require_known_names
+from attncli.errors import BelowResolution, UsageError, format_count, require_known_names
 from attncli.head_weights.attention_kind_counts import AttentionLayerCounts, count_attention_kinds
 from attncli.head_weights.qk_ov_products import NORMALISED, HeadProducts, iter_head_products
 from attncli.maths.matrices.low_rank_product import LowRankProduct
@@ -184,5 +184,11 @@ def build_head_weight_tables(names: Sequence[str]) -> Iterator[View]:
 def build_head_weight_warnings(opened: OpenedWeights) -> Iterator[str]:
     config = opened.config
     yield from opened.warnings
+    own = len({config.tensor_layer_index(layer) for layer in range(config.layers)})
+    if own < config.layers:
+        yield (
+            f"the {config.layers} layers share the weights of {format_count(own, 'layer')}: only "
+            f"{own * config.heads} of their {config.layers * config.heads} heads have numbers of their own."
+        )
     if config.family.rotary and not config.family.qk_norm:
         yield f"qk metrics are {AT_OFFSET_0}."

@@ -108,6 +108,14 @@ def test_rotary_positions_are_said(tmp_path: Path) -> None:
     assert any("offset 0" in warning for warning in report.warnings)
 
 
+def test_shared_weights_are_said(tmp_path: Path) -> None:
+    """ALBERT's: every number of a head is there once for each layer."""
+    saved("albert", tmp_path)
+    report = build_weights_report(tmp_path, ["qk_trace"])
+    assert any("share the weights of 1 layer" in warning for warning in report.warnings)
+    assert len({row.value for row in report.rows if row.layer is not None and row.head == 0}) == 1
+
+
 def test_a_selection_has_the_same_numbers(tmp_path: Path) -> None:
     saved("llama", tmp_path)
     whole, part = (

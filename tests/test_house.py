@@ -210,11 +210,11 @@ def test_no_command_imports_another() -> None:
 
 def test_every_command_of_the_table_is_there() -> None:
     """Its function, its examples, and in its help the sentence that the table shows."""
-    from attncli.declare.command_table import COMMANDS, import_function
+    from attncli.declare.command_table import COMMANDS, import_command_function
     from attncli.python.public_functions import make_public_function
 
     for path, entry in COMMANDS.items():
-        function = import_function(path)
+        function = import_command_function(path)
         in_python = make_public_function(function, "attncli") if hasattr(function, "any_module") else function  # fmt: skip
         first = (inspect.getdoc(in_python) or "").partition("\n\n")[0].replace("\n", " ")
         assert first == entry.summary, path

@@ -20,7 +20,7 @@ from typer.models import CommandInfo, TyperInfo
 
 from attncli.cli.command_tree import register_app_builder
 from attncli.cli.typer_options import ValueReader
-from attncli.declare.command_table import COMMANDS, GATE, GROUPS, import_function
+from attncli.declare.command_table import COMMANDS, GATE, GROUPS, import_command_function
 from attncli.declare.replaced_options import refuse_option_that_became_command
 from attncli.errors import AttnError, UsageError
 from attncli.io.standard_streams import write_stdout
@@ -98,10 +98,10 @@ class Command(CommandMixin, TyperCommand):
         from attncli.cli.config.settings import (
             find_setting_of_option,
             reset_option_to_default,
-            resolve_settings,
+            resolve_option_settings,
         )
 
-        for name in resolve_settings(ctx).left_out:
+        for name in resolve_option_settings(ctx).left_out:
             reset_option_to_default(ctx, name)
         try:
             return super().invoke(ctx)
@@ -228,11 +228,11 @@ def attn(
         ),
     ] = None,
 ) -> None:
-    from attncli.cli.config.settings import CONFIG, build_default_map, collect_settings
+    from attncli.cli.config.settings import CONFIG, build_default_map, collect_option_settings
 
     if config is not None:
         os.environ[CONFIG] = config  # for the runs that this one starts, too
-    context.obj = collect_settings(context.command)
+    context.obj = collect_option_settings(context.command)
     context.default_map = build_default_map(context.obj)
 
 
@@ -279,7 +279,7 @@ def build_subgroup(name: str) -> Any:
 
 def build_command(path: str) -> Any:
     """Build one command: import its module, and add the options of its kind of answer."""
-    function = import_function(path)
+    function = import_command_function(path)
     # a question; else it reads its options, and writes, by itself
     if "any_module" in vars(function):
         from attncli.cli.command_execution import make_command_function

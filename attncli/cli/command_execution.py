@@ -15,10 +15,10 @@ from attncli.declare.option_declarations import (
     Applies,
     OptionValues,
     Question,
+    build_dataclasses_of_option_groups,
     declare_option,
-    fill_option_groups,
-    list_group_parameters,
-    list_parameters_without_groups,
+    list_parameters_of_flattened_groups,
+    list_parameters_of_option_group,
 )
 from attncli.distributed_ranks import is_first_rank, is_started_by_attn, read_launch_environment
 from attncli.errors import FAILED_GATE, UsageError
@@ -67,16 +67,16 @@ def make_command_function(question: Callable[..., Any], entry: CommandEntry) -> 
         group, run = QuietOptions, run_command_that_writes_its_own_file
     elif entry.runs_models and entry.reads_texts:
         group, run = ProcessOptions, run_in_several_processes
-    own = list(list_parameters_without_groups(question))
-    shared = list(list_group_parameters(group))
+    own = list(list_parameters_of_flattened_groups(question))
+    shared = list(list_parameters_of_option_group(group))
 
     @functools.wraps(question)
     def run_command(**values: Any) -> int:
         output = group(**{each.name: values.pop(each.name) for each in shared})
         PARTS.folder = None
         if getattr(output, "local_report_path", None) is not None:
-            start_resume_cache(question, values, output)
-        code = run(question, fill_option_groups(question, values), output)
+            cache_text_results_for_resuming(question, values, output)
+        code = run(question, build_dataclasses_of_option_groups(question, values), output)
         if (
             PARTS.folder is not None
             and code in FINISHED
@@ -166,7 +166,7 @@ def refuse_useless_process_count(count: int) -> None:
         )
 
 
-def start_resume_cache(function: Question, values: OptionValues, output: Any) -> None:
+def cache_text_results_for_resuming(function: Question, values: OptionValues, output: Any) -> None:
     """Save the results of single texts next to the report until it is complete."""
     path, command = output.local_report_path, function.__name__.replace("_", "-")
     if command not in MODEL_COMMANDS or is_device_or_pipe(path):
@@ -196,11 +196,11 @@ def make_stderr_printer(quiet: bool, doing: Say = ignore_message) -> Say:
     """Return a function that prints sentences on stderr, in place of the progress line; silent with
     --quiet."""
 
-    def print_sentence(sentence: str) -> None:
+    def print_message_unless_quiet(sentence: str) -> None:
         if not quiet:
             from attncli.cli.parameter_names_as_options import replace_parameters_by_options
 
             doing("")
             print_line(replace_parameters_by_options(sentence))
 
-    return print_sentence
+    return print_message_unless_quiet

@@ -33,12 +33,12 @@ def root_command() -> Any:
     return ENROLLED[0]()
 
 
-def command_paths() -> list[CommandPath]:
+def list_command_words() -> list[CommandPath]:
     """The words of every command, without importing any."""
     return [tuple(path.split()) for path in COMMANDS]
 
 
-def find_command_at_path(command: Any, path: CommandPath) -> Any:
+def find_command_by_words(command: Any, path: CommandPath) -> Any:
     """The command that these words reach, below a group."""
     for word in path:
         command = command.commands[word]
@@ -83,7 +83,7 @@ def make_command_context(
     return context
 
 
-def command_path(context: Any) -> CommandPath:
+def command_words_of_context(context: Any) -> CommandPath:
     """`("generate", "network")`"""
     words: CommandPath = ()
     while context.parent is not None:

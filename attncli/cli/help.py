@@ -47,17 +47,17 @@ def format_help_lines(
         examples = command.epilog.strip().splitlines()
         yield format_help_heading("Examples")
         for line in examples[:FIRST_EXAMPLES] if brief else examples:
-            yield from wrap_example(line, compute_help_text_width())
+            yield from wrap_command_example(line, compute_help_text_width())
         yield ""
     summaries = getattr(command, "summaries", None)  # of a group
     if summaries is not None:
         yield from format_help_section("Commands", list(summaries.items()))
-    for title, records in group_options(command, ctx, brief).items():
+    for title, records in group_options_by_help_panel(command, ctx, brief).items():
         yield from format_help_section(title, records)
     yield from format_further_reading(command, ctx, brief)
 
 
-def wrap_example(line: str, width: int) -> list[str]:
+def wrap_command_example(line: str, width: int) -> list[str]:
     """The line itself if it fits; else break it before options, as a shell accepts it."""
     if len(line) + 2 <= width:
         return [f"  {line}"]
@@ -91,7 +91,9 @@ def is_shown_in_short_help(command: Any, parameter: Any) -> bool:
     return parameter.param_type_name == "argument" or (option is not None and option.usual)
 
 
-def group_options(command: Any, ctx: Any, brief: bool) -> dict[str, list[tuple[str, str]]]:
+def group_options_by_help_panel(
+    command: Any, ctx: Any, brief: bool
+) -> dict[str, list[tuple[str, str]]]:
     """Help records by panel, in order of appearance; panels without a name come first."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):

@@ -96,10 +96,10 @@ def run_command_line(arguments: Sequence[str]) -> int:
     except Exception as error:
         if debug:
             show_traceback(error)
-        return report_error(error)
+        return print_error_and_choose_exit_code(error)
 
 
-def report_error(error: Exception) -> int:
+def print_error_and_choose_exit_code(error: Exception) -> int:
     """Print the message of an error and return its exit code."""
     known = error if isinstance(error, AttnError) else translate_system_error(error)
     if known is not None:

@@ -52,7 +52,7 @@ def validate_output_options(options: OutputOptions, *tensors: Path | None) -> li
         from attncli.render.plots.figure_files import require_figure
 
         require_figure(Path(options.plot), f"--plot {options.plot}")
-    options.figure_inches()
+    options.figure_size_in_inches()
     return [gates.parse_condition(text) for text in options.fail_if]
 
 
@@ -61,7 +61,7 @@ def write_report(report: Report, options: OutputOptions) -> int:
     after the report."""
     undrawn = None
     if options.plot not in (None, "terminal"):
-        undrawn = plot_report(report, Path(options.plot), options.figure_inches())
+        undrawn = plot_report(report, Path(options.plot), options.figure_size_in_inches())
     name = resolve_report_format(options)
     plot = options.plot == "terminal"
     if options.output is None:
@@ -151,7 +151,7 @@ def render_report(report: Report, name: str, stream: Any, plot: bool) -> str:
 
         parts.append(plot_in_terminal(report))
     buffer = io.StringIO()
-    console = build_console(stream, buffer)
+    console = build_rich_console(stream, buffer)
     for part in parts:
         if isinstance(part, str):
             buffer.write(part)
@@ -161,7 +161,7 @@ def render_report(report: Report, name: str, stream: Any, plot: bool) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def build_console(stream: TextIO, buffer: io.StringIO) -> "Console":
+def build_rich_console(stream: TextIO, buffer: io.StringIO) -> "Console":
     """A rich console that writes to the buffer as if to the stream."""
     from rich.console import Console
 

@@ -34,7 +34,7 @@ def run_distributed(
     from attncli.cli import app  # noqa: F401 (it enrols the commands)
 
     first, line = read_launch_environment().is_rank_zero, parse_command(arguments)
-    if not can_divide_work(line):
+    if not can_distribute_command(line):
         return run(arguments) if first else 0
     heard = None if first else buffer_and_silence_output()
     from attncli.processes.termination_signals import (
@@ -56,13 +56,13 @@ def run_distributed(
     if first and ended.code and not code:
         complain(ended.message, ended.code)
     if first and ended.code and TORCHRUN in os.environ:
-        print_signal_message(explain_torchrun_exit(ended.code, line))
+        print_signal_message(explain_exit_code_under_torchrun(ended.code, line))
     if ended.code in FINISHED:
         PARTS.delete_saved_results()
     exit_process(ended.code)
 
 
-def explain_torchrun_exit(code: int, line: "Context") -> str:
+def explain_exit_code_under_torchrun(code: int, line: "Context") -> str:
     """Explain the exit code that torchrun hides: it exits with 1 for any failure."""
     message = (
         f"this is exit code {code}; torchrun itself ends with 1, after a traceback that is not ours"
@@ -96,7 +96,7 @@ def run_command_on_rank(
     return run(arguments)
 
 
-def can_divide_work(line: "Context") -> bool:
+def can_distribute_command(line: "Context") -> bool:
     """Whether there are texts or models to share out; a training is one piece of work."""
     return line.command_path.removeprefix("attn ") in SHARED
 

@@ -17,10 +17,10 @@ from typer import Context
 from attncli.declare.option_declarations import (
     Argument,
     Option,
+    build_dataclasses_of_option_groups,
     collect_option_rules,
-    fill_option_groups,
     list_option_flags,
-    list_parameters_without_groups,
+    list_parameters_of_flattened_groups,
 )
 
 NUMBER_METAVARS = {int: "N", int | None: "N", float: "X", float | None: "X"}
@@ -31,9 +31,11 @@ def flatten_option_groups(command: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(command)
     def run_with_option_groups(**values: Any) -> int:
-        return command(**fill_option_groups(command, values))
+        return command(**build_dataclasses_of_option_groups(command, values))
 
-    return set_function_signature(run_with_option_groups, list_parameters_without_groups(command))
+    return set_function_signature(
+        run_with_option_groups, list_parameters_of_flattened_groups(command)
+    )
 
 
 def set_function_signature(
@@ -78,7 +80,7 @@ def to_typer_option(annotations: Any, name: str, kind: Any) -> Any:
             *list_option_flags(annotations, name, kind),
             help=annotations.help,
             metavar=annotations.metavar or NUMBER_METAVARS.get(kind),
-            autocompletion=lambda incomplete: complete_option(annotations, incomplete),
+            autocompletion=lambda incomplete: complete_option_value(annotations, incomplete),
             rich_help_panel=annotations.panel,
             show_default=False,
         )
@@ -92,11 +94,11 @@ def to_typer_option(annotations: Any, name: str, kind: Any) -> Any:
     return annotations
 
 
-def complete_option(option: Option, incomplete: str) -> list[str]:
+def complete_option_value(option: Option, incomplete: str) -> list[str]:
     """By the option's own function, or the choices in its metavar, such as `cpu|cuda[:N]|mps`."""
-    from attncli.options.value_completion import complete_choices
+    from attncli.options.value_completion import make_metavar_choice_completer
 
-    found = option.complete or complete_choices(option.metavar)
+    found = option.complete or make_metavar_choice_completer(option.metavar)
     return found(incomplete) if found is not None else []
 
 

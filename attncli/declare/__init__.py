@@ -9,7 +9,7 @@ command_table             the table of commands: each one's module, its question
 name_suggestions          what a mistyped option most likely means
 replaced_options          options that have become commands: the old spelling is an error that names the new one
 
-    >>> from attncli.declare.command_table import import_function
-    >>> import_function("count-paths").__name__
+    >>> from attncli.declare.command_table import import_command_function
+    >>> import_command_function("count-paths").__name__
     'count_paths'
 """

@@ -195,7 +195,7 @@ MODEL_COMMANDS = tuple(name for name, entry in COMMANDS.items() if entry.runs_mo
 """Commands whose first argument is a model."""
 
 
-def import_function(command: str) -> Question:
+def import_command_function(command: str) -> Question:
     """The command's function, with its groups of options."""
     place, _, name = COMMANDS[command].function.partition(":")
     found: Question = getattr(importlib.import_module(f"attncli.commands.{place}"), name)

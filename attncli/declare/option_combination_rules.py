@@ -45,11 +45,11 @@ class RunSource:
     named_by: str = "name one as `source`"
 
 
-def find_run_source(command: str, values: OptionValues) -> RunSource | None:
+def find_model_source_of_run(command: str, values: OptionValues) -> RunSource | None:
     """The subject of a run; None where it does not matter, or where the question refuses the
     SOURCE."""
     if "pattern" in values and "source" not in values:
-        return find_model_of_patterns(values["pattern"])
+        return find_model_named_in_patterns(values["pattern"])
     if "source" not in values or command not in COMMANDS:
         return None
     takes = COMMANDS[command].takes
@@ -58,11 +58,11 @@ def find_run_source(command: str, values: OptionValues) -> RunSource | None:
     source = parse_source(values["source"])
     if source.kind not in takes:
         return None
-    wordless = source.kind == "folder" and is_config_without_text(source.path)
+    wordless = source.kind == "folder" and is_config_of_image_or_audio_model(source.path)
     return RunSource(source, WORDLESS if wordless else source.kind)
 
 
-def find_model_of_patterns(patterns: Any) -> RunSource:
+def find_model_named_in_patterns(patterns: Any) -> RunSource:
     """Heads of models may be patterns."""
     from attncli.patterns._pattern_text_grammar import parse_model_head
 
@@ -71,7 +71,7 @@ def find_model_of_patterns(patterns: Any) -> RunSource:
     return RunSource(source, source.kind, named_by="give `pattern='MODEL:LAYER.HEAD:top=4'`")
 
 
-def is_config_without_text(folder: Path) -> bool:
+def is_config_of_image_or_audio_model(folder: Path) -> bool:
     """Whether the config.json names sizes of images or sounds, and nothing of a text."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -108,7 +108,7 @@ def refuse_or_drop_inapplicable_options(
 ) -> Settled:
     """Refuse typed options that break a rule; leave out settings that do not apply."""
     typed = [one for one in options if not one.where]
-    refuse_options_for_other_sources(rules, typed, subject)
+    refuse_options_for_other_model_sources(rules, typed, subject)
     refuse_mutually_exclusive_options(rules, typed, subject)
     left_out: dict[str, str] = {}
     defaults: list[SetOption] = []
@@ -135,9 +135,9 @@ def explain_why_setting_does_not_apply(
     rules: Rules, one: SetOption, before: Iterable[SetOption], subject: RunSource | None
 ) -> str | None:
     """Why a setting does not apply, given what goes before it; None if it does."""
-    rule = find_rule_for_other_source_kinds(rules, one, subject)
+    rule = find_rule_violated_by_model_source(rules, one, subject)
     if rule is not None and subject is not None:
-        return describe_unaccepted_source_kind(rule, [one], subject)
+        return describe_unaccepted_model_source(rule, [one], subject)
     return next(
         filter(
             None,
@@ -147,19 +147,19 @@ def explain_why_setting_does_not_apply(
     )
 
 
-def refuse_options_for_other_sources(
+def refuse_options_for_other_model_sources(
     rules: Rules, typed: Iterable[SetOption], subject: RunSource | None
 ) -> None:
     """All that are refused for one reason, in one sentence."""
     refused: dict[Applies, list[SetOption]] = {}
     for one in typed:
-        rule = find_rule_for_other_source_kinds(rules, one, subject)
+        rule = find_rule_violated_by_model_source(rules, one, subject)
         if rule is not None:
             same = Applies(why=rule.why) if rule.why or is_model_source(subject) else rule
             refused.setdefault(same, []).append(one)
     if subject is not None:
         for rule, names in refused.items():
-            annotations = describe_unaccepted_source_kind(rule, names, subject)
+            annotations = describe_unaccepted_model_source(rule, names, subject)
             raise UsageError(annotations, about=[one.name for one in names])
 
 
@@ -183,7 +183,7 @@ def refuse_options_without_required_ones(
             raise UsageError(lack, about=[one.name])
 
 
-def find_rule_for_other_source_kinds(
+def find_rule_violated_by_model_source(
     rules: Rules, one: SetOption, subject: RunSource | None
 ) -> Applies | None:
     """The rule of the option that names other kinds of SOURCE, if any."""
@@ -199,7 +199,7 @@ def is_model_source(subject: RunSource | None) -> bool:
     return subject is not None and subject.kind in ANY_MODEL
 
 
-def describe_unaccepted_source_kind(
+def describe_unaccepted_model_source(
     rule: Applies, options: Sequence[SetOption], subject: RunSource
 ) -> str:
     names, source = [format_boolean_option(one) for one in options], subject.source

@@ -134,15 +134,15 @@ def declare_option(
 ) -> Any:
     """Declare a parameter of a question, or a field of a group: its default, and what an `Option` says of it."""
     rules = (applies,) if isinstance(applies, Applies) else applies
-    return declare_parameter(Option(flags=flags, applies=rules, **described), default)
+    return declare_dataclass_field(Option(flags=flags, applies=rules, **described), default)
 
 
 def declare_argument(default: Any = REQUIRED, **described: Any) -> Any:
     """Declare a positional argument of a question: what an `Argument` says of it."""
-    return declare_parameter(Argument(**described), default)
+    return declare_dataclass_field(Argument(**described), default)
 
 
-def declare_parameter(declaration: Option | Argument, default: Any) -> Any:
+def declare_dataclass_field(declaration: Option | Argument, default: Any) -> Any:
     metadata = {DECLARATION: declaration}
     if isinstance(default, list):
         return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
@@ -159,7 +159,7 @@ Rules = Mapping[str, tuple[Applies, ...]]
 """The rules of every option of a command, by its name."""
 
 
-def list_parameters_without_groups(function: Question) -> Iterator[inspect.Parameter]:
+def list_parameters_of_flattened_groups(function: Question) -> Iterator[inspect.Parameter]:
     """The function's parameters with every group replaced by its fields, annotations whole."""
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
@@ -167,21 +167,21 @@ def list_parameters_without_groups(function: Question) -> Iterator[inspect.Param
             continue
         kind, default = hints[parameter.name], parameter.default
         if dataclasses.is_dataclass(kind):
-            yield from list_group_parameters(kind)
+            yield from list_parameters_of_option_group(kind)
         elif isinstance(default, dataclasses.Field):
-            yield option_field_to_parameter(parameter.name, default, kind)
+            yield convert_option_field_to_parameter(parameter.name, default, kind)
         else:
             yield parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY)
 
 
-def list_group_parameters(group: Any) -> Iterator[inspect.Parameter]:
+def list_parameters_of_option_group(group: Any) -> Iterator[inspect.Parameter]:
     """A group's fields, each as a keyword."""
     hints = get_type_hints(group, include_extras=True)
     for field in dataclasses.fields(group):
-        yield option_field_to_parameter(field.name, field, hints[field.name])
+        yield convert_option_field_to_parameter(field.name, field, hints[field.name])
 
 
-def option_field_to_parameter(
+def convert_option_field_to_parameter(
     name: str, field: "dataclasses.Field[Any]", kind: Any
 ) -> inspect.Parameter:
     """A declared option as a keyword, its declaration in its annotation."""
@@ -194,7 +194,7 @@ def option_field_to_parameter(
     )
 
 
-def fill_option_groups(function: Question, values: OptionValues) -> OptionValues:
+def build_dataclasses_of_option_groups(function: Question, values: OptionValues) -> OptionValues:
     """Flat values as the function takes them: those of a group as the filled dataclass."""
     rest = dict(values)
     found = {}
@@ -214,14 +214,14 @@ def collect_option_rules(declared: Iterable[inspect.Parameter]) -> Rules:
     }
 
 
-def is_option_set(declared: inspect.Parameter, value: object) -> bool:
+def differs_from_option_default(declared: inspect.Parameter, value: object) -> bool:
     """Whether the value differs from the default."""
     if value is None or (isinstance(value, list | tuple) and not value):
         return False
     return hasattr(type(value), "shape") or bool(value != declared.default)
 
 
-def number_lists_to_texts(value: object) -> Any:
+def join_number_lists_with_commas(value: object) -> Any:
     """`[1, 2, 3]`, an array or a tensor is one text, `1,2,3`; a list of such, or a matrix, is several."""
     if isinstance(value, str | PathLike) or not isinstance(value, Iterable):
         return value
@@ -234,7 +234,7 @@ def number_lists_to_texts(value: object) -> Any:
         return value
     if plain and all(map(is_whole_number, plain)):
         return ",".join(str(int(each)) for each in plain)
-    return [number_lists_to_texts(each) for each in plain]
+    return [join_number_lists_with_commas(each) for each in plain]
 
 
 def is_whole_number(value: object) -> bool:

@@ -14,8 +14,8 @@ from attncli.declare.option_declarations import (
     Applies,
     Argument,
     Option,
+    convert_option_field_to_parameter,
     declare_option,
-    option_field_to_parameter,
 )
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.records import Report
@@ -70,27 +70,27 @@ def is_number_parameter(parameter: inspect.Parameter) -> bool:
     return bool(NAMES_A_NUMBER.search(find_metavar_of_parameter(parameter)))
 
 
-def declare_python_keyword(
+def declare_python_only_keyword(
     name: str, kind: Any, default: Any, help: str, applies: Applies | tuple[Applies, ...] = ()
 ) -> inspect.Parameter:
     """Declare a keyword that the command line spells differently or lacks."""
-    return option_field_to_parameter(
+    return convert_option_field_to_parameter(
         name, declare_option(default=default, help=help, applies=applies), kind
     )
 
 
 def find_metavar_of_parameter(parameter: inspect.Parameter) -> str:
-    _, annotations = split_annotation(parameter)
+    _, annotations = split_type_and_declarations(parameter)
     return next(
         (one.metavar or "" for one in annotations if isinstance(one, Option | Argument)), ""
     )
 
 
-def is_report_argument(annotations: Iterable[Any]) -> bool:
+def accepts_saved_report(annotations: Iterable[Any]) -> bool:
     return any(isinstance(one, Argument) and one.takes_reports for one in annotations)
 
 
-def is_model_input(annotations: Iterable[Any]) -> bool:
+def is_model_input_option(annotations: Iterable[Any]) -> bool:
     """Whether the option is an input of the model: an empty list of texts is not the default text."""
     return any(isinstance(one, Option) and one.panel == INPUT for one in annotations)
 
@@ -100,7 +100,7 @@ def find_text_converter(annotations: Iterable[Any]) -> Callable[[Any], Any] | No
     return next((one.in_words for one in annotations if isinstance(one, Option)), None)
 
 
-def split_annotation(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
+def split_type_and_declarations(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
     """The type, and the declarations in its `Annotated`."""
     if get_origin(parameter.annotation) is not Annotated:
         return parameter.annotation, ()
@@ -116,8 +116,8 @@ def list_union_members(kind: Any) -> tuple[Any, ...]:
 def convert_to_option_value(parameter: inspect.Parameter, value: object) -> Any:
     """Convert a Python value to the option's type, or refuse it with the parameter's name; None is
     the default."""
-    kind, annotations = split_annotation(parameter)
-    if kind is Any or (is_report_argument(annotations) and isinstance(value, Report)):
+    kind, annotations = split_type_and_declarations(parameter)
+    if kind is Any or (accepts_saved_report(annotations) and isinstance(value, Report)):
         return value
     has_default = parameter.default is not parameter.empty
     empty = isinstance(value, tuple) and not value
@@ -129,14 +129,16 @@ def convert_to_option_value(parameter: inspect.Parameter, value: object) -> Any:
     for one in list_union_members(kind):
         found = convert_to_option_type(one, raw, parameter)
         if found is not None:
-            if found == [] and (not has_default or (is_model_input(annotations) and not empty)):
+            if found == [] and (
+                not has_default or (is_model_input_option(annotations) and not empty)
+            ):
                 out = ", or leave it out" if has_default else ""
                 raise UsageError(f"`{parameter.name}` is empty: give at least one{out}.")
             return found
     names = " or ".join(
         WORDS.get(one) or describe_option_type(one) for one in list_union_members(kind)
     )
-    names += " or a report" if is_report_argument(annotations) else ""
+    names += " or a report" if accepts_saved_report(annotations) else ""
     raise UsageError(f"`{parameter.name}` must be {names}, not {format_value_in_one_line(value)}.")
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from attncli.declare.option_declarations import declare_option
 from attncli.errors import UsageError
 from attncli.options.run_and_output import split_comma_separated_names
-from attncli.options.value_completion import complete_sort_order
+from attncli.options.value_completion import complete_metric_sort_order
 
 LARGEST_NUMBER = 100_000
 """Of a layer or head that can be named."""
@@ -50,14 +50,14 @@ class HeadChoice:
         help="Measure only these heads; 5.1 is head 1 of layer 5.",
     )
 
-    def list_set_options(self) -> list[str]:
+    def list_options_that_are_set(self) -> list[str]:
         """Names of the options that the command line sets."""
         return [name for name, value in asdict(self).items() if value not in ([], None)]
 
     def choose_layers_to_measure(self) -> frozenset[int] | None:
         """The layers to measure; None = all."""
         if self.layers:
-            return frozenset(parse_numbers_and_ranges("layers", self.layers))
+            return frozenset(parse_layer_or_head_ranges("layers", self.layers))
         named = (
             [HEAD.fullmatch(part) for part in split_comma_separated_names(self.heads)]
             if self.heads
@@ -74,7 +74,9 @@ class HeadChoice:
         parts = split_comma_separated_names(self.heads)
         pairs = {(int(m[1]), int(m[2])) for part in parts if (m := HEAD.fullmatch(part))}
         plain = set(
-            parse_numbers_and_ranges("heads", [part for part in parts if not HEAD.fullmatch(part)])
+            parse_layer_or_head_ranges(
+                "heads", [part for part in parts if not HEAD.fullmatch(part)]
+            )
         )
         return lambda layer, head: head in plain or (layer, head) in pairs
 
@@ -88,7 +90,7 @@ class HeadOptions(HeadChoice):
     )
     sort: str | None = head_option(
         metavar="METRIC[:rising]",
-        complete=complete_sort_order,
+        complete=complete_metric_sort_order,
         usual=True,
         help="Show a table of heads, sorted by METRIC. [with --top: the first --metric]",
     )
@@ -106,7 +108,7 @@ class LayerHeadOptions:
     )
 
 
-def parse_numbers_and_ranges(name: str, texts: list[str]) -> list[int]:
+def parse_layer_or_head_ranges(name: str, texts: list[str]) -> list[int]:
     """`0,3-5` as 0 3 4 5."""
     found: list[int] = []
     for part in split_comma_separated_names(texts) if texts else []:

@@ -11,14 +11,14 @@ from attncli.declare.option_declarations import (
     Applies,
     declare_argument,
     declare_option,
-    number_lists_to_texts,
+    join_number_lists_with_commas,
 )
 from attncli.declare.option_value_conversion import INPUT
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError
 from attncli.model_and_file_sources import MODELS, Source
 from attncli.options.run_and_output import validate_seed
-from attncli.options.value_completion import complete_source
+from attncli.options.value_completion import complete_random_model_name
 
 if TYPE_CHECKING:
     from attncli.models.files.model_folder import FetchSettings
@@ -73,7 +73,7 @@ class FetchOptions:
         default=False, help="Use only files that are already in the cache."
     )
 
-    def list_set_options(self) -> list[str]:
+    def list_options_that_are_set(self) -> list[str]:
         """Names of the options that the command line sets."""
         return [name for name, value in asdict(self).items() if value]
 
@@ -108,11 +108,11 @@ class CheckpointOptions(WeightFileOptions):
         help="Run Python code that comes with the checkpoint.",
     )
 
-    def list_set_options_for_runs(self) -> list[str]:
+    def list_options_needing_model_run(self) -> list[str]:
         """Options that do not apply where files are read and no model is run."""
-        return [name for name in self.list_set_options() if name not in OF_FILES]
+        return [name for name in self.list_options_that_are_set() if name not in OF_FILES]
 
-    def build_load_options(self, seed: int) -> "LoadOptions":
+    def build_model_load_options(self, seed: int) -> "LoadOptions":
         from attncli.models.loading.load_options import LoadOptions
 
         return LoadOptions(**asdict(self), seed=validate_seed(seed))
@@ -154,7 +154,7 @@ class WholeModelOptions(CheckpointOptions):
         help="Distribute the model over devices with accelerate (extra `big`).",
     )
 
-    def build_load_options(self, seed: int) -> "LoadOptions":
+    def build_model_load_options(self, seed: int) -> "LoadOptions":
         from attncli.models.loading.load_options import LoadOptions
 
         self.refuse_wrong_process_count()
@@ -241,10 +241,10 @@ class TextOptions:
             "Token ids instead of a text; no tokenizer is needed. A file holds JSON lists, or the ids of one text "
             "per line. Repeatable."
         ),
-        in_words=number_lists_to_texts,
+        in_words=join_number_lists_with_commas,
     )
 
-    def list_set_options(self) -> list[str]:
+    def list_options_that_are_set(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value]
 
     def build_requested_input(self, tokens: int | None, seed: int) -> "RequestedInput":
@@ -291,11 +291,11 @@ class TextsByLengthOptions(TextOptions):
     samples: int | None = sample_option()
 
 
-def check_options_before_loading(
+def check_options_before_model_loading(
     source: Source, model: CheckpointOptions, inputs: TextOptions, tokens: int | None, seed: int
 ) -> None:
     """Validate options and the model's folder before anything heavy is imported."""
-    model.build_load_options(seed)
+    model.build_model_load_options(seed)
     inputs.build_requested_input(tokens, seed)
     if source.kind == "folder":
         from attncli.models.files.config_checks import read_model_config
@@ -321,7 +321,7 @@ STACK_OPTION = declare_option(
 MODEL_ARGUMENT = declare_argument(
     metavar="MODEL",
     help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2].",
-    complete=complete_source,
+    complete=complete_random_model_name,
 )
 """Of the commands that only take models."""
 
@@ -332,6 +332,6 @@ SOURCE_ARGUMENT = declare_argument(
         "A model: org/name[@revision] on the Hub, ./folder, random:ARCH[?layers=2]; or a network file written "
         "by `attn generate network`. [default: a built-in synthetic network]"
     ),
-    complete=complete_source,
+    complete=complete_random_model_name,
 )
 """Of the commands that take models and synthetic networks alike."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attncli.declare.option_declarations import Applies, declare_option
 from attncli.errors import UsageError, require_known_names
 from attncli.options.run_and_output import RunOptions, split_comma_separated_names
-from attncli.options.value_completion import complete_entries, complete_names
+from attncli.options.value_completion import make_name_completer, make_registry_name_completer
 from attncli.registry import list_entry_names
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_PATTERN, DEFAULT_LENGTH = "random:k=4,weights=dirichlet", 256
 
 
-def name_in_memory_matrices(value: object) -> object:
+def replace_matrices_by_names(value: object) -> object:
     """Convert matrices of numpy, scipy, torch or pandas, alone or among texts, to names that refer
     to them."""
     if isinstance(value, str | os.PathLike):
@@ -37,8 +37,8 @@ def name_in_memory_matrices(value: object) -> object:
     return name_patterns(several)
 
 
-complete_pattern = complete_entries("attncli.patterns")
-complete_method = complete_names(lambda: ["auto", *list_entry_names("attncli.fits")])
+complete_pattern = make_registry_name_completer("attncli.patterns")
+complete_method = make_name_completer(lambda: ["auto", *list_entry_names("attncli.fits")])
 
 
 OF_ONE_HEAD = Applies(needs=("head",), why="{name} goes with one head: name it with `head`.")
@@ -60,7 +60,7 @@ class PatternOptions:
             ".safetensors); or the map of a trained head on --text, as in ./model:0.3:top=4. Repeatable. "
             f"[default: {DEFAULT_PATTERN}]"
         ),
-        in_words=name_in_memory_matrices,
+        in_words=replace_matrices_by_names,
     )
     length: int | None = declare_option(
         usual=True,

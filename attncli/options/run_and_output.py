@@ -54,7 +54,7 @@ class RunOptions:
         help="Number of random networks to average over. [default: 5]",
     )
 
-    def collect_set_values(self) -> dict[str, int]:
+    def collect_values_that_are_set(self) -> dict[str, int]:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def list_seeds(self) -> list[int]:
@@ -125,7 +125,7 @@ class OutputOptions:
         """The report's path; None for stdout or an address."""
         return None if self.output is None or is_remote_url(self.output) else Path(self.output)
 
-    def figure_inches(self) -> tuple[float, float] | None:
+    def figure_size_in_inches(self) -> tuple[float, float] | None:
         """Width and height of the figure."""
         if self.figure_size is None:
             return None

@@ -28,7 +28,7 @@ def parse_size_range(where: str, name: str, values: str, kind: type) -> list[flo
         convert_entry_parameter(where, "FROM", first, kind),
         convert_entry_parameter(where, "TO", last, kind),
     )
-    doublings = steps or [str(count_doubling_steps(*ends))]
+    doublings = steps or [str(count_doublings_between_sizes(*ends))]
     count = convert_entry_parameter(where, "STEPS", ":".join(doublings), int)
     if not 0 < ends[0] < ends[1] < math.inf or not 2 <= count <= MOST_STEPS:
         raise UsageError(f"{where}: the range must go up from above 0, in 2 to {MOST_STEPS} steps.")
@@ -37,7 +37,7 @@ def parse_size_range(where: str, name: str, values: str, kind: type) -> list[flo
     return list(dict.fromkeys(points))
 
 
-def count_doubling_steps(first: float, last: float) -> int:
+def count_doublings_between_sizes(first: float, last: float) -> int:
     return (
         max(2, round(math.log2(last) - math.log2(first)) + 1) if 0 < first < last < math.inf else 2
     )

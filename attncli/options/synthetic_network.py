@@ -19,7 +19,7 @@ from attncli.networks.ablation_variants import (
 from attncli.networks.network_spec import KINDS, SINKHORN_NEEDS_ALL, NetworkSpec
 from attncli.options.model_and_input import OF_MODELS
 from attncli.options.run_and_output import ANY_RUN, OF_NETWORKS, split_comma_separated_names
-from attncli.options.value_completion import complete_names
+from attncli.options.value_completion import make_name_completer
 
 
 def format_layer_part_kinds(field: str) -> str:
@@ -31,24 +31,24 @@ def format_layer_part_kinds(field: str) -> str:
 MASKS = tuple(f"mask:{kind}" for kind in KINDS["mask"] if kind != "none")
 
 
-def declare_kind_option(field: str, help: str, *applies: Applies) -> Any:
+def declare_layer_part_option(field: str, help: str, *applies: Applies) -> Any:
     """Declare an option whose value is one of the kinds of a part."""
     return network_option(
         metavar=format_layer_part_kinds(field),
         applies=(OF_NETWORKS, *applies),
-        help=f"{help} {format_default(field)}",
-        complete=complete_names(lambda: list(KINDS[field])),
+        help=f"{help} {format_network_field_default(field)}",
+        complete=make_name_completer(lambda: list(KINDS[field])),
     )
 
 
-def format_default(field: str) -> str:
+def format_network_field_default(field: str) -> str:
     return f"[default: {NetworkSpec.__dataclass_fields__[field].default}]"
 
 
-complete_variant = complete_names(lambda: [*SETS, *VARIANTS])
+complete_variant = make_name_completer(lambda: [*SETS, *VARIANTS])
 
 
-def make_swept_size_rule(name: str, *others: Applies) -> tuple[Applies, ...]:
+def make_rule_excluding_swept_size(name: str, *others: Applies) -> tuple[Applies, ...]:
     """Of a size that `sweep` may vary."""
     why = "{name} is what `sweep` varies: leave it out."
     return (*(others or (OF_NETWORKS,)), Applies(excludes=(f"sweep:{name}",), why=why))
@@ -67,47 +67,47 @@ class NetworkOptions:
 
     layers: int | None = network_option(
         usual=True,
-        applies=make_swept_size_rule("layers"),
-        help=f"Number of blocks. {format_default('layers')}",
+        applies=make_rule_excluding_swept_size("layers"),
+        help=f"Number of blocks. {format_network_field_default('layers')}",
     )
     tokens: int | None = network_option(
         usual=True,
-        applies=make_swept_size_rule("tokens", ANY_RUN),
+        applies=make_rule_excluding_swept_size("tokens", ANY_RUN),
         of_any_model=True,
-        help=f"Number of tokens. {format_default('tokens')}",
+        help=f"Number of tokens. {format_network_field_default('tokens')}",
     )
     width: int | None = network_option(
         usual=True,
-        applies=make_swept_size_rule("width"),
-        help=f"Features per token. {format_default('width')}",
+        applies=make_rule_excluding_swept_size("width"),
+        help=f"Features per token. {format_network_field_default('width')}",
     )
     heads: int | None = network_option(
         usual=True,
-        applies=make_swept_size_rule("heads"),
-        help=f"Heads per layer. {format_default('heads')}",
+        applies=make_rule_excluding_swept_size("heads"),
+        help=f"Heads per layer. {format_network_field_default('heads')}",
     )
     key_width: int | None = network_option(
         help="Width of queries, keys and values per head. [default: width/heads]"
     )
     mlp_width: int | None = network_option(help="Hidden width of the MLP. [default: 4 × width]")
-    norm: str | None = declare_kind_option("norm", "Norm of every sub-block.")
-    norm_position: str | None = declare_kind_option(
+    norm: str | None = declare_layer_part_option("norm", "Norm of every sub-block.")
+    norm_position: str | None = declare_layer_part_option(
         "norm_position", "Norm before the sub-block (pre), or after its skip (post)."
     )
-    mask: str | None = declare_kind_option("mask", "Attention mask.")
-    positions: str | None = declare_kind_option(
+    mask: str | None = declare_layer_part_option("mask", "Attention mask.")
+    positions: str | None = declare_layer_part_option(
         "positions", "Position encoding: a learned bias per offset, or rotary."
     )
-    attention: str | None = declare_kind_option(
+    attention: str | None = declare_layer_part_option(
         "attention",
         "gated multiplies each head's output by a sigmoid; sinkhorn normalises rows and columns.",
         Applies(only=("sinkhorn",), excludes=MASKS, why=SINKHORN_NEEDS_ALL),
     )
-    activation: str | None = declare_kind_option("activation", "Activation of the MLP.")
+    activation: str | None = declare_layer_part_option("activation", "Activation of the MLP.")
     biases: bool | None = network_option(help="Random biases, or none.")
     init_scale: float | None = network_option(
-        applies=make_swept_size_rule("init-scale"),
-        help=f"Factor on the standard deviation of all weights. {format_default('init_scale')}",
+        applies=make_rule_excluding_swept_size("init-scale"),
+        help=f"Factor on the standard deviation of all weights. {format_network_field_default('init_scale')}",
     )
 
     def build_network_specification(self) -> NetworkSpec:
@@ -134,11 +134,11 @@ class VariantSwitchOptions:
         help="One variant: with the MLP's own skip connection, or without.",
     )
 
-    def list_set_options(self) -> list[str]:
+    def list_options_that_are_set(self) -> list[str]:
         """The switches that are set, as they are spelt."""
         return [name for name, value in asdict(self).items() if value is not None]
 
-    def choose_variants(self) -> dict[str, AblationSwitches]:
+    def choose_ablation_variants(self) -> dict[str, AblationSwitches]:
         return make_variant_from_switches(self.skip, self.mlp, self.mlp_skip)
 
 
@@ -169,7 +169,7 @@ class VariantOptions(VariantNames):
         help="Also run every variant with A - 11^T/n in place of A, the published remedy.",
     )
 
-    def choose_variants(
+    def choose_ablation_variants(
         self, switches: VariantSwitchOptions, default: str = "paper"
     ) -> dict[str, AblationSwitches]:
         """The variants by name; a saved network has its own default."""
@@ -181,8 +181,8 @@ def choose_variants_by_name_or_switch(
     variants: VariantNames, switches: VariantSwitchOptions, default: str = "paper"
 ) -> dict[str, AblationSwitches]:
     """The variants by name or by single switches, which exclude each other."""
-    if switches.list_set_options():
-        return switches.choose_variants()
+    if switches.list_options_that_are_set():
+        return switches.choose_ablation_variants()
     return parse_ablation_variants(split_comma_separated_names(variants.variants) or [default])
 
 
@@ -212,5 +212,5 @@ class NormSwitchOptions:
         variants = switch_off_norm_layers(variants) if self.no_norms else variants
         return keep_norm_after_mlp(variants) if self.mlp_norm else variants
 
-    def list_set_options(self) -> list[str]:
+    def list_options_that_are_set(self) -> list[str]:
         return [name for name, value in asdict(self).items() if value]

@@ -11,38 +11,38 @@ CHOICE = re.compile(r"([a-z][a-z0-9_-]*)(?:[:\[].*)?")
 RANDOM = "random:"
 
 
-def complete_names(names: Callable[[], Iterable[str]]) -> Complete:
+def make_name_completer(names: Callable[[], Iterable[str]]) -> Complete:
     """Names, one or several with commas between them."""
 
-    def complete_last_name(incomplete: str) -> list[str]:
+    def complete_name_after_last_comma(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
         return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
 
-    return complete_last_name
+    return complete_name_after_last_comma
 
 
-def complete_entries(package: str) -> Complete:
+def make_registry_name_completer(package: str) -> Complete:
     """Names of a registry's entries."""
-    return complete_names(lambda: list_entry_names(package))
+    return make_name_completer(lambda: list_entry_names(package))
 
 
-def complete_choices(metavar: str | None) -> Complete | None:
+def make_metavar_choice_completer(metavar: str | None) -> Complete | None:
     """Complete the values in a metavar such as `float64|float32`."""
     found = [CHOICE.fullmatch(part) for part in re.split("[|,]", metavar or "")]
-    return complete_names(lambda: [match[1] for match in found if match]) if all(found) else None
+    return (
+        make_name_completer(lambda: [match[1] for match in found if match]) if all(found) else None
+    )
 
 
-def complete_source(incomplete: str) -> list[str]:
+def complete_random_model_name(incomplete: str) -> list[str]:
     """Complete model types with random weights; the shell completes folders, and the hub is not
     queried."""
     if not incomplete.startswith(RANDOM.removesuffix(":")):
         return []
-    return [
-        name for name in map(RANDOM.__add__, list_architectures()) if name.startswith(incomplete)
-    ]
+    return [name for name in map(RANDOM.__add__, list_model_types()) if name.startswith(incomplete)]
 
 
-def list_architectures() -> list[str]:
+def list_model_types() -> list[str]:
     from importlib.resources import files
 
     lines = (files("attncli.models.random") / "architectures.tsv").read_text().splitlines()
@@ -64,20 +64,20 @@ def list_weight_metrics() -> list[str]:
     return list(list_entry_names("attncli.metrics.weights"))
 
 
-def complete_sort_order(incomplete: str) -> list[str]:
+def complete_metric_sort_order(incomplete: str) -> list[str]:
     """`METRIC` or `METRIC:rising`."""
     metric, colon, _ = incomplete.partition(":")
     found = [f"{metric}:rising"] if colon else list_head_metrics()
     return [name for name in found if name.startswith(incomplete)]
 
 
-def list_depth_metrics() -> list[str]:
+def list_rank_collapse_metrics() -> list[str]:
     """Metrics of states and of blocks, and the names of groups."""
     packages = ("attncli.metrics", "attncli.metrics.steps")
     return [*(name for package in packages for name in list_entry_names(package)), "depth", "spike"]
 
 
-complete_metric = complete_entries("attncli.metrics")
-complete_depth_metric = complete_names(list_depth_metrics)
-complete_format = complete_entries("attncli.render")
-complete_map = complete_entries("attncli.maps")
+complete_metric = make_registry_name_completer("attncli.metrics")
+complete_depth_metric = make_name_completer(list_rank_collapse_metrics)
+complete_format = make_registry_name_completer("attncli.render")
+complete_map = make_registry_name_completer("attncli.maps")

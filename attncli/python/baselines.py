@@ -9,8 +9,8 @@ from attncli.declare.option_declarations import (
     Applies,
     collect_option_rules,
     declare_option,
-    is_option_set,
-    list_group_parameters,
+    differs_from_option_default,
+    list_parameters_of_option_group,
 )
 from attncli.declare.option_value_conversion import convert_to_option_value
 from attncli.errors import NoBaseline, UsageError
@@ -73,7 +73,7 @@ class BaselineOptions:
             )
         return changes
 
-    def decide_all_gates(
+    def decide_report_and_baseline_gates(
         self, report: Report, conditions: "Iterable[Condition]", old: Report | None
     ) -> "list[Verdict]":
         """Verdicts of conditions on the report itself, and on its changes since the baseline."""
@@ -102,7 +102,7 @@ class BaselineOptions:
         return read_report(self.baseline)
 
 
-def build_baseline(
+def build_baseline_options(
     baseline: object, fail_on: object, family_wise: object
 ) -> "tuple[BaselineOptions, Report | None]":
     """As Python gives them: the earlier report may be at hand."""
@@ -115,11 +115,15 @@ def build_baseline(
     values = {
         name: convert_to_option_value(KEYWORDS[name], value) for name, value in set_keywords.items()
     }
-    options = [SetOption(*one) for one in values.items() if is_option_set(KEYWORDS[one[0]], one[1])]
+    options = [
+        SetOption(*one)
+        for one in values.items()
+        if differs_from_option_default(KEYWORDS[one[0]], one[1])
+    ]
     refuse_or_drop_inapplicable_options(collect_option_rules(KEYWORDS.values()), options, None)
     return BaselineOptions(**values), baseline_report
 
 
-KEYWORDS = {each.name: each for each in list_group_parameters(BaselineOptions)}
+KEYWORDS = {each.name: each for each in list_parameters_of_option_group(BaselineOptions)}
 AT_HAND = "the earlier report"
 """How sentences call one that has no file."""

@@ -5,20 +5,23 @@ import re
 from collections.abc import Iterable
 
 from attncli.declare.option_declarations import Argument, Option
-from attncli.declare.option_value_conversion import find_metavar_of_parameter, split_annotation
+from attncli.declare.option_value_conversion import (
+    find_metavar_of_parameter,
+    split_type_and_declarations,
+)
 from attncli.python.keyword_signatures import SOURCE
 
 
 def add_keyword_help(docstring: str | None, parameters: Iterable[inspect.Parameter]) -> str:
     """The docstring with a line for every keyword, in Python's words."""
-    lines = [f"    {each.name}: {format_keyword(each)}" for each in parameters]
+    lines = [f"    {each.name}: {format_keyword_help_text(each)}" for each in parameters]
     return "\n".join(
         [replace_options_by_keywords(inspect.cleandoc(docstring or "")), "", "Keywords:", *lines]
     )
 
 
-def format_keyword(parameter: inspect.Parameter) -> str:
-    _, annotations = split_annotation(parameter)
+def format_keyword_help_text(parameter: inspect.Parameter) -> str:
+    _, annotations = split_type_and_declarations(parameter)
     text = next((one.help for one in annotations if isinstance(one, Option | Argument)), "")
     more = " Or a module that you hold." if parameter.name == SOURCE else ""
     form = find_metavar_of_parameter(parameter)

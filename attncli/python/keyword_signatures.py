@@ -10,14 +10,14 @@ from typing import Annotated, Any, SupportsFloat, SupportsIndex, get_origin
 
 from attncli.declare.option_declarations import Applies, Argument, Option
 from attncli.declare.option_value_conversion import (
-    declare_python_keyword,
+    accepts_saved_report,
+    declare_python_only_keyword,
     find_metavar_of_parameter,
     find_text_converter,
     is_number_parameter,
     is_path_parameter,
-    is_report_argument,
     list_union_members,
-    split_annotation,
+    split_type_and_declarations,
 )
 from attncli.options.model_and_input import KINDS_OF_INPUT
 from attncli.progress import Progress
@@ -30,7 +30,7 @@ SOURCE = "source"
 OF_PYTHON = {
     each.name: each
     for each in (
-        declare_python_keyword(
+        declare_python_only_keyword(
             "tokenizer",
             Any,
             None,
@@ -39,7 +39,7 @@ OF_PYTHON = {
                 to=("live",), why="{name} goes with a live module: a checkpoint brings its own."
             ),
         ),
-        declare_python_keyword(
+        declare_python_only_keyword(
             "inputs",
             Any,
             None,
@@ -52,7 +52,7 @@ OF_PYTHON = {
                 Applies(excludes=(*KINDS_OF_INPUT, "tokens", "samples")),
             ),
         ),
-        declare_python_keyword(
+        declare_python_only_keyword(
             "save_module",
             Path | None,
             None,
@@ -61,13 +61,13 @@ OF_PYTHON = {
                 needs=("head",), why="{name} goes with `head`: a survey makes no module to write."
             ),
         ),
-        declare_python_keyword(
+        declare_python_only_keyword(
             "progress",
             bool | Progress | None,
             None,
             "True shows on stderr how far the work is; a function is called as progress(done, total, what).",
         ),
-        declare_python_keyword(
+        declare_python_only_keyword(
             "pictures", bool, False, "The report takes along the maps that figures and pages draw."
         ),
     )
@@ -78,23 +78,25 @@ OF_ALL = ("progress", "pictures")
 
 def build_signature(parameters: Iterable[inspect.Parameter], answer: Any) -> inspect.Signature:
     """The argument without a name first, then keywords; lists and tuples may come as one value."""
-    shown = sorted(map(make_display_parameter, parameters), key=lambda parameter: parameter.kind)
+    shown = sorted(
+        map(make_parameter_for_signature, parameters), key=lambda parameter: parameter.kind
+    )
     return inspect.Signature(shown, return_annotation=answer)
 
 
-def make_plural_parameter(
+def make_parameter_of_plural_name(
     name: str, usual: str, parameters: Iterable[inspect.Parameter]
 ) -> inspect.Parameter:
     """A second name of a keyword, for whom its value is several."""
     (found,) = (each for each in parameters if each.name == usual)
-    kind, annotations = split_annotation(found)
+    kind, annotations = split_type_and_declarations(found)
     in_texts, form = find_text_converter(annotations), find_metavar_of_parameter(found)
     option = Option(help=f"The same as `{usual}`.", metavar=form, in_words=in_texts)
     return found.replace(name=name, default=None, annotation=Annotated[kind, option])
 
 
-def make_display_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
-    _, annotations = split_annotation(parameter)
+def make_parameter_for_signature(parameter: inspect.Parameter) -> inspect.Parameter:
+    _, annotations = split_type_and_declarations(parameter)
     required = parameter.default is parameter.empty
     first = required or any(isinstance(each, Argument) for each in annotations)
     way = parameter.POSITIONAL_OR_KEYWORD if first else parameter.KEYWORD_ONLY
@@ -107,13 +109,13 @@ def make_display_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
 def build_accepted_type_hint(parameter: inspect.Parameter) -> Any:
     """Type annotation for type checkers: all that `converted` accepts, and None where there is a
     default."""
-    kind, annotations = split_annotation(parameter)
+    kind, annotations = split_type_and_declarations(parameter)
     if kind is Any or parameter.name == SOURCE or find_text_converter(annotations):
         return Any
     found = [
         one for each in list_union_members(kind) for one in list_accepted_types(each, parameter)
     ]
-    found += [Report] if is_report_argument(annotations) else []
+    found += [Report] if accepts_saved_report(annotations) else []
     found += [] if parameter.default is parameter.empty else [None]
     return join_types_into_union(found)
 

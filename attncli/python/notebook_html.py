@@ -13,7 +13,7 @@ from attncli.render.html_page.html_tables import format_table
 def render_html(report: Report) -> Iterator[str]:
     """Render the report as HTML; all external text is escaped: a token may be called <script>."""
     yield f"<p><strong>{plain_text(report.headline)}</strong></p>"
-    drawn = list(render_pictures(report))
+    drawn = list(render_figure_as_html(report))
     yield from drawn
     yield from (format_table(grid) for grid in build_grids(report) if not (drawn and grid.is_heat))
     for verdict in report.verdicts:
@@ -23,7 +23,7 @@ def render_html(report: Report) -> Iterator[str]:
         yield f"<p><em>{plain_text(warning)}</em></p>"
 
 
-def render_pictures(report: Report) -> Iterator[str]:
+def render_figure_as_html(report: Report) -> Iterator[str]:
     """Render the figure of `plot` for the page; with very many heads as a bitmap, which is smaller."""
     from importlib.util import find_spec
 
@@ -31,12 +31,12 @@ def render_pictures(report: Report) -> Iterator[str]:
 
     if find_spec("matplotlib") is None or not has_figure(report):
         return
-    drawn = figure_bytes(report, ".svg", DOTS)
+    drawn = render_figure_to_bytes(report, ".svg", DOTS)
     if len(drawn) <= MOST_DRAWN:
         text = drawn.decode()
         yield text[text.index("<svg") :].replace("<svg ", f'<svg style="{FITTED}" ', 1)
         return
-    dots = figure_bytes(report, ".png", FEW_DOTS)
+    dots = render_figure_to_bytes(report, ".png", FEW_DOTS)
     if len(dots) <= MOST_DRAWN:
         code = base64.b64encode(dots).decode()
         yield f'<img alt="" style="{FITTED}" src="data:image/png;base64,{code}">'
@@ -53,7 +53,7 @@ DOTS, FEW_DOTS = 100, 60
 FITTED = "max-width: 100%; height: auto"
 
 
-def figure_bytes(report: Report, ending: str, dots: int) -> bytes:
+def render_figure_to_bytes(report: Report, ending: str, dots: int) -> bytes:
     import tempfile
 
     from attncli.render.plots.matplotlib_figure import save_figure

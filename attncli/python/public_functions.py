@@ -18,14 +18,14 @@ from typing import Any
 from attncli.blas_threads_and_lock import TURNS, limit_blas_to_one_thread
 from attncli.declare.option_combination_rules import (
     SetOption,
-    find_run_source,
+    find_model_source_of_run,
     refuse_or_drop_inapplicable_options,
 )
 from attncli.declare.option_declarations import (
+    build_dataclasses_of_option_groups,
     collect_option_rules,
-    fill_option_groups,
-    is_option_set,
-    list_parameters_without_groups,
+    differs_from_option_default,
+    list_parameters_of_flattened_groups,
 )
 from attncli.declare.option_value_conversion import (
     convert_to_option_value,
@@ -42,7 +42,7 @@ from attncli.python.keyword_signatures import (
     OF_PYTHON,
     SOURCE,
     build_signature,
-    make_plural_parameter,
+    make_parameter_of_plural_name,
 )
 from attncli.python.questions import RunContext
 from attncli.python.report_answer import Answer, report_to_answer
@@ -66,15 +66,17 @@ NO_CONFIGURATION = {"ATTN_CONFIG": os.devnull}
 @functools.cache
 def make_public_function(function: Callable[..., Any], module: str) -> Callable[..., Any]:
     """The public function of a question, with flat keywords, as a name of this module."""
-    parameters = list(list_parameters_without_groups(function))
+    parameters = list(list_parameters_of_flattened_groups(function))
     apart = {name: OF_PYTHON[name] for name in (*vars(function)["own"], *OF_ALL)}
     answered = Answer if function.__annotations__["return"] is Report else Path
     plural = map_alternative_keyword_names(parameter.name for parameter in parameters)
-    seconds = [make_plural_parameter(name, usual, parameters) for name, usual in plural.items()]
+    seconds = [
+        make_parameter_of_plural_name(name, usual, parameters) for name, usual in plural.items()
+    ]
     signature = build_signature([*parameters, *seconds, *apart.values()], answered)
 
     @functools.wraps(function)
-    def ask_question(*args: Any, **keywords: Any) -> Any:
+    def call_with_checked_keywords(*args: Any, **keywords: Any) -> Any:
         for name in keywords:
             refuse_keyword_that_became_function(function.__name__, name)
         require_known_keywords(function.__name__, keywords, signature.parameters)
@@ -85,7 +87,7 @@ def make_public_function(function: Callable[..., Any], module: str) -> Callable[
             name: convert_to_option_value(each, values.pop(name)) for name, each in apart.items()
         }
         for name, usual in plural.items():
-            merge_plural_keyword(values, name, usual)
+            move_plural_keyword_to_singular(values, name, usual)
         found = convert_options_and_run_question(function, parameters, values, python_only)
         if not isinstance(found, Report):
             return found
@@ -94,14 +96,14 @@ def make_public_function(function: Callable[..., Any], module: str) -> Callable[
         words = format_python_call(function.__name__, keywords, args)
         return report_to_answer(add_provenance(found, words))
 
-    ask_question.__module__ = module  # where pickle looks for it
-    ask_question.__doc__ = add_keyword_help(
+    call_with_checked_keywords.__module__ = module  # where pickle looks for it
+    call_with_checked_keywords.__doc__ = add_keyword_help(
         function.__doc__, [*parameters, *seconds, *apart.values()]
     )
-    ask_question.__annotations__ = annotations_of_signature(signature)
-    ask_question.__signature__ = signature  # type: ignore[attr-defined]
-    ask_question.with_groups = function  # type: ignore[attr-defined]
-    return ask_question
+    call_with_checked_keywords.__annotations__ = annotations_of_signature(signature)
+    call_with_checked_keywords.__signature__ = signature  # type: ignore[attr-defined]
+    call_with_checked_keywords.with_groups = function  # type: ignore[attr-defined]
+    return call_with_checked_keywords
 
 
 def convert_options_and_run_question(
@@ -132,7 +134,7 @@ def convert_options_and_run_question(
             save_module=python_only.get("save_module"),
             settings=NO_CONFIGURATION,
         )
-        return function(**fill_option_groups(function, options), how=how)
+        return function(**build_dataclasses_of_option_groups(function, options), how=how)
 
 
 def refuse_keywords_that_do_not_apply(
@@ -140,11 +142,11 @@ def refuse_keywords_that_do_not_apply(
 ) -> None:
     """Refuse keywords that exclude each other, or that do not apply to the kind of SOURCE."""
     known = {each.name: each for each in declared}
-    subject = find_run_source(function.replace("_", "-"), values)
+    subject = find_model_source_of_run(function.replace("_", "-"), values)
     positional = [
         SetOption(name, value)
         for name, value in values.items()
-        if is_option_set(known[name], value)
+        if differs_from_option_default(known[name], value)
     ]
     refuse_or_drop_inapplicable_options(collect_option_rules(known.values()), positional, subject)
 
@@ -159,13 +161,13 @@ def translate_system_errors() -> Iterator[None]:
         with np.errstate(under="ignore"):
             yield
     except (MemoryError, OSError) as error:
-        refused = None if is_raised_by_caller(error) else translate_system_error(error)
+        refused = None if is_raised_outside_package(error) else translate_system_error(error)
         if refused is None:
             raise
         raise refused from error
 
 
-def is_raised_by_caller(error: BaseException) -> bool:
+def is_raised_outside_package(error: BaseException) -> bool:
     """Whether code outside of this package has raised it, called by it, such as a function for `progress`."""
     names = [
         frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
@@ -177,7 +179,7 @@ def is_raised_by_caller(error: BaseException) -> bool:
     )
 
 
-def merge_plural_keyword(values: dict[str, Any], plural: str, usual: str) -> None:
+def move_plural_keyword_to_singular(values: dict[str, Any], plural: str, usual: str) -> None:
     """The value under its usual name."""
     positional = values.pop(plural)
     if positional is None:
@@ -239,14 +241,14 @@ def format_python_call(name: str, keywords: Mapping[str, Any], args: Sequence[An
 
 def format_call_argument(value: object) -> str:
     if isinstance(value, list | tuple):
-        return f"[{', '.join(count_repeated_types(map(format_call_argument, value)))}]"
+        return f"[{', '.join(count_consecutive_equal_types(map(format_call_argument, value)))}]"
     if isinstance(value, os.PathLike):
         return repr(os.fspath(value))
     plain = value is None or isinstance(value, str | int | float)
     return repr(value) if plain else f"<{type(value).__name__}>"
 
 
-def count_repeated_types(words: Iterable[str]) -> Iterator[str]:
+def count_consecutive_equal_types(words: Iterable[str]) -> Iterator[str]:
     """Things of one type in a row are counted."""
     for word, alike in itertools.groupby(words):
         count = len(list(alike))

@@ -53,7 +53,7 @@ class Answer(Report):
         them: `report.check(baseline="main.json", fail_on="sink:p.05")`. `family_wise`: how often noise alone may fail any of
         several.
         """
-        from attncli.python.baselines import build_baseline
+        from attncli.python.baselines import build_baseline_options
 
         for text in conditions:
             if not isinstance(text, str):
@@ -61,8 +61,8 @@ class Answer(Report):
                     f"`conditions` must be texts, each by itself, such as 'mean(sink) > 0.5', not {text!r:.80}."
                 )
         parsed = [gates.parse_condition(text) for text in dict.fromkeys(conditions)]
-        against, baseline_report = build_baseline(baseline, fail_on, family_wise)
-        decided = against.decide_all_gates(
+        against, baseline_report = build_baseline_options(baseline, fail_on, family_wise)
+        decided = against.decide_report_and_baseline_gates(
             self, parsed, baseline_report or against.read_baseline_report()
         )
         again = {verdict.condition for verdict in decided}
@@ -118,7 +118,7 @@ class Answer(Report):
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the report, whole or not at all, in the format that the file's ending names."""
         target = convert_to_path(path)
-        text = self.text(format_from_file_extension(target))
+        text = self.text(choose_report_format_by_extension(target))
         require_writable(target)
         write_atomically(
             target, lambda file: file.write_bytes(text.encode(errors="backslashreplace"))
@@ -234,7 +234,7 @@ def choose_pandas_column_type(name: str, values: "pandas.Series[Any]") -> str:
     return "float64" if name in NUMBERS or (kinds and kinds <= {int, float}) else ""
 
 
-def format_from_file_extension(path: Path) -> str:
+def choose_report_format_by_extension(path: Path) -> str:
     """The format that a file's ending means."""
     from attncli.render.plots.figure_files import FIGURES
 

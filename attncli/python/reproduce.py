@@ -9,7 +9,7 @@ rank_heads    many narrow heads against few wide ones
 
 from typing import Any
 
-from attncli.declare.command_table import COMMANDS, import_function
+from attncli.declare.command_table import COMMANDS, import_command_function
 
 GROUP = "reproduce "
 EXPERIMENTS = {
@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
     if name in EXPERIMENTS:
         from attncli.python.public_functions import make_public_function
 
-        return make_public_function(import_function(EXPERIMENTS[name]), __name__)
+        return make_public_function(import_command_function(EXPERIMENTS[name]), __name__)
     raise AttributeError(f"module 'attncli.reproduce' has no attribute '{name}'")
 
 

@@ -18,7 +18,7 @@ from attncli.analysis.heads.metric_selection import (
 )
 from attncli.declare.option_value_conversion import (
     convert_to_option_value,
-    declare_python_keyword,
+    declare_python_only_keyword,
     suggest_unknown_keywords,
 )
 from attncli.errors import AttnError, InputError, NonFiniteNumbers, UsageError, shorten_error_text
@@ -65,15 +65,15 @@ PROBE, BATCH = "probe", "batch"
 KEYWORDS = {
     each.name: each
     for each in (
-        declare_python_keyword("every", int, 50, "Steps between two looks."),
-        declare_python_keyword("metrics", list[str], [], "Names or groups."),
-        declare_python_keyword("stop_if", list[str], [], "Conditions that end the training."),
-        declare_python_keyword("warn_if", list[str], [], "Conditions that are only said."),
-        declare_python_keyword("measure", str, PROBE, "The probe, or the batch of the step."),
-        declare_python_keyword("folder", Path | None, None, "Where reports are kept."),
-        declare_python_keyword("step", int, 0, "Steps that were made before."),
-        declare_python_keyword("tokens", int | None, None, "The longest probe."),
-        declare_python_keyword("each_layer", bool, False, "A number for every layer, too."),
+        declare_python_only_keyword("every", int, 50, "Steps between two looks."),
+        declare_python_only_keyword("metrics", list[str], [], "Names or groups."),
+        declare_python_only_keyword("stop_if", list[str], [], "Conditions that end the training."),
+        declare_python_only_keyword("warn_if", list[str], [], "Conditions that are only said."),
+        declare_python_only_keyword("measure", str, PROBE, "The probe, or the batch of the step."),
+        declare_python_only_keyword("folder", Path | None, None, "Where reports are kept."),
+        declare_python_only_keyword("step", int, 0, "Steps that were made before."),
+        declare_python_only_keyword("tokens", int | None, None, "The longest probe."),
+        declare_python_only_keyword("each_layer", bool, False, "A number for every layer, too."),
     )
 }
 """Read as the keywords of questions are."""

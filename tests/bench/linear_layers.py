@@ -25,7 +25,7 @@ from attncli.analysis.heads.forward_passes.uniform_attention_control import Unif
 from attncli.analysis.heads.metric_selection import choose_metrics
 from attncli.analysis.heads.model_inspection import HeadPlan
 from attncli.analysis.load_and_verify_model import PreparedModel
-from attncli.commands.inspect_model.run import prepare_model_heads
+from attncli.commands.inspect_model.run import prepare_attention_heads_of_model
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.random_models import build_model
@@ -61,7 +61,7 @@ def measured(kind: str, what: str) -> None:
     """What a pass adds to the memory of the loaded model, at most."""
     with silence_libraries():
         model = build_model(kind, {"tiny": "", "layers": 8, "vocab_size": 1000}, seed=0)
-        subject = prepare_model_heads(model)
+        subject = prepare_attention_heads_of_model(model)
     layer = subject.linear.layers[0].site.layer
     plan = HeadPlan(choose_metrics(()), frozenset({layer}) if what == "one" else None)
     before, start = resident(), time.perf_counter()

@@ -15,7 +15,7 @@ from small_checkpoints import saved
 from attncli.analysis import run_fingerprint as module
 from attncli.analysis.run_fingerprint import WITHOUT_EFFECT, WRITTEN, compute_run_fingerprint
 from attncli.cli.app import build_app
-from attncli.cli.config.settings import resolve_options
+from attncli.cli.config.settings import resolve_all_option_values
 from attncli.declare.command_table import MODEL_COMMANDS
 
 ROOT: Any = build_app()
@@ -67,7 +67,7 @@ def digest(command: str, *words: str) -> str:
     if needed and any(word.partition("=")[0] == needed[0] for word in words):
         needed = ()
     return compute_run_fingerprint(
-        command, resolve_options([command, "random:bert?tiny", *needed, *words])
+        command, resolve_all_option_values([command, "random:bert?tiny", *needed, *words])
     )
 
 
@@ -116,7 +116,7 @@ def test_the_content_of_every_file_that_an_option_names_counts_wherever_it_is_se
 def test_every_file_of_a_models_folder_counts(name: str, tmp_path: Path) -> None:
     saved("BertModel", tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
-    options = resolve_options(["inspect-model", str(tmp_path)])
+    options = resolve_all_option_values(["inspect-model", str(tmp_path)])
     before = compute_run_fingerprint("inspect-model", options)
     assert compute_run_fingerprint("inspect-model", options) == before
     path = tmp_path / name
@@ -128,7 +128,7 @@ def test_every_file_of_a_models_folder_counts(name: str, tmp_path: Path) -> None
 @pytest.mark.slow
 def test_what_a_trainer_leaves_and_what_is_written_do_not_count(tmp_path: Path) -> None:
     saved("BertModel", tmp_path)
-    options = resolve_options(["inspect-model", str(tmp_path), "--save-maps", str(tmp_path.parent / "m.safetensors")])  # fmt: skip
+    options = resolve_all_option_values(["inspect-model", str(tmp_path), "--save-maps", str(tmp_path.parent / "m.safetensors")])  # fmt: skip
     before = compute_run_fingerprint("inspect-model", options)
     (tmp_path / "optimizer.pt").write_text("moments")
     (tmp_path.parent / "m.safetensors").write_text("maps")

@@ -337,7 +337,7 @@ def test_what_the_system_does_not_give_is_told_of_what_it_was_for(
 ) -> None:
     """In every command, the errors by turns: what was read, or memory; of stdout nobody speaks but who writes there."""
     failing = mock.Mock(side_effect=error)
-    monkeypatch.setattr("attncli.cli.config.settings.resolve_settings", failing)
+    monkeypatch.setattr("attncli.cli.config.settings.resolve_option_settings", failing)
     outcome = attn(*path, *LINES[path])
     assert (outcome.code, outcome.out, outcome.err) == (code, "", f"attn: {said}\n")
     shown = attn(*path, *LINES[path], "--debug")

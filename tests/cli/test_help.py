@@ -140,7 +140,7 @@ def test_a_folded_example_is_the_same_for_a_shell(width: int) -> None:
     """With its remark, which is a comment."""
     for _, command in LEAVES:
         for line in command.epilog.strip().splitlines():
-            folded = "\n".join(help_pages.wrap_example(line, width))
+            folded = "\n".join(help_pages.wrap_command_example(line, width))
             typed = line.partition("  ")[0]
             assert typed_words(folded) == shlex.split(typed)
 
@@ -357,8 +357,8 @@ def test_bash_breaks_words_at_colons(words: list[str], found: list[str], tmp_pat
 def test_completion_imports_nothing_heavy() -> None:
     """A shell asks at every key."""
     code = (
-        "import sys; from attncli.options.value_completion import complete_sort_order, complete_source, list_head_metrics; "
-        "assert complete_source('random:b') and complete_sort_order('q') and list_head_metrics(); "
+        "import sys; from attncli.options.value_completion import complete_metric_sort_order, complete_random_model_name, list_head_metrics; "
+        "assert complete_random_model_name('random:b') and complete_metric_sort_order('q') and list_head_metrics(); "
         "sys.exit(', '.join({'torch', 'transformers', 'scipy'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

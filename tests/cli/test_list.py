@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from commands import attn
 
-from attncli.commands.utilities.list.command import wrap_catalogue_entry
+from attncli.commands.utilities.list.command import wrap_entry_summary
 from attncli.commands.utilities.list.registry_catalogue import LISTS
 
 
@@ -86,7 +86,7 @@ def test_what_cannot_be_is_refused(
 def test_at_a_terminal_no_word_of_a_list_is_broken(width: int) -> None:
     """Whole words, in order, below the beginning of the summary; no line wider than the terminal."""
     for line in attn("list").out.splitlines():
-        parts = wrap_catalogue_entry(line, width)
+        parts = wrap_entry_summary(line, width)
         assert " ".join(" ".join(parts).split()) == " ".join(line.split())
         assert max(map(len, parts)) <= width or len(parts) == 1
         assert len({len(part) - len(part.lstrip()) for part in parts[1:]}) <= 1

@@ -231,7 +231,7 @@ def test_a_model_may_be_split_by_processes_that_attn_will_start(
 ) -> None:
     """The dry run of `--processes` comes before there are any."""
     monkeypatch.setattr(STAGE, "rehearsing", True)
-    assert ModelOptions(tensor_parallel=True).build_load_options(0).tensor_parallel
+    assert ModelOptions(tensor_parallel=True).build_model_load_options(0).tensor_parallel
 
 
 def test_one_stdin_is_not_read_by_several(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,11 @@ from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_le
     summarize_width_growth,
 )
 from attncli.commands.attribute.report import LIFT, OF_CONSTANTS, SHARE, ChosenToken
-from attncli.commands.attribute.report import format_largest_shares_headline as attribution_headline
+from attncli.commands.attribute.report import (
+    format_top_attributed_tokens_headline as attribution_headline,
+)
 from attncli.commands.rank_collapse.trained_model_rank_collapse import (
-    describe_collapse_regime_of_known_layers as regime_of,
+    describe_regime_of_resolved_layers as regime_of,
 )
 from attncli.maths.curve_fits.width_growth_laws import GrowthLaw, rank_width_growth_laws
 from attncli.records import Finding, Row

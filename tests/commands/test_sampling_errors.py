@@ -14,7 +14,7 @@ import pytest
 import attncli as attn
 from attncli.analysis.bootstrap_quantile_errors import bootstrap_quantile_errors
 from attncli.commands.paths.synthetic.output_shares_by_head import describe_head_with_largest_share
-from attncli.commands.paths.synthetic.single_paths import describe_residual_decay
+from attncli.commands.paths.synthetic.single_paths import describe_rank_one_residual_decay
 from attncli.records import Row
 
 TINY = "random:gpt2?layers=2&width=16&heads=2"
@@ -103,8 +103,10 @@ def test_lengths_are_ordered_only_where_the_errors_allow_it() -> None:
             for length in range(1, 5)
         ]  # fmt: skip
 
-    assert describe_residual_decay(medians(0.01)).startswith("Longer paths are closer to rank 1: ")
-    assert describe_residual_decay(medians(0.3)).startswith(
+    assert describe_rank_one_residual_decay(medians(0.01)).startswith(
+        "Longer paths are closer to rank 1: "
+    )
+    assert describe_rank_one_residual_decay(medians(0.3)).startswith(
         "The distance to rank 1 has no clear trend"
     )
 

@@ -7,8 +7,8 @@ import pytest
 from attncli.declare.option_combination_rules import (
     RunSource,
     SetOption,
-    find_run_source,
-    is_config_without_text,
+    find_model_source_of_run,
+    is_config_of_image_or_audio_model,
     refuse_or_drop_inapplicable_options,
 )
 from attncli.declare.option_declarations import (
@@ -154,7 +154,7 @@ def test_values_by_their_beginning(value: object, text: str, expected: bool) -> 
 )
 def test_a_folder_that_reads_no_words(tmp_path: Path, config: str, expected: bool) -> None:
     (tmp_path / "config.json").write_text(config)
-    assert is_config_without_text(tmp_path) is expected
-    found = find_run_source("inspect-model", {"source": str(tmp_path)})
+    assert is_config_of_image_or_audio_model(tmp_path) is expected
+    found = find_model_source_of_run("inspect-model", {"source": str(tmp_path)})
     assert found is not None
     assert found.kind == ("wordless" if expected else "folder")

@@ -10,7 +10,7 @@ import pytest
 from commands import attn
 
 import attncli
-from attncli.declare.command_table import COMMANDS, import_function
+from attncli.declare.command_table import COMMANDS, import_command_function
 from attncli.declare.replaced_options import MOVED, MOVED_FUNCTIONS
 from attncli.errors import UsageError
 from attncli.python.public_functions import make_public_function
@@ -49,7 +49,7 @@ def test_a_moved_option_is_refused_in_the_environment(
 
 
 def function_in_python(command: str) -> Callable[..., Any]:
-    return make_public_function(import_function(command), "attncli")
+    return make_public_function(import_command_function(command), "attncli")
 
 
 @EVERY

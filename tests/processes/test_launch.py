@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from attncli.cli import app  # noqa: F401 (it enrols the commands)
-from attncli.cli.command_tree import command_path, parse_command
-from attncli.cli.run_in_distributed_processes import SHARED, can_divide_work
+from attncli.cli.command_tree import command_words_of_context, parse_command
+from attncli.cli.run_in_distributed_processes import SHARED, can_distribute_command
 from attncli.distributed_ranks import (
     ALONE,
     OWN,
@@ -83,15 +83,15 @@ def test_shares_are_every_nth_item(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command_of_a_line(line: str, command: str, capfd: pytest.CaptureFixture[str]) -> None:
     """By the parser itself, which says and refuses nothing here."""
     parsed = parse_command(line.split())
-    assert " ".join(command_path(parsed)) == command
-    assert can_divide_work(parsed) == (command in SHARED)
+    assert " ".join(command_words_of_context(parsed)) == command
+    assert can_distribute_command(parsed) == (command in SHARED)
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("task", ["circle", "memorise", "sort", "convex-hull", "rank-heads"])
 @pytest.mark.parametrize("more", ["--plot", "--plot curves.png"])
 def test_a_training_is_not_shared_out(task: str, more: str) -> None:
-    assert not can_divide_work(parse_command(f"reproduce {task} {more}".split()))
+    assert not can_distribute_command(parse_command(f"reproduce {task} {more}".split()))
 
 
 def test_being_one_of_several_costs_no_torch() -> None:

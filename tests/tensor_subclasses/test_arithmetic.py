@@ -23,9 +23,9 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
 from attncli.capture.reruns.perturbed_rounding import RoundingPerturbation
 from attncli.commands.rank_collapse.variants_without_exact_arithmetic import (
     are_residual_curves_equal,
-    describe_curve_disagreement,
+    describe_residual_curve_difference,
     find_variants_without_exact_arithmetic,
-    select_variants_to_try,
+    select_largest_and_smallest_variants,
 )
 from attncli.errors import InputError
 from attncli.models.inputs.model_input import ModelInput
@@ -202,11 +202,11 @@ def test_what_exact_arithmetic_loses_and_plain_numbers_know_is_a_disagreement() 
     plain = Trajectory({METRIC: [-1.0]}, [], "float64", "", {METRIC: [1e-9]}, {METRIC: [""]})
     for lost in (math.nan, -math.inf, -1.001):
         exact = Trajectory({METRIC: [lost]}, [], EXACT)
-        assert describe_curve_disagreement(
+        assert describe_residual_curve_difference(
             {StateLocation("encoder"): exact}, {StateLocation("encoder"): plain}
         )
     same = Trajectory({METRIC: [-1.0 + 1e-9]}, [], EXACT)
-    assert not describe_curve_disagreement(
+    assert not describe_residual_curve_difference(
         {StateLocation("encoder"): same}, {StateLocation("encoder"): plain}
     )
 
@@ -295,7 +295,9 @@ def test_rounding_is_measured_only_where_the_two_ways_do_not_agree_without_it() 
     """One exact and one plain pass of each of two variants; a second plain one where more is asked of the first."""
     model, inputs = TINY["bert"]()
     subject = subject_of(model, inputs, exact=True)
-    two = {name: VARIANTS[name] for name in select_variants_to_try(VARIANTS, cheap=True)}
+    two = {
+        name: VARIANTS[name] for name in select_largest_and_smallest_variants(VARIANTS, cheap=True)
+    }
     assert (
         passes_of(model, lambda: find_variants_without_exact_arithmetic(subject, inputs, two, True))
         == 4

@@ -7,11 +7,14 @@ import pytest
 import torch
 from commands import attn
 
-from attncli.commands.reproduce.circle.circle_network import BatchedCircleNetworks, skip_dropout
+from attncli.commands.reproduce.circle.circle_network import (
+    BatchedCircleNetworks,
+    keep_states_without_dropout,
+)
 from attncli.commands.reproduce.circle.network_design import NetworkDesign
 from attncli.commands.reproduce.circle.network_for_training_monitor import (
     FirstCircle,
-    build_training_pairs,
+    build_arc_training_pairs,
 )
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.reports.json_report_reading import read_report
@@ -38,10 +41,10 @@ def test_a_watched_training_is_the_same_training(line: tuple[str, ...], name: st
 
 def test_the_first_network_is_seen_as_it_is() -> None:
     networks = BatchedCircleNetworks(NetworkDesign(8, VARIANTS["transformer"]), [3, 4])
-    view, given = FirstCircle(networks), build_training_pairs(networks)
+    view, given = FirstCircle(networks), build_arc_training_pairs(networks)
     with torch.no_grad():
         own = view(**given)
-        every = networks(given["pairs"].expand(2, -1, -1, -1), skip_dropout)
+        every = networks(given["pairs"].expand(2, -1, -1, -1), keep_states_without_dropout)
     assert torch.allclose(own, every[0], rtol=1e-6, atol=1e-7)
     assert not torch.allclose(own, every[1], atol=1e-3)
     assert "mix" not in vars(networks)

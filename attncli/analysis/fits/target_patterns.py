@@ -112,7 +112,7 @@ def capture_head_maps(
 
     requested = inputs.build_requested_input(options.length, seed)
     checkpoint = load_model(
-        model, files.build_load_options(seed), partial(check_config_and_tokenizer, requested)
+        model, files.build_model_load_options(seed), partial(check_config_and_tokenizer, requested)
     )
     texts = make_model_inputs(checkpoint, requested)
     if len(texts) > 1:

@@ -36,7 +36,7 @@ def prepare_model_for_paths(
     needs: Requirement = Requirement.BLOCKS,
 ) -> tuple[DecomposableModel, Sequence[ModelInput]]:
     """Return the model with its chosen stack, and its inputs."""
-    options = model.build_load_options(seed)
+    options = model.build_model_load_options(seed)
     requested = inputs.build_requested_input(tokens, seed)
     stop_dry_run_before_model_load()
     checkpoint = load_in_dtype(

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
-from attncli.cli.command_tree import command_paths, iterate_commands, root_command
+from attncli.cli.command_tree import iterate_commands, list_command_words, root_command
 from attncli.errors import UsageError
 
 
@@ -72,9 +72,9 @@ def parse_command_line(text: str) -> list[str]:
     except ValueError:  # whoever reads it as a command line refuses it, too
         return []
     begins = words[1:2] if words[:1] == ["attn"] else words[:1]
-    return words if len(words) > 1 and set(begins) & command_names() else []
+    return words if len(words) > 1 and set(begins) & first_words_of_commands() else []
 
 
 @cache
-def command_names() -> set[str]:
-    return {path[0] for path in command_paths()}
+def first_words_of_commands() -> set[str]:
+    return {path[0] for path in list_command_words()}

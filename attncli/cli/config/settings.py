@@ -22,18 +22,18 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from attncli.cli.command_tree import (
     PARSER_WORDS,
     CommandPath,
-    command_path,
-    command_paths,
-    find_command_at_path,
+    command_words_of_context,
+    find_command_by_words,
+    list_command_words,
     root_command,
 )
 from attncli.declare.option_combination_rules import (
     SetOption,
     Settled,
-    find_run_source,
+    find_model_source_of_run,
     refuse_or_drop_inapplicable_options,
 )
-from attncli.declare.option_declarations import OptionValues, is_option_set
+from attncli.declare.option_declarations import OptionValues, differs_from_option_default
 from attncli.declare.replaced_options import refuse_option_that_became_command
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import UsageError, make_unknown_name_error
@@ -92,7 +92,7 @@ def load_config_file(named: str | None = None) -> "ConfigFile | None":
     return parse_config_file(Path(path))
 
 
-def collect_settings(root: Any) -> Settings:
+def collect_option_settings(root: Any) -> Settings:
     """Collect every setting in force; the environment overrides the file, and a command's table
     that of all models."""
     file, found = load_config_file(), list[OptionSetting]()
@@ -162,8 +162,8 @@ def read_model_settings(file: "ConfigFile", root: TyperGroup) -> Iterator[Option
 
 def iterate_model_options(root: TyperGroup) -> Iterator[tuple[CommandPath, list[Any]]]:
     """The commands that run a model, each with its options that [model] may set."""
-    for path in command_paths():
-        command = find_command_at_path(root, path)
+    for path in list_command_words():
+        command = find_command_by_words(root, path)
         declared = command.callback.options
         if "revision" in declared:  # `generate network` has --tokens too, and runs no model
             fed = [
@@ -235,10 +235,10 @@ def read_environment_settings(
 ) -> Iterator[OptionSetting]:
     """Variables of commands; one that begins like a command and names no option of it is a misprint."""
     for variable in sorted(name for name in environment if name.startswith(PREFIX)):
-        for path in command_paths():
+        for path in list_command_words():
             stem = PREFIX + "_".join(path).replace("-", "_").upper() + "_"
             if variable.startswith(stem):
-                command = find_command_at_path(root, path)
+                command = find_command_by_words(root, path)
                 key = variable.removeprefix(stem).lower().replace("_", "-")
                 refuse_option_that_became_command(" ".join(path), key, variable)
                 option = find_option_by_config_key(command, key, variable)
@@ -247,19 +247,19 @@ def read_environment_settings(
                 yield OptionSetting(path, option, value, variable)
 
 
-def resolve_settings(context: Any) -> Settled:
+def resolve_option_settings(context: Any) -> Settled:
     """The values of a command's options, typed or set; a command that passes options on gets all
     settings."""
-    options_set = list(list_set_options(context))
+    options_set = list(list_options_that_are_set(context))
     options = getattr(context.command.callback, "options", ())
     # what SOURCE names does not matter then
     if not any(one.name in options for one in options_set):
         return Settled({}, {})
-    subject = find_run_source(context.command_path.removeprefix("attn "), context.params)
+    subject = find_model_source_of_run(context.command_path.removeprefix("attn "), context.params)
     return refuse_or_drop_inapplicable_options(context.command.callback.rules, options_set, subject)
 
 
-def list_set_options(context: Any) -> Iterator[SetOption]:
+def list_options_that_are_set(context: Any) -> Iterator[SetOption]:
     """Options that are typed or set elsewhere."""
     command, values = context.command.callback, context.params
     for name in getattr(command, "declared", ()):
@@ -267,7 +267,7 @@ def list_set_options(context: Any) -> Iterator[SetOption]:
         if (
             by is None
             or by.name == "DEFAULT"
-            or not is_option_set(command.declared[name], values[name])
+            or not differs_from_option_default(command.declared[name], values[name])
         ):
             continue
         if by.name == "COMMANDLINE":
@@ -290,7 +290,7 @@ def find_setting_of_option(context: Context, name: str) -> OptionSetting | None:
     source = context.get_parameter_source(name)
     if source is None or source.name != "DEFAULT_MAP":
         return None
-    found: OptionSetting = context.find_root().obj[command_path(context), name]
+    found: OptionSetting = context.find_root().obj[command_words_of_context(context), name]
     return found
 
 
@@ -305,10 +305,10 @@ def reset_option_to_default(context: Any, name: str) -> None:
     context.set_parameter_source(name, source)
 
 
-def resolve_options(words: Sequence[str]) -> OptionValues:
+def resolve_all_option_values(words: Sequence[str]) -> OptionValues:
     """Every option of a command line with its value: typed, set, or the default."""
     whole = root_command()
     name, *rest = words
-    defaults = build_default_map(collect_settings(whole)).get(name, {})
+    defaults = build_default_map(collect_option_settings(whole)).get(name, {})
     context = whole.commands[name].make_context(f"attn {name}", rest, default_map=defaults)
     return dict(context.params)

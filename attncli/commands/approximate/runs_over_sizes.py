@@ -8,7 +8,7 @@ from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_
     refuse_fits_that_take_days,
 )
 from attncli.commands.approximate.smallest_width_and_logits.logit_scale_growth_with_length import (
-    measure_logit_scale_growth,
+    measure_logit_growth_with_length,
 )
 from attncli.commands.approximate.smallest_width_and_logits.smallest_logits_by_width import (
     measure_logit_scale_by_width as frontier_study,
@@ -65,7 +65,7 @@ def sweep_length_and_width(
     if not lengths:
         target = chosen.build_targets(seeds[0], request.causal)[first]
         return frontier_study(first, target, widths, request, seeds, progress=progress)
-    return measure_logit_scale_growth(
+    return measure_logit_growth_with_length(
         first,
         methods,
         widths,

@@ -11,13 +11,13 @@ from attncli.commands.attribute.report import (
     RELEVANCES,
     AttributedText,
     ChosenToken,
+    build_attribution_completeness_rows,
     build_attribution_tables,
-    build_constants_and_completeness_rows,
     build_relevance_rows,
-    build_token_share_rows,
+    build_token_attribution_rows,
     describe_relevance,
-    format_largest_shares_headline,
-    mark_rows_of_largest_shares,
+    format_top_attributed_tokens_headline,
+    mark_rows_of_top_attributed_tokens,
 )
 from attncli.commands.attribute.token_position_option import POSITION, resolve_token_position
 from attncli.errors import InsufficientPrecision, UsageError
@@ -41,7 +41,7 @@ def measure_attribution(
 ) -> Report:
     """Attribute the state of one stack, over texts of one length. `top`: rows of the table;
     `request`: relevance as well."""
-    require_same_token_position(token, texts)
+    require_same_position_in_all_texts(token, texts)
     work = partial(attribute_state_to_tokens, token=token, request=request)
     found, about = subject.apply_to_all_texts(
         texts, work, "attribution", (AttributedText,), progress
@@ -49,14 +49,14 @@ def measure_attribution(
     chosen = choose_attributed_token(found[0], texts, is_attributed_to_decoder_tokens(subject))
     source = texts[0].labels if len(texts) == 1 else ()
     rows = (
-        *mark_rows_of_largest_shares(build_token_share_rows(chosen, found), top),
+        *mark_rows_of_top_attributed_tokens(build_token_attribution_rows(chosen, found), top),
         *build_relevance_rows(chosen, found, source),
-        *build_constants_and_completeness_rows(chosen, found),
+        *build_attribution_completeness_rows(chosen, found),
     )
     findings = [
         Finding(
             chosen.name_of_chosen_token,
-            format_largest_shares_headline(chosen, rows, len(subject.stack.calls)),
+            format_top_attributed_tokens_headline(chosen, rows, len(subject.stack.calls)),
         )
     ]
     if request is not None:
@@ -72,7 +72,7 @@ def measure_attribution(
     )
 
 
-def require_same_token_position(token: str, texts: Sequence[ModelInput]) -> None:
+def require_same_position_in_all_texts(token: str, texts: Sequence[ModelInput]) -> None:
     """Refuse texts in which the token has different positions: a mean needs the same one in all."""
     if len({text.tokens for text in texts}) > 1:
         raise UsageError(
@@ -114,7 +114,7 @@ def attribute_state_to_tokens(
             f"{text.name}: what comes from the tokens and from constants misses the state by {error:.1g}, above "
             f"{subject.completeness_tolerance:.1g}: it cannot be trusted and is not reported{subject.completeness_advice}."
         )
-    numbers = convert_contributions_to_lists(origin, position, of_constants, error)
+    numbers = token_contributions_to_lists(origin, position, of_constants, error)
     if request is None:
         return numbers
     with run_in_model_precision(subject.model_without_head):
@@ -125,7 +125,7 @@ def attribute_state_to_tokens(
     )
 
 
-def convert_contributions_to_lists(
+def token_contributions_to_lists(
     origin: TokenContributions, position: int, of_constants: float, error: float
 ) -> AttributedText:
     return AttributedText(

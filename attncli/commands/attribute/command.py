@@ -56,10 +56,10 @@ def attribute(
     input token brings, and of constants; the parts add up to the state, which every run checks.
     """
     from attncli.analysis.source_argument_checks import resolve_source
-    from attncli.options.model_and_input import check_options_before_loading
+    from attncli.options.model_and_input import check_options_before_model_loading
 
     subject = resolve_source(source, "attribute", how.output)
-    check_options_before_loading(subject, model, inputs, tokens, seed)
+    check_options_before_model_loading(subject, model, inputs, tokens, seed)
     model.refuse_half_precision()
     if top is not None and top < 1:
         raise UsageError(f"`top={top!r}`: it must be at least 1.")

@@ -59,7 +59,7 @@ def compute_relevance(
     model = subject.model_without_head if headless else subject.checkpoint.model
     last: list[Tensor] = []
 
-    def record_last_state(name: str, index: int, state: Tensor) -> None:
+    def record_last_hidden_state(name: str, index: int, state: Tensor) -> None:
         if (name, index) == (subject.stack.name, len(subject.stack.calls)):
             last.append(state[0])
 
@@ -68,7 +68,7 @@ def compute_relevance(
         retain_maps_with_gradients(
             subject.model_without_head, collect_distinct_blocks(subject.stacks)
         ) as attention_maps,
-        observe_block_states(subject.model_without_head, subject.stacks, record_last_state),
+        observe_block_states(subject.model_without_head, subject.stacks, record_last_hidden_state),
     ):
         output = model(**text.kwargs)
         refuse_incomplete_maps(attention_maps, request.verified_sites)
@@ -84,16 +84,16 @@ def compute_relevance(
         for each, gradient in zip(attention_maps, gradients, strict=True)
     ]
     own, source = compute_relevance_rollout(
-        weighed, find_stack_of_explained_token(subject, weighed, len(last[0]))
+        weighed, find_layer_stack_of_token(subject, weighed, len(last[0]))
     )
     row = own[position]
     row[position] -= 1.0
     if headless:
-        refuse_norm_set_by_layer_norm(row, text)
+        refuse_vector_norm_fixed_by_layer_norm(row, text)
     return Relevance(explained, row.tolist(), [] if source is None else source[position].tolist())
 
 
-def refuse_norm_set_by_layer_norm(row: Tensor, text: ModelInput) -> None:
+def refuse_vector_norm_fixed_by_layer_norm(row: Tensor, text: ModelInput) -> None:
     """Refuse the norm of a state that a norm layer has just fixed: its gradient along itself is
     zero."""
     if not float(row.abs().max()) > FIXED_LENGTH.tolerance_for_dtype():
@@ -103,7 +103,7 @@ def refuse_norm_set_by_layer_norm(row: Tensor, text: ModelInput) -> None:
         )
 
 
-def find_stack_of_explained_token(
+def find_layer_stack_of_token(
     subject: DecomposableModel, attentions: Iterable[WeightedMap], tokens: int
 ) -> str:
     """The name that attention sites give to the stack of the explained token."""
@@ -150,17 +150,13 @@ def compute_relevance_rollout(
             if site.stack == stack and across is not None:
                 across = across + weights @ across
             continue
-        other = find_relevance_of_attended_stack(whole, site, keys)
-        added = (
-            normalise_rows_without_identity(own).T
-            @ weights
-            @ normalise_rows_without_identity(other)
-        )
+        other = find_relevance_of_attended_encoder(whole, site, keys)
+        added = normalise_relevance_rows(own).T @ weights @ normalise_relevance_rows(other)
         across = added if across is None else across + added
     return whole[stack], across
 
 
-def find_relevance_of_attended_stack(
+def find_relevance_of_attended_encoder(
     whole: dict[str, Tensor], site: AttentionSite, keys: int
 ) -> Tensor:
     found = [each for stack, each in whole.items() if stack != site.stack and len(each) == keys]
@@ -172,7 +168,7 @@ def find_relevance_of_attended_stack(
     return found[0]
 
 
-def normalise_rows_without_identity(own: Tensor) -> Tensor:
+def normalise_relevance_rows(own: Tensor) -> Tensor:
     """R̄ = R̂ / Σ R̂ + I, R̂ = R - I: equations 8 and 9; zero rows stay zero."""
     eye = torch.eye(len(own), dtype=own.dtype)
     added = own - eye

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from attncli.commands.attribute.token_position_option import strip_space_markers
+from attncli.commands.attribute.token_position_option import remove_token_space_markers
 from attncli.errors import InputError, UsageError
 from attncli.models.inputs.tokenizing import Tokenizer, load_tokenizer
 from attncli.models.layer_sizes_from_config import select_text_config
@@ -89,7 +89,7 @@ def find_vocabulary_id_of_word(tokenizer: Tokenizer, target: str) -> int:
         found = {
             each
             for each, label in zip(encoded.ids, encoded.labels, strict=True)
-            if strip_space_markers(label) == strip_space_markers(target)
+            if remove_token_space_markers(label) == remove_token_space_markers(target)
         }
         if len(found) == 1:
             return found.pop()

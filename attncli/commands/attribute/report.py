@@ -106,7 +106,9 @@ class ChosenToken(NamedTuple):
         return "itself" if place == self.position else self.format_token_at_position(place)
 
 
-def build_token_share_rows(chosen: ChosenToken, texts: Sequence[AttributedText]) -> Iterator[Row]:
+def build_token_attribution_rows(
+    chosen: ChosenToken, texts: Sequence[AttributedText]
+) -> Iterator[Row]:
     """Rows of every visible token; the others are 0 by construction."""
     for place, word in chosen.words.items():
         keys: dict[str, Scalar] = {"position": place, **({"word": word} if word else {})}
@@ -125,10 +127,10 @@ def build_token_share_rows(chosen: ChosenToken, texts: Sequence[AttributedText])
             )
 
 
-def mark_rows_of_largest_shares(rows: Iterator[Row], top: int | None) -> Iterator[Row]:
+def mark_rows_of_top_attributed_tokens(rows: Iterator[Row], top: int | None) -> Iterator[Row]:
     """Mark the rows of the largest shares, where the table cannot list all."""
     everything = list(rows)
-    order = sort_positions_by_share(everything)
+    order = sort_token_positions_by_attribution(everything)
     most = top or (len(order) if len(order) <= ALL_LISTED else LISTED)
     large = set(order[:most]) if most < len(order) else set()
     for row in everything:
@@ -136,13 +138,13 @@ def mark_rows_of_largest_shares(rows: Iterator[Row], top: int | None) -> Iterato
         yield replace(row, keys={**row.keys, **mark})
 
 
-def sort_positions_by_share(rows: Sequence[Row]) -> list[Scalar]:
+def sort_token_positions_by_attribution(rows: Sequence[Row]) -> list[Scalar]:
     """Positions, that with the largest share first."""
     sizes = {row.keys["position"]: abs(row.value or 0.0) for row in rows if row.metric == SHARE}
     return sorted(sizes, key=lambda place: -sizes[place])
 
 
-def build_constants_and_completeness_rows(
+def build_attribution_completeness_rows(
     chosen: ChosenToken, texts: Sequence[AttributedText]
 ) -> Iterator[Row]:
     for metric, values in (
@@ -194,13 +196,15 @@ def format_relevant_token(chosen: ChosenToken, row: Row) -> str:
     return chosen.format_token_relative_to_chosen(place)
 
 
-def format_largest_shares_headline(chosen: ChosenToken, rows: Sequence[Row], blocks: int) -> str:
+def format_top_attributed_tokens_headline(
+    chosen: ChosenToken, rows: Sequence[Row], blocks: int
+) -> str:
     """Describe the largest parts of the state, in order."""
     shares = {row.keys.get("position"): row.value or 0.0 for row in rows if row.metric == SHARE}
     (constants,) = [row.value or 0.0 for row in rows if row.metric == OF_CONSTANTS]
     parts = [
         f"{format_percent(shares[place])} from {chosen.format_token_relative_to_chosen(int(place))}"
-        for place in sort_positions_by_share(rows)[:NAMED]
+        for place in sort_token_positions_by_attribution(rows)[:NAMED]
     ]
     lift = max((row for row in rows if row.metric == LIFT), key=lambda row: row.value or 0.0)
     heading = f"T{chosen.name_of_chosen_token[1:]} after {blocks} blocks: {', '.join(parts)}, {format_percent(constants)} from biases"

@@ -59,21 +59,21 @@ def prepare_attribution(
     if relevance is None:
         return partial(measure_attribution, subject, texts, token, top)
     if body.config.is_encoder_decoder:
-        subject = select_decoder_stack(subject)
-    relevance_request = RelevanceRequest(relevance, verify_attention_sites(subject))
+        subject = select_decoder_layer_stack(subject)
+    relevance_request = RelevanceRequest(relevance, require_softmax_attention_only(subject))
     require_score_to_explain(relevance_request, subject)
     report_gradient_memory_estimate(relevance_request, subject, longest, heads, how.say)
     return partial(measure_attribution, subject, texts, token, top, request=relevance_request)
 
 
-def select_decoder_stack(subject: DecomposableModel) -> DecomposableModel:
+def select_decoder_layer_stack(subject: DecomposableModel) -> DecomposableModel:
     """Its last stack, from which the score comes; the same in float64."""
     wider = subject.wider
-    turned = None if wider is None else (lambda: select_decoder_stack(wider()))
+    turned = None if wider is None else (lambda: select_decoder_layer_stack(wider()))
     return replace(subject, stack=subject.stacks[-1], wider=turned)
 
 
-def verify_attention_sites(subject: DecomposableModel) -> frozenset[AttentionSite]:
+def require_softmax_attention_only(subject: DecomposableModel) -> frozenset[AttentionSite]:
     """The attention layers verified in the model; other token mixers have no map for relevance."""
     refuse_uncapturable_attention(subject.prepared.left_out)
     mixers, shapes = subject.prepared.mixers, subject.prepared.shapes

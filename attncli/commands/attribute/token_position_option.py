@@ -28,7 +28,9 @@ def resolve_token_position(token: str, labels: Sequence[str], tokens: int) -> in
             f"token '{token}': tokens have no names here, give a position from 0 to {tokens - 1}, or -1 for the last."
         )
     found = [
-        place for place, label in enumerate(labels) if token in (label, strip_space_markers(label))
+        place
+        for place, label in enumerate(labels)
+        if token in (label, remove_token_space_markers(label))
     ]
     if not found:
         raise UsageError(
@@ -40,7 +42,7 @@ def resolve_token_position(token: str, labels: Sequence[str], tokens: int) -> in
     return found[0]
 
 
-def strip_space_markers(label: str) -> str:
+def remove_token_space_markers(label: str) -> str:
     """The text of a token without its space markers."""
     return AROUND.sub("", label)
 

@@ -52,7 +52,7 @@ def read_layer_and_head_counts(
         spec = FileNetwork(source.path).spec
         return spec.layers, spec.heads, describe_network_source(source), ()
     if source.kind == "random":
-        return read_sizes_of_model_type(source.name, source.sizes)
+        return count_layers_and_heads_of_model_type(source.name, source.sizes)
     if source.kind == "live":
         own = build_in_memory_config(source.live.model, str(source.live))
         return own.layers, own.heads, source.live.describe_in_memory_model(), ()
@@ -64,7 +64,7 @@ def read_layer_and_head_counts(
     return config.layers, config.heads, local.describe_model_source(), ()
 
 
-def read_sizes_of_model_type(
+def count_layers_and_heads_of_model_type(
     arch: str, settings: Mapping[str, str | int | float]
 ) -> tuple[int, int, dict[str, object], tuple[str, ...]]:
     """Read the sizes from a model type's default config, except those provided."""

@@ -4,7 +4,7 @@ from attncli.declare.option_declarations import REQUIRED, declare_option
 from attncli.options.head_selection import HeadChoice
 from attncli.options.model_and_input import MODEL_ARGUMENT, ModelOptions, TextsByLengthOptions
 from attncli.options.run_and_output import split_comma_separated_names
-from attncli.options.value_completion import complete_names, list_head_metrics
+from attncli.options.value_completion import list_head_metrics, make_name_completer
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -28,7 +28,7 @@ def dispersion(
     ),
     metric: list[str] | None = declare_option(
         metavar="NAME,…",
-        complete=complete_names(list_head_metrics),
+        complete=make_name_completer(list_head_metrics),
         usual=True,
         help="Metrics of heads (see `attn list attention-metrics`). [default: largest_weight,entropy]",
     ),
@@ -46,10 +46,10 @@ def dispersion(
     grow with the length: a head whose largest weight falls like 1/n loses its focus, one whose weight stays keeps it.
     """
     from attncli.analysis.source_argument_checks import resolve_source
-    from attncli.options.model_and_input import check_options_before_loading
+    from attncli.options.model_and_input import check_options_before_model_loading
 
     subject = resolve_source(source, "dispersion", how.output)
-    check_options_before_loading(subject, model, inputs, None, seed)
+    check_options_before_model_loading(subject, model, inputs, None, seed)
     from attncli.commands.dispersion.run import prepare_dispersion
 
     names = split_comma_separated_names(metric or [])

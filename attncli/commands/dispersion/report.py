@@ -73,7 +73,7 @@ def measure_dispersion(
         headline=f"{checkpoint.identity.get('name') or checkpoint.identity.get('path') or checkpoint.identity.get('class')}: "
         f"tokens {min(texts)} to {max(texts)}; " + "; ".join(f.text for f in findings) + ".",
         rows=(*rows, *lines),
-        metrics=define_metrics_and_length_slopes(plan.metrics),
+        metrics=build_metric_and_slope_definitions(plan.metrics),
         source=dict(checkpoint.identity),
         input={
             "sweep": TOKENS,
@@ -87,12 +87,12 @@ def measure_dispersion(
     )
 
 
-def define_metrics_and_length_slopes(metrics: MetricSelection) -> dict[str, Definition]:
+def build_metric_and_slope_definitions(metrics: MetricSelection) -> dict[str, Definition]:
     found = {name: ATTENTION.definition(name) for name in metrics.heads}
-    return found | {name + SLOPE: define_length_slope(name) for name in metrics.heads}
+    return found | {name + SLOPE: build_slope_metric_definition(name) for name in metrics.heads}
 
 
-def define_length_slope(name: str) -> Definition:
+def build_slope_metric_definition(name: str) -> Definition:
     if ATTENTION.declaration_of_entry(name).unit == LOGARITHMIC:
         text = f"Slope of {name} against ln n, least squares over the lengths n: 0 where it does not move."
         return Definition(LOGARITHMIC, text)
@@ -113,7 +113,7 @@ def build_length_slope_rows(rows: Sequence[Row], lengths: Sequence[int]) -> Iter
 
 def build_length_slope_row(group: Sequence[Row], places: np.ndarray) -> Row:
     first = group[0]
-    name, unit = first.metric + SLOPE, define_length_slope(first.metric).unit
+    name, unit = first.metric + SLOPE, build_slope_metric_definition(first.metric).unit
     where = {key: v for key, v in first.keys.items() if key in first.coordinates and key != TOKENS}
     at: RowPlace = {"layer": first.layer, "head": first.head}
     curves = [list(row.each) or ([] if row.value is None else [row.value]) for row in group]

@@ -15,7 +15,7 @@ from attncli.analysis.heads.prepare_softmax_attention_heads import (
 from attncli.capture import STRIP_MEMORY
 from attncli.commands.dispersion.report import (
     DEFAULT,
-    define_metrics_and_length_slopes,
+    build_metric_and_slope_definitions,
     measure_dispersion,
 )
 from attncli.declare.dry_run import stop_dry_run_before_model_load
@@ -50,8 +50,11 @@ def prepare_dispersion(
     """Load and verify the model before the first length is measured."""
     points = parse_text_lengths(lengths)
     metrics = choose_head_metrics(names)
-    refuse_gates_on_unmeasured_metrics(conditions, define_metrics_and_length_slopes(metrics))
-    options, requested = model.build_load_options(seed), inputs.build_requested_input(None, seed)
+    refuse_gates_on_unmeasured_metrics(conditions, build_metric_and_slope_definitions(metrics))
+    options, requested = (
+        model.build_model_load_options(seed),
+        inputs.build_requested_input(None, seed),
+    )
     stop_dry_run_before_model_load()
     checkpoint = load_model(source, options)
     most = find_max_positions(checkpoint.model)

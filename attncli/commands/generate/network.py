@@ -45,7 +45,11 @@ def generate_network(
     from attncli.resource_limits import require_memory
 
     source = GeneratedNetwork(network.build_network_specification(), validate_seed(seed))
-    variant = next(iter(switches.choose_variants())) if switches.list_set_options() else "paper"
+    variant = (
+        next(iter(switches.choose_ablation_variants()))
+        if switches.list_options_that_are_set()
+        else "paper"
+    )
     require_tensor_file(output)
     spec = source.spec
     size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width

@@ -11,7 +11,7 @@ from attncli.options.pattern_approximation import (
     RandomDrawOptions,
     build_fit_request,
 )
-from attncli.options.value_completion import complete_names, complete_source
+from attncli.options.value_completion import complete_random_model_name, make_name_completer
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -32,7 +32,7 @@ def head_capacity(
     source: str = declare_argument(
         metavar="MODEL",
         help="A saved model: org/name[@revision] or ./dir; for all heads also random:ARCH[?layers=2].",
-        complete=complete_source,
+        complete=complete_random_model_name,
     ),
     head: str | None = declare_option(
         metavar="LAYER.HEAD",
@@ -43,7 +43,7 @@ def head_capacity(
         default=FREE,
         metavar="free|embeddings",
         applies=Applies(needs=("head",), why="`inputs='embeddings'` goes with `head='0.HEAD'`."),
-        complete=complete_names(lambda: [FREE, EMBEDDINGS]),
+        complete=make_name_completer(lambda: [FREE, EMBEDDINGS]),
         help=(
             "For a head of layer 0: try any vectors, or also the embeddings of the model's own tokens. "
             "[default: free]"
@@ -71,10 +71,10 @@ def head_capacity(
     require_known_names("inputs", [inputs], (FREE, EMBEDDINGS))
     request = build_fit_request(patterns, search, precision)
     if head is None:
-        return runs.prepare_head_survey(
+        return runs.measure_capacity_of_all_heads(
             source, patterns, texts, search, request, run=run, files=files, how=how
         )
-    return runs.find_inputs_of_one_head(
+    return runs.find_pattern_inputs_of_head(
         source,
         head,
         inputs == EMBEDDINGS,

@@ -12,7 +12,7 @@ from attncli.analysis.means_and_confidence_intervals import (
 )
 from attncli.commands.head_capacity.reachable_random_patterns import (
     CAPACITY_METRICS,
-    most_keys_always_attended,
+    largest_fully_reachable_key_count,
 )
 from attncli.commands.head_capacity.required_width_and_scale import OWN_MAP_METRICS, MapRequirements
 from attncli.errors import format_count
@@ -69,8 +69,8 @@ class HeadCapacity:
     """Total variation between its maps on each text and the next."""
     nulls: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
-    def build_head_rows(self) -> Iterator[Row]:
-        yield from self.build_map_requirement_rows()
+    def build_report_rows_of_head(self) -> Iterator[Row]:
+        yield from self.build_required_width_and_scale_rows()
         yield from self.build_reachable_pattern_rows()
         controls = {name: fmean(values) for name, values in self.nulls.items() if values}
         found = list(self.changes)
@@ -82,7 +82,7 @@ class HeadCapacity:
         unit = SURVEY_METRICS[metric].unit
         return Row(metric, value, unit, layer=self.layer, head=self.head, note=note, keys=self.keys)
 
-    def build_map_requirement_rows(self) -> Iterator[Row]:
+    def build_required_width_and_scale_rows(self) -> Iterator[Row]:
         """Rows of the requirements of the head's own map."""
         for metric in OWN_MAP_METRICS:
             if isinstance(self.own, str):
@@ -115,7 +115,7 @@ class HeadCapacity:
                 keys=keys,
             )
         yield self.build_metric_row(
-            "capacity_k", most_keys_always_attended(self.reachable_shares.shares)
+            "capacity_k", largest_fully_reachable_key_count(self.reachable_shares.shares)
         )
 
 
@@ -140,10 +140,10 @@ def collect_metric_values_by_head(rows: Sequence[Row], metric: str) -> dict[str,
 
 
 def format_layer_and_head_index(row: Row) -> str:
-    return " ".join([str(row.axis("layer.head")), *list_keys_of_ambiguous_head(row)])
+    return " ".join([str(row.axis("layer.head")), *list_row_keys_of_ambiguous_head(row)])
 
 
-def list_keys_of_ambiguous_head(row: Row) -> list[str]:
+def list_row_keys_of_ambiguous_head(row: Row) -> list[str]:
     return [str(row.keys[key]) for key in ("stack", "kind", "span") if key in row.keys]
 
 
@@ -165,7 +165,7 @@ def format_head_capacity_headline(name: str, tokens: int, rows: Sequence[Row]) -
     )
     sentence = f"{name}, {format_count(tokens, 'token')}: for {which} a search found d = {format_range_and_median(wide)}; {bound}; {have}the paper's construction would need d ≈ {typical}."
     moved = [row for row in rows if row.metric == "input_dependence" and row.value is not None]
-    return f"{sentence} {describe_input_dependence(moved)}." if moved else sentence
+    return f"{sentence} {describe_input_dependence_of_maps(moved)}." if moved else sentence
 
 
 def format_range_and_median(values: Mapping[str, float]) -> str:
@@ -174,7 +174,7 @@ def format_range_and_median(values: Mapping[str, float]) -> str:
     return f"{least:g}" if least == most else f"{least:g} … {most:g} (median {middle:g})"
 
 
-def describe_input_dependence(moved: Sequence[Row]) -> str:
+def describe_input_dependence_of_maps(moved: Sequence[Row]) -> str:
     """The mean over heads with its standard error over pairs of texts, next to the controls'."""
     mean = fmean(row.value or 0.0 for row in moved)
     pairs = min(row.n for row in moved)

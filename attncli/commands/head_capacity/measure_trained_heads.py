@@ -30,7 +30,7 @@ from attncli.commands.head_capacity.reachable_random_patterns import (
 )
 from attncli.commands.head_capacity.required_width_and_scale import (
     MapRequirements,
-    measure_map_requirements,
+    measure_required_width_and_scale,
 )
 from attncli.errors import AttnError
 from attncli.fits._fit_request_and_module import FitRequest
@@ -67,10 +67,12 @@ class MapMeasurements:
     changes: dict[tuple[str, str], list[NDArray[np.float64]]] = field(default_factory=dict)
     """By null and the attention's name: for each text and the next the heads' total variations."""
 
-    def map_changes_of_head(self, what: str, site: AttentionSite, head: int) -> list[float]:
+    def map_changes_between_texts(self, what: str, site: AttentionSite, head: int) -> list[float]:
         return [float(each[head]) for each in self.changes.get((what, site.name), [])]
 
-    def map_requirements_of_head(self, site: AttentionSite, head: int) -> MapRequirements | str:
+    def required_width_and_scale_of_head(
+        self, site: AttentionSite, head: int
+    ) -> MapRequirements | str:
         if site in self.windows:
             return f"n/a: attends within {self.windows[site]} windows, so it has no one map"
         return self.own[site][head]
@@ -89,7 +91,7 @@ def measure_head_capacities(
     weights."""
     sites = self_attention_sites(subject.shapes)
     total = 2 * sum(subject.shapes[site].heads for site in sites)  # their maps, then their weights
-    seen = measure_map_requirements_on_texts(
+    seen = measure_width_and_scale_on_texts(
         subject, random_init, texts, plan, lambda done: progress(done, total, "heads")
     )
     patterns = RandomPatterns(texts[0].tokens, plan.request, plan.methods, plan.seeds)
@@ -102,13 +104,16 @@ def measure_head_capacities(
             if isinstance(shown, str):
                 reasons[shown] = None
             nulls = {
-                name: seen.map_changes_of_head(name, site, head) for name in (SHUFFLED, RANDOM)
+                name: seen.map_changes_between_texts(name, site, head)
+                for name in (SHUFFLED, RANDOM)
             }
             own, moved = (
-                seen.map_requirements_of_head(site, head),
-                seen.map_changes_of_head(OWN, site, head),
+                seen.required_width_and_scale_of_head(site, head),
+                seen.map_changes_between_texts(OWN, site, head),
             )
-            rows += HeadCapacity(site.layer, head, keys, own, shown, moved, nulls).build_head_rows()
+            rows += HeadCapacity(
+                site.layer, head, keys, own, shown, moved, nulls
+            ).build_report_rows_of_head()
             progress(done := done + 1, total, "heads")
     identity = checkpoint.identity
     name = str(identity.get("name") or identity.get("path") or identity.get("class"))
@@ -130,7 +135,7 @@ def measure_head_capacities(
     )
 
 
-def measure_map_requirements_on_texts(
+def measure_width_and_scale_on_texts(
     subject: PreparedModel,
     random_init: PreparedModel,
     texts: Sequence[ModelInput],
@@ -148,7 +153,7 @@ def measure_map_requirements_on_texts(
             iterate_maps_and_record_changes(seen, OWN, subject, group, texts)
         ):
             if place == 0:
-                measure_requirements_of_maps(seen, maps, plan, advance)
+                measure_width_and_scale_for_maps(seen, maps, plan, advance)
         for _ in iterate_maps_and_record_changes(seen, SHUFFLED, subject, group, mixed):
             pass
         for _ in iterate_maps_and_record_changes(seen, RANDOM, random_init, twins, texts):
@@ -190,7 +195,7 @@ def total_variation_between_maps(
     )
 
 
-def measure_requirements_of_maps(
+def measure_width_and_scale_for_maps(
     seen: MapMeasurements, maps: Maps, plan: HeadCapacityPlan, advance: Callable[[int], None]
 ) -> None:
     for site, (weights, visible) in maps.items():
@@ -198,7 +203,7 @@ def measure_requirements_of_maps(
         widest = min(plan.widest, max(1, weights.shape[1] - 1))
         seen.own[site] = []
         for head in weights:
-            requirements = measure_map_requirements(
+            requirements = measure_required_width_and_scale(
                 head.astype(np.float64), visible, causal, widest, plan.request
             )
             seen.own[site].append(requirements)

@@ -44,7 +44,9 @@ def load_model_for_token_inputs(model: str, head: Head, files: CheckpointOptions
         seeds: Sequence[int],
         progress: Progress,
     ) -> Report:
-        checkpoint = load_model(model, replace(files.build_load_options(seeds[0]), dtype="float64"))
+        checkpoint = load_model(
+            model, replace(files.build_model_load_options(seeds[0]), dtype="float64")
+        )
         subject = prepare_softmax_heads(checkpoint.model_without_head)
         return add_real_token_results(
             report,

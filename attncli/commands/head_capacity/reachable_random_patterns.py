@@ -91,7 +91,7 @@ def dtype_of_stored_head_weights(head: Head) -> str:
     return STORED.get(str(head.description["dtype"]), "float32")
 
 
-def most_keys_always_attended(shares: Mapping[int, float]) -> int:
+def largest_fully_reachable_key_count(shares: Mapping[int, float]) -> int:
     """The largest number of keys up to which every pattern is shown; 0 where not even one key is."""
     best = 0
     for k, share in shares.items():

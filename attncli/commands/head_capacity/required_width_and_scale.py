@@ -44,7 +44,7 @@ class MapRequirements:
     """Why a number is None."""
 
 
-def measure_map_requirements(
+def measure_required_width_and_scale(
     weights: Array, visible: Array | None, causal: bool, widest: int, request: FitRequest
 ) -> MapRequirements:
     """Measure a map [query, key]; rows that a learned sink leaves below one are normalized to sum

@@ -55,7 +55,7 @@ from attncli.models.loading.random_init import make_random_init_model
 from attncli.options.model_and_input import (
     CheckpointOptions,
     InputOptions,
-    check_options_before_loading,
+    check_options_before_model_loading,
 )
 from attncli.options.pattern_approximation import MethodOptions, PatternOptions, RandomDrawOptions
 from attncli.python.questions import RunContext
@@ -65,7 +65,7 @@ LONGEST = 128
 """Default number of tokens: the searches cost its square."""
 
 
-def prepare_head_survey(
+def measure_capacity_of_all_heads(
     model: str,
     patterns: PatternOptions,
     inputs: InputOptions,
@@ -79,11 +79,11 @@ def prepare_head_survey(
     source = resolve_source(model, "head_capacity")
     seeds = run.list_seeds()
     longest = patterns.length or LONGEST
-    check_options_before_loading(source, files, inputs, longest, seeds[0])
+    check_options_before_model_loading(source, files, inputs, longest, seeds[0])
     requested = take_two_texts_by_default(inputs.build_requested_input(longest, seeds[0]))
     checkpoint = load_in_dtype(
         source,
-        files.build_load_options(seeds[0]),
+        files.build_model_load_options(seeds[0]),
         FLOAT64_IF_IT_FITS,
         partial(check_config_and_tokenizer, requested),
     )
@@ -122,7 +122,7 @@ def prepare_head_survey(
     )
 
 
-def find_inputs_of_one_head(
+def find_pattern_inputs_of_head(
     model: str,
     head: str,
     real: bool,
@@ -149,12 +149,12 @@ def find_inputs_of_one_head(
 def refuse_model_run_options(texts: InputOptions, files: CheckpointOptions, real: bool) -> None:
     """Refuse options for heads of models that are patterns where no pattern is one; `real`: the
     head's own model is run."""
-    if idle := texts.list_set_options():
+    if idle := texts.list_options_that_are_set():
         raise UsageError(
             "texts and tokens are for heads of models: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave them out.",
             about=idle,
         )
-    idle = [] if real else files.list_set_options_for_runs()
+    idle = [] if real else files.list_options_needing_model_run()
     if idle:
         raise UsageError(
             f"{format_parameters_with_verb(idle, 'is', 'are')} for models that are run, and none is: give `pattern='MODEL:LAYER.HEAD:top=4'`, or leave {choose_it_or_them(idle)} out.",

@@ -5,7 +5,11 @@ from typing import Any
 from attncli.declare.option_declarations import declare_argument, declare_option
 from attncli.options.head_selection import GROUPS, HeadOptions
 from attncli.options.run_and_output import split_comma_separated_names
-from attncli.options.value_completion import complete_names, complete_source, list_head_metrics
+from attncli.options.value_completion import (
+    complete_random_model_name,
+    list_head_metrics,
+    make_name_completer,
+)
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -26,11 +30,11 @@ def inspect_maps(
             "Attention maps in .safetensors, .npz, .npy or .pt; in Python also arrays: [query, key] up to [layer, "
             "batch, head, query, key], or one for each layer."
         ),
-        complete=complete_source,
+        complete=complete_random_model_name,
     ),
     metric: list[str] | None = declare_option(
         metavar="NAME,…",
-        complete=complete_names(lambda: [*GROUPS, *list_head_metrics()]),
+        complete=make_name_completer(lambda: [*GROUPS, *list_head_metrics()]),
         usual=True,
         help="Metrics or groups (see `attn list attention-metrics`). [default: those that decide the heads' roles]",
     ),

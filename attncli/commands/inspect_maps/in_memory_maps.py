@@ -29,7 +29,7 @@ def turn_iterators_into_lists(maps: object) -> Any:
     """Make lists of iterators, which can be read only once; refuse what contains no array."""
     if isinstance(maps, Iterator):
         maps = list(maps)
-    if all(each is None for each in iterate_nested_leaves(maps)):
+    if all(each is None for each in iterate_nested_container_items(maps)):
         raise UsageError(
             f"{MAPS} holds no array. transformers' default attention, sdpa, returns none: load the model with "
             "attn_implementation='eager' and call it with output_attentions=True, or hand the model itself to "
@@ -44,12 +44,12 @@ def turn_iterators_into_lists(maps: object) -> Any:
     return maps
 
 
-def iterate_nested_leaves(maps: object) -> Iterator[Any]:
+def iterate_nested_container_items(maps: object) -> Iterator[Any]:
     """Yield the leaves of nested sequences and mappings."""
     if isinstance(maps, Mapping):
         maps = list(maps.values())
     if isinstance(maps, list | tuple):
         for each in maps:
-            yield from iterate_nested_leaves(each)
+            yield from iterate_nested_container_items(each)
     else:
         yield maps

@@ -25,7 +25,7 @@ def open_map_file(source: Source, batch: int | None, labels: Sequence[str] | Non
 
     path = source.path
     arrays = open_stored_arrays(source)
-    ours = source.kind == "maps" and isinstance(arrays, StoredArrays) and not has_text_axis(arrays)
+    ours = source.kind == "maps" and isinstance(arrays, StoredArrays) and not has_batch_axis(arrays)
     if ours and batch is None:
         return MapFile(path, labels=labels)
     own = ExternalMaps(
@@ -61,7 +61,7 @@ def is_numpy_archive(path: Path) -> bool:
         return False
 
 
-def has_text_axis(arrays: StoredArrays) -> bool:
+def has_batch_axis(arrays: StoredArrays) -> bool:
     """Whether maps in a file of our layout have an axis of texts, which --save-maps never writes."""
     from attncli.capture.saved_maps.map_names import NAME
 

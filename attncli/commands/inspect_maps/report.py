@@ -73,7 +73,7 @@ def inspect_maps(
         if plan.metrics.roles
         else ()
     )
-    keys = collect_report_keys_by_attention(own, metadata, names)
+    keys = collect_row_keys_by_attention_layer(own, metadata, names)
     pairs = token_pair_rows(own, [read_token_names(file)], keys, plan.selects, plan.metrics.pairs)
     rows = [*build_role_rows(heads), *rows, *pairs]
     identity: JsonObject = {"kind": "maps", "path": str(file.path), "model": file.model_description}
@@ -98,7 +98,7 @@ def inspect_maps(
         views=tuple(build_inspection_views(rows, plan.metrics, plan.ranking, 1)),
         findings=headline,
         warnings=(
-            *warn_about_saved_roles(plan, metadata),
+            *warn_about_head_roles_of_saved_maps(plan, metadata),
             *warn_about_unusual_maps(file),
             *warn_unconverged_spectra([seen]),
             *warn_about_heads_with_zero_maps([seen]),
@@ -141,10 +141,10 @@ def refuse_metrics_not_in_file(file: MapFile, plan: HeadPlan) -> None:
     if selection.states and not (
         selection.heads or selection.pairs or saved_metrics & set(selection.states)
     ):
-        raise make_error_for_state_metrics(str(file.path), selection)
+        raise make_error_for_hidden_state_metrics(str(file.path), selection)
 
 
-def make_error_for_state_metrics(place: str, selection: MetricSelection) -> UsageError:
+def make_error_for_hidden_state_metrics(place: str, selection: MetricSelection) -> UsageError:
     """The error for metrics that need more than maps."""
     return UsageError(
         f"there are only maps in {place}, and `metric` names what is measured on states, {list_first_names(selection.states)}: ask the model itself."
@@ -158,7 +158,7 @@ def read_map_metadata(file: MapFile) -> MapMetadata:
         raise InputError(f"{file.path}: {error}") from None
 
 
-def warn_about_saved_roles(plan: HeadPlan, metadata: MapMetadata) -> Iterator[str]:
+def warn_about_head_roles_of_saved_maps(plan: HeadPlan, metadata: MapMetadata) -> Iterator[str]:
     if plan.metrics.roles and not metadata.roles_on:
         yield (
             "these roles come from the saved maps; a model's come from random tokens repeated twice, and may differ."
@@ -201,14 +201,15 @@ def observe_saved_maps(
         request, UniformAttentionControl(), str(file.path), ignore_progress_share
     )
 
-    def pass_rows_to_observers(site: AttentionSite, strip: Strip) -> bool:
+    def pass_map_rows_to_observers(site: AttentionSite, strip: Strip) -> bool:
         for look in on_strip:
             look(site, strip)
         return observer.observe_map_rows(site, strip)
 
     def pass_saved_map_to_observers(saved: SavedMap) -> None:
         emit_map_rows_in_rounds(
-            lambda _: file.iter_saved_map_rows(saved), partial(pass_rows_to_observers, saved.site)
+            lambda _: file.iter_saved_map_rows(saved),
+            partial(pass_map_rows_to_observers, saved.site),
         )
 
     with force_float64() if file.double else nullcontext():
@@ -224,7 +225,7 @@ def build_report_rows_of_maps(
 ) -> Iterator[Row]:
     """Rows in the order of the metrics; saved rows of the run come first, else the maps are
     measured."""
-    keys = collect_report_keys_by_attention(own, metadata, names)
+    keys = collect_row_keys_by_attention_layer(own, metadata, names)
     saved_metrics = {row.metric for row in metadata.rows}
     for metric in plan.metrics.heads:
         if metric in saved_metrics:
@@ -235,7 +236,7 @@ def build_report_rows_of_maps(
         yield from metadata.select_saved_rows(metric, plan.layers, plan.selects)
 
 
-def collect_report_keys_by_attention(
+def collect_row_keys_by_attention_layer(
     own: HeadObservations, metadata: MapMetadata, names: Mapping[AttentionSite, str]
 ) -> dict[AttentionSite, dict[str, Scalar]]:
     """Keys that distinguish the heads of each attention: those that the run saved, else from the

@@ -21,7 +21,7 @@ from attncli.commands.inspect_maps.map_file_formats import open_map_file
 from attncli.commands.inspect_maps.report import (
     build_map_thumbnails,
     inspect_maps,
-    make_error_for_state_metrics,
+    make_error_for_hidden_state_metrics,
     read_token_names,
     refuse_metrics_not_in_file,
 )
@@ -46,9 +46,9 @@ def plan_head_measurements(
     conditions: Sequence[Condition],
 ) -> HeadPlan:
     """Build the plan: metrics and heads; refuse metrics that maps cannot show."""
-    refuse_weight_and_state_metrics(names)
+    refuse_weight_and_hidden_state_metrics(names)
     if not is_file_name_or_path(maps):
-        refuse_state_metrics(names)
+        refuse_hidden_state_metrics(names)
     metrics = choose_metrics(names, pairs)
     if conditions:
         refuse_gates_on_unmeasured_metrics(conditions, list(metrics.metric_definitions()))
@@ -127,15 +127,15 @@ def make_collector_of_first_maps(file: MapFile) -> CollectedMaps:
     return CollectedMaps(None, lambda layer, head: (layer, head) in drawn, numbers=numbers)
 
 
-def refuse_state_metrics(names: Sequence[str]) -> None:
+def refuse_hidden_state_metrics(names: Sequence[str]) -> None:
     """Refuse metrics of states for arrays; a file may contain them in its metadata."""
     for name in names:
         metrics = choose_metrics([name])
         if metrics.states and not metrics.heads:
-            raise make_error_for_state_metrics(HERE, metrics)
+            raise make_error_for_hidden_state_metrics(HERE, metrics)
 
 
-def refuse_weight_and_state_metrics(names: Sequence[str]) -> None:
+def refuse_weight_and_hidden_state_metrics(names: Sequence[str]) -> None:
     """Refuse metrics of weights and states, which maps cannot show."""
     for name in names:
         if is_weight_metric(name):

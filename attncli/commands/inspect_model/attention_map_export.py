@@ -96,13 +96,13 @@ def add_map_thumbnails(
         on_strip: Look | None = None,
         take_metadata: TakesMetadata | None = None,
     ) -> "Report":
-        def collect_rows_in_thumbnails(site: AttentionSite, strip: Strip) -> None:
+        def collect_map_rows_in_thumbnails(site: AttentionSite, strip: Strip) -> None:
             small.add_map_rows(site, strip)
             if on_strip is not None:
                 on_strip(site, strip)
 
         report = study(
-            progress=progress, on_strip=collect_rows_in_thumbnails, take_metadata=take_metadata
+            progress=progress, on_strip=collect_map_rows_in_thumbnails, take_metadata=take_metadata
         )
         keys = row_keys_of_attention_sites(small.sites, subject.stacks)
         return replace(report, tiles=tuple(small.build_tiles(names, keys, {}, report.rows)))

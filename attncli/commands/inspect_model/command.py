@@ -9,7 +9,7 @@ from attncli.gates import Condition
 from attncli.io.tensor_file_extensions import require_tensor_file
 from attncli.options.head_selection import HeadOptions
 from attncli.options.model_and_input import InputOptions, ModelOptions
-from attncli.options.value_completion import complete_source
+from attncli.options.value_completion import complete_random_model_name
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -29,7 +29,7 @@ def inspect_model(
     source: str = declare_argument(
         metavar="MODEL",
         help=("A model: org/name[@revision] on the Hub, ./folder, random:ARCH[?layers=2]."),
-        complete=complete_source,
+        complete=complete_random_model_name,
     ),
     options: InspectionOptions,
     heads: HeadOptions,
@@ -48,10 +48,10 @@ def inspect_model(
     if options.pairs == 0:
         raise UsageError("`pairs=0`: it must be at least 1.")
     from attncli.analysis.source_argument_checks import resolve_source
-    from attncli.options.model_and_input import check_options_before_loading
+    from attncli.options.model_and_input import check_options_before_model_loading
 
     subject = resolve_source(source, "inspect_model", how.output, options.save_maps)
-    check_options_before_loading(subject, model, inputs, options.tokens, options.seed)
+    check_options_before_model_loading(subject, model, inputs, options.tokens, options.seed)
     validate_metrics_heads_and_gates(
         how.conditions, options.metric_names, options.pairs or 0, heads
     )

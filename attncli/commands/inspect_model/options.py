@@ -8,7 +8,7 @@ from attncli.declare.option_declarations import WRITES, declare_option
 from attncli.errors import UsageError
 from attncli.options.head_selection import GROUPS, HeadOptions
 from attncli.options.run_and_output import split_comma_separated_names
-from attncli.options.value_completion import complete_names, list_head_metrics
+from attncli.options.value_completion import list_head_metrics, make_name_completer
 
 if TYPE_CHECKING:
     from attncli.analysis.heads.model_inspection import HeadPlan
@@ -20,7 +20,7 @@ class InspectionOptions:
 
     metric: list[str] | None = declare_option(
         metavar="NAME,…",
-        complete=complete_names(lambda: [*GROUPS, *list_head_metrics()]),
+        complete=make_name_completer(lambda: [*GROUPS, *list_head_metrics()]),
         usual=True,
         help=(
             "Metrics, or groups: attention, spectra, roles, copying, lazy, sinks, gates, memory, states, all. "

@@ -61,12 +61,14 @@ def prepare_model_inspection(
 ) -> Study:
     """Choose, load and verify everything before the first text is read."""
     plan = options.plan_head_measurements(heads)
-    loading = model.build_load_options(options.seed)
+    loading = model.build_model_load_options(options.seed)
     requested = inputs.build_requested_input(options.tokens, options.seed)
     stop_dry_run_before_model_load()
-    checkpoint = load_model(source, loading, partial(check_layers_and_texts, plan, requested))
+    checkpoint = load_model(
+        source, loading, partial(check_layer_indices_and_text_lengths, plan, requested)
+    )
     texts = make_model_inputs(checkpoint, requested)
-    subject = prepare_model_heads(checkpoint.model_without_head, texts[0])
+    subject = prepare_attention_heads_of_model(checkpoint.model_without_head, texts[0])
     if heads.layers or heads.heads:
         refuse_nonexistent_heads(available_heads(subject), plan)
     if subject.linear.layers and not options.metric_names:
@@ -86,7 +88,7 @@ def prepare_model_inspection(
     if how.maps:
         from attncli.commands.inspect_model.attention_map_export import add_map_thumbnails
 
-        named = bool(heads.list_set_options() or save)
+        named = bool(heads.list_options_that_are_set() or save)
         study = add_map_thumbnails(study, subject, plan, texts[0], named)
     if save is not None or draws:
         from attncli.commands.inspect_model.attention_map_export import (
@@ -101,7 +103,9 @@ def prepare_model_inspection(
     return study
 
 
-def prepare_model_heads(body: PreTrainedModel, text: ModelInput | None = None) -> PreparedModel:
+def prepare_attention_heads_of_model(
+    body: PreTrainedModel, text: ModelInput | None = None
+) -> PreparedModel:
     """The model's attention and its linear layers; a module of another origin may have no blocks."""
     return prepare_model(
         body,
@@ -119,12 +123,12 @@ def prepare_random_init_control(
     from attncli.models.loading.random_init import make_random_init_model
 
     refuse_no_config(checkpoint.model_without_head)
-    return prepare_model_heads(
+    return prepare_attention_heads_of_model(
         remove_model_head(make_random_init_model(checkpoint.model, seed)), text
     )
 
 
-def check_layers_and_texts(
+def check_layer_indices_and_text_lengths(
     plan: HeadPlan, requested: RequestedInput, checkpoint: LoadedModel
 ) -> Any:
     """Check config and tokenizer before weights are read: for missing layers, and texts that are too

@@ -4,7 +4,11 @@ from attncli.declare.option_declarations import declare_argument, declare_option
 from attncli.options.head_selection import LayerHeadOptions
 from attncli.options.model_and_input import WeightFileOptions
 from attncli.options.run_and_output import split_comma_separated_names
-from attncli.options.value_completion import complete_names, complete_source, list_weight_metrics
+from attncli.options.value_completion import (
+    complete_random_model_name,
+    list_weight_metrics,
+    make_name_completer,
+)
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -22,11 +26,11 @@ def inspect_weights(
     source: str = declare_argument(
         metavar="MODEL",
         help="A model: org/name[@revision], ./dir, random:ARCH[?layers=2]; files are read without torch.",
-        complete=complete_source,
+        complete=complete_random_model_name,
     ),
     metric: list[str] | None = declare_option(
         metavar="NAME,…",
-        complete=complete_names(list_weight_metrics),
+        complete=make_name_completer(list_weight_metrics),
         usual=True,
         help="Metrics of weights (see `attn list weight-metrics`). [default: all]",
     ),

@@ -39,7 +39,7 @@ class MeasuredWeights:
     def from_report_rows(
         cls, metric: str, rows: Sequence[Row], nulls: Sequence[Row]
     ) -> "MeasuredWeights":
-        own = {layer_and_head_of_row(row): row for row in rows if row.metric == metric}
+        own = {layer_and_head_of_report_row(row): row for row in rows if row.metric == metric}
         return cls(
             {head: row.value for head, row in own.items() if row.value is not None},
             tuple(head for head, row in own.items() if (row.note or "").endswith(ZERO)),
@@ -47,7 +47,7 @@ class MeasuredWeights:
         )
 
 
-def layer_and_head_of_row(row: Row) -> Head:
+def layer_and_head_of_report_row(row: Row) -> Head:
     assert row.layer is not None
     assert row.head is not None
     return row.layer, row.head
@@ -80,7 +80,7 @@ def build_head_weight_findings(
         yield from find_heads_near_rank_one(product, rows, nulls)
     for product in PRODUCTS:
         yield from find_heads_with_large_weights(product, rows, nulls)
-    yield from find_preference_for_similar_tokens(rows, nulls)
+    yield from find_heads_attending_to_similar_tokens(rows, nulls)
     yield from find_copying_heads(rows, nulls)
     yield Finding("census", counts.describe_layer_counts())
 
@@ -122,14 +122,14 @@ def find_heads_with_large_weights(
         yield Finding(PRODUCTS[product], text)
 
 
-def find_preference_for_similar_tokens(
+def find_heads_attending_to_similar_tokens(
     rows: Sequence[Row], nulls: Sequence[Row]
 ) -> Iterator[Finding]:
     found = MeasuredWeights.from_report_rows("qk_positive_share", rows, nulls)
     if found.values and found.null is not None:
         yield Finding(
             "W_QK",
-            format_share_against_random_weights(
+            compare_head_share_with_random_weights(
                 found, found.null, "tokens prefer keys like themselves"
             ),
         )
@@ -140,11 +140,11 @@ def find_copying_heads(rows: Sequence[Row], nulls: Sequence[Row]) -> Iterator[Fi
     if found.values and found.null is not None:
         yield Finding(
             "W_OV",
-            format_share_against_random_weights(found, found.null, "heads copy what they read"),
+            compare_head_share_with_random_weights(found, found.null, "heads copy what they read"),
         )
 
 
-def format_share_against_random_weights(
+def compare_head_share_with_random_weights(
     measured: MeasuredWeights, control: float, what: str
 ) -> str:
     values = measured.values.values()

@@ -65,7 +65,7 @@ def build_weights_report(
         iter_head_products(tensors, config, chosen_layers, chosen_heads)
     ):
         progress(done, total, "heads")
-        rows += build_head_rows(products, names, rotary=bool(config.family.rotary))
+        rows += build_weight_metric_rows_of_head(products, names, rotary=bool(config.family.rotary))
     progress(total, total, "heads")
     nulls = list(build_random_weight_rows(names, config.hidden_size, config.key_width))
     return Report(
@@ -76,7 +76,7 @@ def build_weights_report(
             rows,
             nulls,
         ),
-        rows=(*rows, *nulls, *build_layer_count_rows(counts)),
+        rows=(*rows, *nulls, *build_attention_layer_count_rows(counts)),
         metrics={name: WEIGHTS.definition(name) for name in names} | CENSUS,
         source=describe_model_and_tensor_hash(opened, counts),
         input={"layers": chosen_layers, "heads": chosen_heads},
@@ -104,18 +104,20 @@ def select_layer_or_head_indices(
     return list(dict.fromkeys(requested))
 
 
-def build_head_rows(products: HeadProducts, names: Sequence[str], rotary: bool) -> Iterator[Row]:
+def build_weight_metric_rows_of_head(
+    products: HeadProducts, names: Sequence[str], rotary: bool
+) -> Iterator[Row]:
     for name in names:
         spec, layer, head = WEIGHTS.declaration_of_entry(name), products.layer, products.head
         of_logits = spec.of == "qk"
         product = products.qk if of_logits else products.ov
-        value, note = measure_weight_metric_or_reason(name, product)
+        value, note = measure_weight_metric_or_explain(name, product)
         if value is not None and of_logits and rotary:
             note = AT_OFFSET_0
         yield Row(name, value, spec.unit, layer=layer, head=head, note=note)
 
 
-def measure_weight_metric_or_reason(
+def measure_weight_metric_or_explain(
     name: str, product: LowRankProduct | None
 ) -> tuple[float | None, str | None]:
     """Measure one metric: (number, None), or (None, reason)."""
@@ -129,7 +131,7 @@ def measure_weight_metric_or_reason(
 
 def build_random_weight_rows(names: Sequence[str], hidden: int, width: int) -> Iterator[Row]:
     """Control rows: independent Gaussian weights of the same sizes, for scale-free metrics."""
-    draws = [sample_random_head_product(seed, hidden, width) for seed in range(NULL_DRAWS)]
+    draws = [sample_random_weight_product(seed, hidden, width) for seed in range(NULL_DRAWS)]
     for name in names:
         found = WEIGHTS.definition(name)
         if found.unit in SCALE_FREE:
@@ -137,12 +139,12 @@ def build_random_weight_rows(names: Sequence[str], hidden: int, width: int) -> I
             yield summarize_values(name, found.unit, values, "", variant=NULL)
 
 
-def sample_random_head_product(seed: int, hidden: int, width: int) -> LowRankProduct:
+def sample_random_weight_product(seed: int, hidden: int, width: int) -> LowRankProduct:
     left, right = np.random.default_rng(seed).normal(size=(2, hidden, width))
     return LowRankProduct(left, right)
 
 
-def build_layer_count_rows(counts: AttentionLayerCounts) -> Iterator[Row]:
+def build_attention_layer_count_rows(counts: AttentionLayerCounts) -> Iterator[Row]:
     kinds = {f"{kind}_layers": counts.kinds.get(kind, 0) for kind in ("full", "sliding", "linear")}
     values: dict[str, float | None] = {
         **(kinds if counts.kinds else dict.fromkeys(kinds)),

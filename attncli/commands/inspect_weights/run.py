@@ -6,7 +6,7 @@ from functools import partial
 from attncli.analysis import Study
 from attncli.errors import UsageError
 from attncli.model_and_file_sources import Source
-from attncli.options.head_selection import LayerHeadOptions, parse_numbers_and_ranges
+from attncli.options.head_selection import LayerHeadOptions, parse_layer_or_head_ranges
 from attncli.options.model_and_input import WeightFileOptions
 from attncli.options.run_and_output import validate_seed
 
@@ -28,8 +28,8 @@ def prepare_weight_inspection(
         build_weights_report,
         source,
         [name for name in metric if name != GROUP],
-        parse_numbers_and_ranges("layers", heads.layers) or None,
-        parse_numbers_and_ranges("heads", heads.heads) or None,
+        parse_layer_or_head_ranges("layers", heads.layers) or None,
+        parse_layer_or_head_ranges("heads", heads.heads) or None,
         how=files.build_fetch_settings(),
         seed=validate_seed(seed),
     )

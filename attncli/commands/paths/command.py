@@ -72,7 +72,9 @@ def prepare_network_paths(
 
     if options.selects_single_paths:
         return path_runs.prepare_network_single_paths(source, options, network, run)
-    return path_runs.prepare_study_by_path_length(source, options, network, run, conditions)
+    return path_runs.prepare_network_output_by_path_length(
+        source, options, network, run, conditions
+    )
 
 
 def prepare_model_paths(
@@ -90,10 +92,10 @@ def prepare_model_paths(
         collect_requested_and_gated_metrics,
     )
     from attncli.gates import refuse_gates_on_unmeasured_metrics
-    from attncli.options.model_and_input import check_options_before_loading
+    from attncli.options.model_and_input import check_options_before_model_loading
 
     where = (model, inputs, network.tokens, run.seed or 0)
-    check_options_before_loading(source, *where)
+    check_options_before_model_loading(source, *where)
     model.refuse_half_precision()
     options.parse_path_step_kinds()
     if options.selects_single_paths:
@@ -103,7 +105,7 @@ def prepare_model_paths(
         single = (
             path_models.prepare_model_single_paths
             if options.by is None
-            else path_models.prepare_paths_by_head_or_step
+            else path_models.prepare_output_by_head_or_sublayer
         )
         return single(source, options, *where)
     metrics = collect_requested_and_gated_metrics(

@@ -7,7 +7,7 @@ from attncli.declare.option_declarations import (
     NETWORKS,
     Applies,
     declare_option,
-    number_lists_to_texts,
+    join_number_lists_with_commas,
 )
 from attncli.errors import UsageError, make_unknown_name_error, require_known_names
 from attncli.options.model_and_input import OF_MODELS, STACK_OPTION
@@ -49,7 +49,7 @@ class PathOptions:
     path: list[str] | None = declare_option(
         metavar="N,N,…",
         help="Measure one path: for each layer a head, counted from 1, or 0 for the skip. Repeatable.",
-        in_words=number_lists_to_texts,
+        in_words=join_number_lists_with_commas,
     )
     sample: int | None = declare_option(
         metavar="N",

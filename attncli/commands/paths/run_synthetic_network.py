@@ -30,7 +30,7 @@ MODEL_METRICS = ("loss", "full_loss")
 DEFAULT_METRICS = ("log10_residual", "stable_rank")
 
 
-def prepare_study_by_path_length(
+def prepare_network_output_by_path_length(
     source: Source,
     options: PathOptions,
     network: NetworkOptions,

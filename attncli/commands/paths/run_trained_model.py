@@ -20,7 +20,7 @@ from attncli.commands.paths.trained_models.output_by_attentions_and_mlps import 
     METRICS as STEPS_METRICS,
 )
 from attncli.commands.paths.trained_models.output_by_attentions_and_mlps import (
-    measure_shares_by_attention_mlp_counts,
+    measure_output_by_attention_mlp_counts,
 )
 from attncli.commands.paths.trained_models.output_shares_by_head import OWN_METRICS as HEADS_METRICS
 from attncli.commands.paths.trained_models.output_shares_by_head import (
@@ -55,7 +55,7 @@ def prepare_model_paths(
     subject, texts = prepare_model_for_paths(source, model, inputs, tokens, seed, options.stack)
     if options.loss:
         require_next_token_model(subject.checkpoint, texts)
-    require_memory_for_path_streams(subject, texts, 1 + len(subject.stack.calls), options.loss)
+    require_memory_for_path_terms(subject, texts, 1 + len(subject.stack.calls), options.loss)
     return partial(measure_model_paths, subject, texts, PathPlan(kinds, metrics, options.loss))
 
 
@@ -88,7 +88,7 @@ def prepare_model_single_paths(
     return partial(measure_requested_model_paths, subject, texts, list(dict.fromkeys(named)))
 
 
-def prepare_paths_by_head_or_step(
+def prepare_output_by_head_or_sublayer(
     source: Source,
     options: PathOptions,
     model: WholeModelOptions,
@@ -100,11 +100,9 @@ def prepare_paths_by_head_or_step(
     pair of counts."""
     subject, texts = prepare_model_for_paths(source, model, inputs, tokens, seed, options.stack)
     blocks, together = len(subject.stack.calls), options.by == STEPS_TOGETHER
-    require_memory_for_path_streams(
-        subject, texts, streams=(1 + blocks) ** 2 if together else blocks
-    )
+    require_memory_for_path_terms(subject, texts, streams=(1 + blocks) ** 2 if together else blocks)
     return partial(
-        measure_shares_by_attention_mlp_counts if together else measure_model_output_shares_by_head,
+        measure_output_by_attention_mlp_counts if together else measure_model_output_shares_by_head,
         subject,
         texts,
     )
@@ -117,7 +115,7 @@ def list_path_metrics(options: PathOptions) -> Iterable[str]:
     return STEPS_METRICS if options.by == STEPS_TOGETHER else HEADS_METRICS
 
 
-def require_memory_for_path_streams(
+def require_memory_for_path_terms(
     subject: DecomposableModel, texts: Sequence[ModelInput], streams: int, loss: bool = False
 ) -> None:
     """Check the memory for this many streams plus the full one; with the loss, each has its own

@@ -72,7 +72,7 @@ def rank_collapse(
     default = DEFAULT_METRICS if options.sweep is None else DEFAULT_SWEEP_METRICS
     metrics = collect_requested_and_gated_metrics(options.metric or default, conditions)
     over = options.resolve_blocks_between_states(metrics)
-    choose = partial(variants.choose_variants, switches)
+    choose = partial(variants.choose_ablation_variants, switches)
     from attncli.analysis.source_argument_checks import resolve_source
 
     subject = resolve_source(source, "rank_collapse", how.output)
@@ -89,7 +89,7 @@ def rank_collapse(
             inputs,
             network.tokens,
             seed=run.seed or 0,
-            arithmetic=options.resolve_residual_arithmetic(),
+            arithmetic=options.resolve_arithmetic_option(),
             with_random_init=options.with_random_init,
             sub_blocks=options.sub_blocks,
             over=over,

@@ -127,7 +127,7 @@ class CollapseOptions:
         help="Distance in blocks for metrics that compare two states, such as angular_distance. [default: 1]",
     )
 
-    def resolve_residual_arithmetic(self) -> str:
+    def resolve_arithmetic_option(self) -> str:
         """By either of the two options."""
         if self.arithmetic is not None and self.arithmetic not in ARITHMETICS:
             raise make_unknown_name_error("arithmetic", self.arithmetic, ARITHMETICS)

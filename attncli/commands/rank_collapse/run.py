@@ -16,7 +16,7 @@ from attncli.options.model_and_input import (
     PLAIN,
     InputOptions,
     ModelOptions,
-    check_options_before_loading,
+    check_options_before_model_loading,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def prepare_model_collapse_study(
     theorem: bool = False,
 ) -> "MetricStudy":
     """Load, verify and examine the model before the first curve is measured."""
-    check_options_before_loading(source, model, inputs, tokens, seed)
+    check_options_before_model_loading(source, model, inputs, tokens, seed)
     requested = inputs.build_requested_input(tokens, seed)
     stop_dry_run_before_model_load()
     from attncli.analysis import load_and_verify_model
@@ -54,7 +54,7 @@ def prepare_model_collapse_study(
     from attncli.models.inputs.requested_inputs import check_config_and_tokenizer, make_model_inputs
     from attncli.models.loading.loaded_model import remove_model_head
 
-    options = model.build_load_options(seed)
+    options = model.build_model_load_options(seed)
     ahead = partial(check_config_and_tokenizer, requested)
     checkpoint = load_and_verify_model.load_in_dtype(
         source, options, load_and_verify_model.FLOAT64_IF_IT_FITS, ahead
@@ -67,7 +67,7 @@ def prepare_model_collapse_study(
     )
     size = count_input_elements(first.short.kwargs)  # some images and sounds have one size
     cheap = all(size < count_input_elements(text.kwargs) for text in texts)
-    subjects = {"": build_collapse_model(first, variants, cheap, arithmetic, why_plain)}
+    subjects = {"": build_model_for_variant_runs(first, variants, cheap, arithmetic, why_plain)}
     require_memory_for_longest_text(first, texts, subjects[""].needs_model_arithmetic(variants))
     if with_random_init:
         from attncli.models.loading.random_init import make_random_init_model
@@ -76,7 +76,7 @@ def prepare_model_collapse_study(
         random_init = load_and_verify_model.prepare_model(
             remove_model_head(drawn), texts[0], load_and_verify_model.Requirement.ANATOMY
         )
-        subjects[RANDOM_SUFFIX] = build_collapse_model(
+        subjects[RANDOM_SUFFIX] = build_model_for_variant_runs(
             random_init, variants, cheap, arithmetic, why_plain
         )
     study = partial(
@@ -132,7 +132,7 @@ def count_input_elements(inputs: "Inputs") -> int:
     return sum(value.numel() for value in inputs.values() if hasattr(value, "numel"))
 
 
-def build_collapse_model(
+def build_model_for_variant_runs(
     prepared: "PreparedModel",
     variants: Mapping[str, AblationSwitches],
     cheap: bool,

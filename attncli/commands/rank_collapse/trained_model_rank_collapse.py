@@ -84,7 +84,7 @@ def measure_model_collapse(
         progress=progress,
     )
     ensembles = {place.stack: found for place, found in everywhere.items() if not place.after}
-    arithmetics = arithmetic_by_variant(ensembles)
+    arithmetics = map_variants_to_arithmetic(ensembles)
     both = {name + suffix: variants[name] for suffix in subjects for name in variants}
     findings = tuple(describe_collapse_regimes(ensembles, both, prepared.anatomy.properties))
     return Report(
@@ -112,7 +112,7 @@ def measure_model_collapse(
             *prepared.idle_towers,
             *subjects[""].anatomy.notes,
             *describe_published_albert_variants(subjects[""].anatomy, variants),
-            *collect_reasons_for_inexactness(ensembles),
+            *collect_reasons_for_inexact_variants(ensembles),
         ),
     )
 
@@ -169,11 +169,11 @@ def describe_collapse_regimes(
             support = describe_what_prevents_collapse(
                 replace(switches, mlp=switches.mlp and properties[stack].mlps)
             )
-            text = describe_collapse_regime_of_known_layers(curve, support, drag, ensemble[name])
+            text = describe_regime_of_resolved_layers(curve, support, drag, ensemble[name])
             yield Finding(format_variant(stack, name, ensembles), text)
 
 
-def describe_collapse_regime_of_known_layers(
+def describe_regime_of_resolved_layers(
     curve: Sequence[float], support: str, drag: str, trajectories: Sequence[Trajectory]
 ) -> str:
     """Describe the regime from the layers with known residuals."""
@@ -223,7 +223,7 @@ def note_rounding_uncertainty(row: Row, trajectories: Sequence[Trajectory]) -> R
     return replace(row, keys={**row.keys, UNCERTAINTY: by})
 
 
-def arithmetic_by_variant(ensembles: Mapping[str, Ensemble]) -> dict[str, str]:
+def map_variants_to_arithmetic(ensembles: Mapping[str, Ensemble]) -> dict[str, str]:
     """The arithmetic of every variant; all its stacks use the same."""
     return {
         name: combine_arithmetic_names(trajectories)
@@ -232,7 +232,7 @@ def arithmetic_by_variant(ensembles: Mapping[str, Ensemble]) -> dict[str, str]:
     }
 
 
-def collect_reasons_for_inexactness(ensembles: Mapping[str, Ensemble]) -> Iterator[str]:
+def collect_reasons_for_inexact_variants(ensembles: Mapping[str, Ensemble]) -> Iterator[str]:
     """Why variants are not exact, each reason once."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for ensemble in ensembles.values():

@@ -41,14 +41,16 @@ def find_variants_without_exact_arithmetic(
     text = ModelInput("a short input", "random", dict(inputs), 0)
     tried = {
         name: explain_why_variant_is_inexact(subject, text, variants[name], plain)
-        for name in select_variants_to_try(variants, cheap)
+        for name in select_largest_and_smallest_variants(variants, cheap)
     }
     of_others = next(filter(None, tried.values()), "")
     found = {name: tried.get(name, of_others) for name in variants}
     return {name: why for name, why in found.items() if why}
 
 
-def select_variants_to_try(variants: Mapping[str, AblationSwitches], cheap: bool) -> list[str]:
+def select_largest_and_smallest_variants(
+    variants: Mapping[str, AblationSwitches], cheap: bool
+) -> list[str]:
     """Select the variant with the most parts and, where that is cheap, the one with the fewest."""
     by_parts = sorted(variants, key=lambda name: sum(astuple(variants[name])))
     return list(dict.fromkeys([by_parts[-1], by_parts[0]] if cheap else by_parts[-1:]))
@@ -72,7 +74,7 @@ def explain_why_variant_is_inexact(
     first = alone.run_first_pass_in_model_arithmetic(plain if unchanged else None)
     if are_residual_curves_equal(exact, first.values):
         return ""
-    return describe_curve_disagreement(exact, alone.run_in_model_arithmetic("", first))
+    return describe_residual_curve_difference(exact, alone.run_in_model_arithmetic("", first))
 
 
 def are_residual_curves_equal(exact: Curves, plain: Lines) -> bool:
@@ -85,7 +87,7 @@ def are_residual_curves_equal(exact: Curves, plain: Lines) -> bool:
     )
 
 
-def describe_curve_disagreement(exact: Curves, plain: Curves) -> str:
+def describe_residual_curve_difference(exact: Curves, plain: Curves) -> str:
     """Describe where exact and plain curves differ by more than rounding; empty where they agree."""
     for place, trajectory in plain.items():
         ours = exact[place].values[RESIDUAL]

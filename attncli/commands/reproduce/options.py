@@ -50,7 +50,7 @@ class TrainingOptions(SavedTrainingOptions):
     )
 
 
-def validate_training_number(
+def validate_number_or_default(
     name: str, number: int | None, default: int, least: int, most: int
 ) -> int:
     """The user's number, validated, or else the default."""

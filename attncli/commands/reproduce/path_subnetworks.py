@@ -27,7 +27,7 @@ Path = tuple[int, ...]
 class SubnetworkLayers(Protocol):
     """What a layer does to states [sequence, token, feature]."""
 
-    def skip_attention(self, layer: int, states: Tensor) -> Tensor:
+    def pass_states_past_attention(self, layer: int, states: Tensor) -> Tensor:
         """The states where the path skips the layer's attention."""
 
     def make_head_output_function(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
@@ -47,7 +47,9 @@ def run_layers_along_paths(
             if head and before not in heads:
                 heads[before] = steps.make_head_output_function(layer, states[before])
             following[path] = (
-                heads[before](head) if head else steps.skip_attention(layer, states[before])
+                heads[before](head)
+                if head
+                else steps.pass_states_past_attention(layer, states[before])
             )
         states = following
     return [states[path] for path in paths]
@@ -62,7 +64,7 @@ def run_path_subnetworks(
     )
 
 
-def compute_path_terms_with_frozen_attention(
+def compute_path_terms_with_fixed_attention(
     network: TokenClassifier, inputs: Tensor, paths: Sequence[Path]
 ) -> list[Tensor]:
     """Every path's term [sequence, token, feature] of the network's output."""
@@ -78,7 +80,7 @@ class RecomputedLayers:
     def __init__(self, network: TokenClassifier) -> None:
         self.blocks: Any = network.blocks  # transformers' classes have no types
 
-    def skip_attention(self, layer: int, states: Tensor) -> Tensor:
+    def pass_states_past_attention(self, layer: int, states: Tensor) -> Tensor:
         return states
 
     def make_head_output_function(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
@@ -114,7 +116,7 @@ class LayersWithFrozenAttention:
             self.scales.append(norm.weight / deviations)
             states = norm(summed)
 
-    def skip_attention(self, layer: int, states: Tensor) -> Tensor:
+    def pass_states_past_attention(self, layer: int, states: Tensor) -> Tensor:
         return (states - states.mean(dim=-1, keepdim=True)) * self.scales[layer]
 
     def make_head_output_function(self, layer: int, states: Tensor) -> Callable[[int], Tensor]:
@@ -124,7 +126,9 @@ class LayersWithFrozenAttention:
             own = slice_features_of_head(block, head)
             values = F.linear(states, block.self.value.weight[own])
             mixed = self.maps[layer][:, head - 1] @ values
-            return self.skip_attention(layer, F.linear(mixed, block.output.dense.weight[:, own]))
+            return self.pass_states_past_attention(
+                layer, F.linear(mixed, block.output.dense.weight[:, own])
+            )
 
         return output_of_head
 

@@ -18,7 +18,7 @@ from attncli.commands.reproduce.training_loop import (
     Watched,
     do_not_observe_training,
     ignore_progress,
-    train,
+    train_network,
 )
 from attncli.commands.reproduce.training_plan import TrainingPlan
 
@@ -61,7 +61,7 @@ def train_labeller(
         return F.cross_entropy(answers.flatten(0, 1), labels.flatten())
 
     first = {"inputs": torch.from_numpy(test_examples.inputs[:1])}
-    train(
+    train_network(
         network,
         compute_batch_loss,
         plan,

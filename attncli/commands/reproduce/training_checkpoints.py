@@ -73,7 +73,7 @@ class SavedTraining:
         metadata = {
             "format": FORMAT,
             "version": "1",
-            "training": json.dumps(describe_training_plan(plan)),
+            "training": json.dumps(convert_training_plan_to_json(plan)),
         }
         content = save(tensors, metadata)
         self.write_whole(self.path, lambda path: path.write_bytes(content))
@@ -83,22 +83,22 @@ class SavedTraining:
         if not self.path.exists():
             return
         try:
-            self.refuse_different_training(read_header(self.path).metadata, plan)
-            load_weights_and_moments(state, load(self.path.read_bytes()))
+            self.refuse_file_of_another_training(read_header(self.path).metadata, plan)
+            load_weights_and_adam_moments(state, load(self.path.read_bytes()))
         except (InputError, SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
             reason = str(error).rstrip(".")
             raise InputError(
                 f"{self.path} cannot be read as a saved training ({reason}): remove it to begin anew."
             ) from error
 
-    def refuse_different_training(self, metadata: dict[str, str], plan: TrainingPlan) -> None:
+    def refuse_file_of_another_training(self, metadata: dict[str, str], plan: TrainingPlan) -> None:
         """Another training's file is never gone on from, and never overwritten."""
         if metadata.get("format") != FORMAT:
             raise UsageError(
                 f"{self.path} is no saved training: it is left alone; give another folder."
             )
         theirs: JsonObject = json.loads(metadata["training"])
-        ours = describe_training_plan(plan)
+        ours = convert_training_plan_to_json(plan)
         different = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
         if different:
             name = different[0]
@@ -108,14 +108,14 @@ class SavedTraining:
             )
 
 
-def describe_training_plan(plan: TrainingPlan) -> JsonObject:
+def convert_training_plan_to_json(plan: TrainingPlan) -> JsonObject:
     """All that a training's result depends on, flat, as JSON gives it back."""
     plain = asdict(plan)
     settings: JsonObject = json.loads(json.dumps(plain.pop("identity") | plain))
     return settings
 
 
-def load_weights_and_moments(state: TrainingState, tensors: dict[str, Tensor]) -> None:
+def load_weights_and_adam_moments(state: TrainingState, tensors: dict[str, Tensor]) -> None:
     """Weights and moments, as they were."""
     losses: list[float] = tensors["losses"].tolist()
     with torch.no_grad():

@@ -57,7 +57,7 @@ def ignore_progress(steps: int) -> None:
     """Ignore progress."""
 
 
-def train(
+def train_network(
     network: nn.Module,
     loss_of_step: LossOfStep,
     plan: TrainingPlan,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from attncli.commands.reproduce.options import TrainingOptions, validate_training_number
+from attncli.commands.reproduce.options import TrainingOptions, validate_number_or_default
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -20,7 +20,7 @@ def build_training_callback(training: TrainingOptions, prefix: str) -> "Watched 
         return None
     folder = training.save_training
     assert folder is not None  # by what is declared of the two options
-    every = validate_training_number("watch_training", training.watch_training, 1, 1, MOST_STEPS)
+    every = validate_number_or_default("watch_training", training.watch_training, 1, 1, MOST_STEPS)
 
     def build_training_monitor(
         name: str, network: "nn.Module", inputs: "Mapping[str, Tensor]", step: int

@@ -52,10 +52,10 @@ def sensitivity(
     from attncli.analysis.source_argument_checks import resolve_source
     from attncli.commands.sensitivity.report import METRICS
     from attncli.gates import refuse_gates_on_unmeasured_metrics
-    from attncli.options.model_and_input import check_options_before_loading
+    from attncli.options.model_and_input import check_options_before_model_loading
 
     subject = resolve_source(source, "sensitivity", how.output)
-    check_options_before_loading(subject, model, inputs, tokens, seed)
+    check_options_before_model_loading(subject, model, inputs, tokens, seed)
     model.refuse_half_precision()
     refuse_gates_on_unmeasured_metrics(how.conditions, METRICS)
     from attncli.commands.sensitivity.run import prepare_sensitivity

@@ -29,8 +29,8 @@ from attncli.commands.sensitivity.report import (
     METRICS,
     RepeatedToken,
     TextSensitivity,
+    build_repeated_last_token_rows,
     build_sensitivity_tables,
-    build_token_repetition_rows,
     build_token_sensitivity_rows,
     format_sensitivity_headline,
 )
@@ -71,7 +71,7 @@ class SensitivityPlan:
         return min(self.directions or by_cost, self.width)
 
 
-def plan_sensitivity(
+def plan_sensitivity_measurement(
     subject: DecomposableModel, short: ModelInput, directions: int | None, seed: int
 ) -> SensitivityPlan:
     """A short input tells how wide the states are."""
@@ -109,7 +109,7 @@ def measure_sensitivity(
         made_of,
     )
     words = texts[0].labels if len(texts) == 1 else ()
-    rows = (*build_token_sensitivity_rows(found, words), *build_token_repetition_rows(found))
+    rows = (*build_token_sensitivity_rows(found, words), *build_repeated_last_token_rows(found))
     about = f"token {texts[0].tokens - 1}"
     finding = Finding(
         about, format_sensitivity_headline(found, words, rows, len(subject.stack.calls))
@@ -153,8 +153,8 @@ def measure_token_sensitivity(
         even=rolled.even,
         correlations=[estimate_correlation(back, width, each, seed) for each in pairs],
         repeated_tokens=[
-            measure_last_token_repetition(subject, text, length)
-            for length in choose_repetition_lengths(subject, text)
+            measure_effect_of_repeated_last_token(subject, text, length)
+            for length in choose_lengths_to_repeat_last_token(subject, text)
         ],
         floor=half_machine_epsilon(subject),
     )
@@ -207,7 +207,7 @@ def multiply_layer_maps(means: Sequence[tuple[Tensor, Tensor]], tokens: int) -> 
     return RolloutTokenShares(rows[0].tolist(), rows[1].tolist())
 
 
-def choose_repetition_lengths(subject: DecomposableModel, text: ModelInput) -> list[int]:
+def choose_lengths_to_repeat_last_token(subject: DecomposableModel, text: ModelInput) -> list[int]:
     """Doubling lengths up to the text's own; none where the model reads more than one text's ids."""
     if set(text.kwargs) != {WORDS}:
         return []
@@ -220,7 +220,7 @@ def choose_repetition_lengths(subject: DecomposableModel, text: ModelInput) -> l
     return [*found, most] if most >= SHORTEST else []
 
 
-def measure_last_token_repetition(
+def measure_effect_of_repeated_last_token(
     subject: DecomposableModel, text: ModelInput, length: int
 ) -> RepeatedToken:
     """‖y_n(x) - y_n(x, x_n)‖ / ‖y_n(x)‖ of the text's first tokens."""

@@ -72,22 +72,22 @@ class TextSensitivity(NamedTuple):
     floor: float
 
     @property
-    def follows_all_directions(self) -> bool:
+    def uses_all_output_directions(self) -> bool:
         return self.directions >= self.width
 
 
 def build_token_sensitivity_rows(
     texts: Sequence[TextSensitivity], words: Sequence[str]
 ) -> Iterator[Row]:
-    listed = select_positions_to_report(texts)
+    listed = select_token_positions_to_report(texts)
     for place in range(len(texts[0].norms.values)):
         keys: dict[str, Scalar] = {"position": place}
         keys |= {"word": words[place]} if place < len(words) else {}
         keys |= {MARK: LARGE} if place in listed else {}
-        yield build_row_from_sampled_directions(
+        yield build_report_row_with_direction_error(
             SENSITIVITY, texts, [one.norms for one in texts], place, keys
         )
-        yield build_row_from_sampled_directions(
+        yield build_report_row_with_direction_error(
             SHARE, texts, [one.shares for one in texts], place, keys
         )
         if not all(one.paths for one in texts):
@@ -99,7 +99,7 @@ def build_token_sensitivity_rows(
         yield summarize_values(PATHS, "1", paths, "", keys={**keys, UNIFORM: even})
 
 
-def build_row_from_sampled_directions(
+def build_report_row_with_direction_error(
     metric: str,
     texts: Sequence[TextSensitivity],
     numbers: Sequence[TokenEstimatesWithErrors],
@@ -111,7 +111,7 @@ def build_row_from_sampled_directions(
     error = math.sqrt(math.fsum(each.errors[place] ** 2 for each in numbers)) / len(numbers)
     around = confidence_interval_over_directions(values, error, texts[0].directions)
     sampling: dict[str, Scalar] = (
-        {} if texts[0].follows_all_directions else {"directions": texts[0].directions}
+        {} if texts[0].uses_all_output_directions else {"directions": texts[0].directions}
     )
     sampling |= {} if math.isnan(error) else {"error": error}
     sampling |= {LOW: around.low, HIGH: around.high} if math.isfinite(around.high) else {}
@@ -132,7 +132,7 @@ def confidence_interval_over_directions(
     )
 
 
-def select_positions_to_report(texts: Sequence[TextSensitivity]) -> set[int]:
+def select_token_positions_to_report(texts: Sequence[TextSensitivity]) -> set[int]:
     """Empty where all are."""
     tokens = len(texts[0].norms)
     if tokens <= ALL_LISTED:
@@ -141,20 +141,22 @@ def select_positions_to_report(texts: Sequence[TextSensitivity]) -> set[int]:
     return {*range(ENDS), *range(tokens - ENDS, tokens), *map(int, np.argsort(-mean)[:ENDS])}
 
 
-def build_token_repetition_rows(texts: Sequence[TextSensitivity]) -> Iterator[Row]:
+def build_repeated_last_token_rows(texts: Sequence[TextSensitivity]) -> Iterator[Row]:
     for index, each in enumerate(texts[0].repeated_tokens):
         distances = [one.repeated_tokens[index].distance for one in texts]
         keys: dict[str, Scalar] = {"length": each.length, "floor": texts[0].floor}
         yield summarize_values(DISTANCE, "1", distances, "", keys=keys)
     lines = [
-        line for one in texts if (line := fit_repetition_exponent(one.repeated_tokens)) is not None
+        line
+        for one in texts
+        if (line := fit_repeated_token_exponent(one.repeated_tokens)) is not None
     ]
     if lines and len(lines) == len(texts):
         error = math.sqrt(math.fsum(line[1] ** 2 for line in lines)) / len(lines)
         yield summarize_values(SLOPE, "1", [line[0] for line in lines], "", keys={"error": error})
 
 
-def fit_repetition_exponent(repeated: Sequence[RepeatedToken]) -> tuple[float, float] | None:
+def fit_repeated_token_exponent(repeated: Sequence[RepeatedToken]) -> tuple[float, float] | None:
     """The exponent and its standard error; None for too few lengths, or if nothing moves."""
     if len(repeated) < 3 or any(each.distance <= 0.0 for each in repeated):
         return None
@@ -168,8 +170,8 @@ def format_sensitivity_headline(
 ) -> str:
     """Which tokens the last one is most sensitive to, as far as the intervals separate them; the paths; and repeats."""
     shares = [row for row in rows if row.metric == SHARE]
-    sentence = f"After {format_count(blocks, 'block')} token {len(shares) - 1} {describe_most_sensitive_tokens(shares, words)}{describe_sampled_directions(texts)}"
-    return f"{sentence}{describe_correlations_with_paths(texts)}{describe_repetition_distances(texts)}."
+    sentence = f"After {format_count(blocks, 'block')} token {len(shares) - 1} {describe_most_sensitive_tokens(shares, words)}{describe_sampled_output_directions(texts)}"
+    return f"{sentence}{describe_correlations_with_paths(texts)}{describe_repeated_token_distances(texts)}."
 
 
 def describe_most_sensitive_tokens(shares: Sequence[Row], words: Sequence[str]) -> str:
@@ -180,16 +182,16 @@ def describe_most_sensitive_tokens(shares: Sequence[Row], words: Sequence[str]) 
     first = select_rows_indistinguishable_from_first(order)
     second = select_rows_indistinguishable_from_first(order[1:]) if len(first) == 1 else []
     sentence = ", then to ".join(
-        describe_token_group(group, words) for group in (first, second) if group
+        describe_tokens_of_equal_rank(group, words) for group in (first, second) if group
     )
     least = select_rows_indistinguishable_from_last(order)
     least_apart = len(least) == 1 and least[0] not in (*first, *second)
     return f"is most sensitive to {sentence}" + (
-        f"; least to {describe_token_group(least, words)}" if least_apart else ""
+        f"; least to {describe_tokens_of_equal_rank(least, words)}" if least_apart else ""
     )
 
 
-def describe_token_group(rows: Sequence[Row], words: Sequence[str]) -> str:
+def describe_tokens_of_equal_rank(rows: Sequence[Row], words: Sequence[str]) -> str:
     """One token; or how many, and the first two of them."""
     few = [
         f"{format_token_with_position(int(row.keys['position']), words)} ({format_share_with_interval(row)})"
@@ -213,14 +215,14 @@ def format_share_with_interval(row: Row) -> str:
     )
 
 
-def describe_sampled_directions(texts: Sequence[TextSensitivity]) -> str:
+def describe_sampled_output_directions(texts: Sequence[TextSensitivity]) -> str:
     """Describe what the intervals are over; empty where there are none."""
     if len(texts) > 1:
         return f" (95 % intervals over {format_count(len(texts), 'text')})"
     one = texts[0]
     return (
         ""
-        if one.follows_all_directions or one.directions < 2
+        if one.uses_all_output_directions or one.directions < 2
         else f" (95 % intervals: {one.directions} of {one.width} directions)"
     )
 
@@ -250,7 +252,7 @@ def format_token_with_position(place: int, words: Sequence[str]) -> str:
     return f"token {place} {words[place]}".rstrip() if place < len(words) else f"token {place}"
 
 
-def describe_repetition_distances(texts: Sequence[TextSensitivity]) -> str:
+def describe_repeated_token_distances(texts: Sequence[TextSensitivity]) -> str:
     if not texts[0].repeated_tokens:
         return ""
     first, last = texts[0].repeated_tokens[0], texts[0].repeated_tokens[-1]

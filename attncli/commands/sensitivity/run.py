@@ -4,7 +4,10 @@ from functools import partial
 
 from attncli.analysis import Study
 from attncli.analysis.paths.path_model_preparation import prepare_model_for_paths
-from attncli.commands.sensitivity.measure_sensitivity import measure_sensitivity, plan_sensitivity
+from attncli.commands.sensitivity.measure_sensitivity import (
+    measure_sensitivity,
+    plan_sensitivity_measurement,
+)
 from attncli.errors import UsageError, format_count
 from attncli.model_and_file_sources import Source
 from attncli.models.loading.memory_estimate import estimate_run_memory, find_max_head_count
@@ -32,7 +35,7 @@ def prepare_sensitivity(
         raise UsageError(f"`directions={directions}`: it must be at least 1.")
     subject, texts = prepare_model_for_paths(source, model, inputs, tokens, seed, stack)
     body, blocks = subject.model_without_head, len(subject.stack.calls)
-    plan = plan_sensitivity(subject, subject.short_input, directions, seed)
+    plan = plan_sensitivity_measurement(subject, subject.short_input, directions, seed)
     longest = max(text.tokens for text in texts)
     heads = find_max_head_count(body)
     needed = blocks * (estimate_run_memory(body, longest, 0, heads) + 4 * MEANS * longest**2)

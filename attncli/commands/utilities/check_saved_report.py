@@ -35,7 +35,7 @@ def check(
     conditions = validate_output_options(output)
     old = baseline.read_baseline_report()
     report = read_report_source(source, "check")
-    verdicts = baseline.decide_all_gates(report, conditions, old)
+    verdicts = baseline.decide_report_and_baseline_gates(report, conditions, old)
     metrics = list(dict.fromkeys(split_comma_separated_names(rows.metric)))
     shown = select_rows(report, metrics, rows.sort, rows.top)
     return write_report(shown.with_verdicts(verdicts) if verdicts else shown, output)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from attncli.declare.command_table import MODEL_COMMANDS
 from attncli.declare.option_declarations import declare_argument, declare_option
 from attncli.errors import UsageError, make_unknown_name_error
-from attncli.options.value_completion import complete_names
+from attncli.options.value_completion import make_name_completer
 from attncli.python.questions import RunContext, question
 from attncli.records import Report
 
@@ -35,7 +35,7 @@ def compare(
     ),
     by: str | None = declare_option(
         metavar="COMMAND",
-        complete=complete_names(lambda: MODEL_COMMANDS),
+        complete=make_name_completer(lambda: MODEL_COMMANDS),
         help="A and B are models: the command to run on each, as in 'inspect-model --metric sink'.",
     ),
     family_wise: float | None = declare_option(
@@ -60,8 +60,8 @@ def compare(
     names = (display_name_of_report(old, "old"), display_name_of_report(new, "new"))
     reader = read_saved_report if by is None else make_model_report_reader(by, (old, new), how)
     return study(
-        return_or_read_report(old, reader),
-        return_or_read_report(new, reader),
+        read_report_if_not_in_memory(old, reader),
+        read_report_if_not_in_memory(new, reader),
         names,
         top,
         family_wise,
@@ -73,7 +73,7 @@ def display_name_of_report(one: str | Report, otherwise: str) -> str:
     return otherwise if isinstance(one, Report) else one
 
 
-def return_or_read_report(one: str | Report, reader: Reader) -> Report:
+def read_report_if_not_in_memory(one: str | Report, reader: Reader) -> Report:
     return one if isinstance(one, Report) else reader(one)
 
 
@@ -98,11 +98,11 @@ def make_model_report_reader(
             )
         resolve_source(one, words[0].replace("-", "_"))
 
-    def measure_model(model: str) -> Report:
+    def run_command_on_model(model: str) -> Report:
         how.show_status(f"{words[0]} {model}")
         return run_command_for_report([words[0], model, *words[1:]], how.settings)
 
-    return measure_model
+    return run_command_on_model
 
 
 def parse_command_line(text: str) -> list[str]:

@@ -3,7 +3,7 @@
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.option_declarations import declare_argument
 from attncli.guides import find_guides, format_guide_list, read_guide_text, read_guide_titles
-from attncli.options.value_completion import complete_names
+from attncli.options.value_completion import make_name_completer
 
 EXAMPLES = """
 attn guide                        # list the guides
@@ -20,7 +20,7 @@ def guide(
     topic: str | None = declare_argument(
         default=None,
         metavar="TOPIC",
-        complete=complete_names(lambda: list(find_guides())),
+        complete=make_name_completer(lambda: list(find_guides())),
         help="A topic that `attn guide` lists.",
     ),
 ) -> int:

@@ -5,7 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from attncli.cli.command_tree import command_path, is_typed_on_command_line, make_command_context
+from attncli.cli.command_tree import (
+    command_words_of_context,
+    is_typed_on_command_line,
+    make_command_context,
+)
 from attncli.cli.typer_options import flatten_option_groups
 from attncli.declare.option_declarations import declare_argument
 
@@ -64,11 +68,11 @@ def describe_settings_for_command(
     root: Any, words: list[str], settings: "Settings"
 ) -> Iterable[str]:
     """Describe the settings for the command of `words`, each with whether it applies to this run."""
-    from attncli.cli.config.settings import build_default_map, resolve_settings
+    from attncli.cli.config.settings import build_default_map, resolve_option_settings
     from attncli.cli.parameter_names_as_options import replace_parameters_by_options
 
     context = make_command_context(root, words, build_default_map(settings), obj=settings)
-    path, left_out = command_path(context), resolve_settings(context).left_out
+    path, left_out = command_words_of_context(context), resolve_option_settings(context).left_out
 
     def describe_effect_of_setting(one: "OptionSetting") -> str:
         if is_typed_on_command_line(context, one.option.name):

@@ -13,8 +13,8 @@ from attncli.commands.paths.synthetic import output_by_path_length
 from attncli.commands.paths.synthetic.metrics_by_path_length import measure_terms_by_path_length
 from attncli.commands.paths.synthetic.output_by_path_length import (
     PathLengthDecomposition,
-    decompose_output,
-    subtract_split_states,
+    decompose_network_output,
+    subtract_common_and_residual_parts,
     sum_path_length_terms,
 )
 from attncli.commands.paths.synthetic.output_shares_by_head import (
@@ -25,8 +25,8 @@ from attncli.commands.paths.synthetic.path_length_report import (
     measure_network_paths,
 )
 from attncli.commands.paths.synthetic.single_paths import (
-    describe_residual_decay,
-    freeze_attention_and_layer_norms,
+    describe_rank_one_residual_decay,
+    fix_attention_and_norm_statistics,
     measure_sampled_network_paths,
     propagate_and_measure_path,
 )
@@ -51,7 +51,7 @@ KINDS: list[dict[str, Any]] = [
 
 def decomposition(variant: str, seed: int = 0, **kinds: Any) -> PathLengthDecomposition:
     network = GeneratedNetwork(NetworkSpec(**kinds), seed)
-    return decompose_output(network, VARIANTS[variant], variant, lambda: None)
+    return decompose_network_output(network, VARIANTS[variant], variant, lambda: None)
 
 
 @pytest.mark.parametrize("variant", ["SAN", "SAN+skip"])
@@ -89,7 +89,7 @@ def test_enumerating_every_path_gives_the_same_terms() -> None:
     network = GeneratedNetwork(NetworkSpec(layers=3, heads=2, tokens=7, width=6), 1)
     attention, maps, output = dense(network)
     expected = {length: np.zeros((7, 6)) for length in range(4)}
-    passed = freeze_attention_and_layer_norms(network, "SAN+skip")
+    passed = fix_attention_and_norm_statistics(network, "SAN+skip")
     for path in itertools.product(range(3), repeat=3):
         product, term = np.eye(7), network.embeddings()
         for layer, choice in enumerate(path):
@@ -104,7 +104,7 @@ def test_enumerating_every_path_gives_the_same_terms() -> None:
         rest = product - product.mean(axis=0)
         size = [np.sqrt(np.abs(m).sum(0).max() * np.abs(m).sum(1).max()) for m in (rest, product)]
         assert single.residual == pytest.approx(math.log10(size[0] / size[1]), abs=1e-10)
-    found = decompose_output(network, VARIANTS["SAN+skip"], "SAN+skip", lambda: None)
+    found = decompose_network_output(network, VARIANTS["SAN+skip"], "SAN+skip", lambda: None)
     for length, term in found.terms.items():
         assert np.abs(term.states.value() - expected[length]).max() < 1e-12
 
@@ -141,7 +141,7 @@ def test_residuals_of_long_paths_are_true_far_below_the_float_floor() -> None:
         NetworkSpec(layers=10, heads=2, tokens=5, width=4, init_scale=0.15), 2
     )
     found = measure_terms_by_path_length(
-        decompose_output(network, VARIANTS["SAN+skip"], "", lambda: None),
+        decompose_network_output(network, VARIANTS["SAN+skip"], "", lambda: None),
         ["log10_residual_frobenius"],
         "",
         COMPLETENESS.tolerance_for_dtype("float64"),
@@ -179,7 +179,7 @@ def test_sums_and_differences_of_split_states() -> None:
         for seed in (0, 1)
     )
     assert np.allclose(
-        subtract_split_states(a, b).states.value(), a.states.value() - b.states.value()
+        subtract_common_and_residual_parts(a, b).states.value(), a.states.value() - b.states.value()
     )
     assert np.allclose(
         sum_path_length_terms({0: a, 1: b}).states.value(), a.states.value() + b.states.value()
@@ -278,7 +278,7 @@ def test_terms_that_cancel_are_warned_of() -> None:
         one,
         {
             0: sum_path_length_terms({0: one, 1: large}),
-            1: subtract_split_states(one, sum_path_length_terms({0: one, 1: large})),
+            1: subtract_common_and_residual_parts(one, sum_path_length_terms({0: one, 1: large})),
         },
     )
     numbers = measure_terms_by_path_length(
@@ -308,6 +308,6 @@ def medians(values: list[float]) -> list[Row]:
 def test_how_paths_decay_is_told_from_all_lengths(
     values: list[float], begins: str, factor: str
 ) -> None:
-    text = describe_residual_decay(medians(values))
+    text = describe_rank_one_residual_decay(medians(values))
     assert text.startswith(begins)
     assert text.endswith(factor)

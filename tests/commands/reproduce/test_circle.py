@@ -24,13 +24,13 @@ from attncli.commands.reproduce.circle.iterated_network_measurements import (
 )
 from attncli.commands.reproduce.circle.network_design import (
     NetworkDesign,
-    make_network_design_of_variant,
-    make_published_network_design,
+    make_architecture_of_variant,
+    make_published_architecture,
 )
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
     build_circle_rows,
-    build_recurrence_findings,
+    build_iteration_findings,
     describe_collapse_rate,
     format_collapse_headline,
     select_steps_to_report,
@@ -45,8 +45,8 @@ torch.set_num_threads(1)
 
 RESIDUAL = "log10_residual"
 SAN, WITH_SKIP = (
-    make_network_design_of_variant(8, "SAN"),
-    make_network_design_of_variant(8, "SAN+skip"),
+    make_architecture_of_variant(8, "SAN"),
+    make_architecture_of_variant(8, "SAN+skip"),
 )
 
 
@@ -220,7 +220,7 @@ def test_words() -> None:
     assert format_collapse_headline(MADE, published=True).startswith(
         "Runs as published in which the two points become one, at width 32: "
     )
-    (finding,) = build_recurrence_findings(MADE)
+    (finding,) = build_iteration_findings(MADE)
     assert finding.text == (
         "the points become one in 2 of 6 runs, at step 5 ± 1 (4 to 6), by a constant factor a step (order 1.00); "
         "they stop in 2 of 6 runs, at step 10 ± 0 (10 to 10); median of the steps on their arcs: 1"
@@ -274,7 +274,7 @@ def test_progress_ends_at_its_total() -> None:
 def test_attention_without_a_skip_cubes_the_distance_and_with_one_does_not() -> None:
     """Untrained, so that it depends on no training: order 3 in every run that has no skip."""
     for name, cubes in (("SAN", True), ("SAN+MLP-noskip", True), ("SAN+skip", False)):
-        design = make_network_design_of_variant(16, name)
+        design = make_architecture_of_variant(16, name)
         for seed in range(3):
             run = iterate_and_measure_network(
                 design, sample_initial_weights(design, seed), 0.0, 14, [RESIDUAL], lambda n: None
@@ -285,7 +285,7 @@ def test_attention_without_a_skip_cubes_the_distance_and_with_one_does_not() -> 
 
 
 def test_as_published_is_another_experiment() -> None:
-    designs = {(8, name): make_published_network_design(8, name) for name in ("SAN", "SAN+skip")}
+    designs = {(8, name): make_published_architecture(8, name) for name in ("SAN", "SAN+skip")}
     found = train_and_measure_circle_networks(designs, SMALL, [], published=True)
     assert found.source["as_published"]
     assert (

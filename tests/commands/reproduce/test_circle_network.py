@@ -24,18 +24,18 @@ from attncli.commands.reproduce.circle.circle_network import (
     Dropout,
     build_training_loss,
     compute_training_losses,
+    keep_states_without_dropout,
     sample_initial_weights,
-    skip_dropout,
 )
 from attncli.commands.reproduce.circle.experiment_settings import Experiment
 from attncli.commands.reproduce.circle.iterated_predictions import iterate_predictions
 from attncli.commands.reproduce.circle.network_design import (
     DROPOUT,
     NetworkDesign,
-    make_network_design_of_variant,
-    make_published_network_design,
+    make_architecture_of_variant,
+    make_published_architecture,
 )
-from attncli.commands.reproduce.training_loop import train
+from attncli.commands.reproduce.training_loop import train_network
 from attncli.errors import BelowResolution, UsageError
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts, SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array
@@ -44,9 +44,9 @@ from attncli.networks.ablation_variants import VARIANTS, AblationSwitches
 
 torch.set_num_threads(1)
 
-NAMED = [pytest.param(make_network_design_of_variant(8, name), id=name) for name in VARIANTS]
+NAMED = [pytest.param(make_architecture_of_variant(8, name), id=name) for name in VARIANTS]
 PUBLISHED = [
-    pytest.param(make_published_network_design(8, name), id=f"published {name}")
+    pytest.param(make_published_architecture(8, name), id=f"published {name}")
     for name in ("SAN", "SAN+MLP", "SAN+skip", "transformer")
 ]
 each_design = pytest.mark.parametrize("design", NAMED + PUBLISHED)
@@ -82,8 +82,8 @@ def test_the_points_walk_two_arcs_of_one_circle() -> None:
 @pytest.mark.parametrize("name", ["SAN", "SAN+MLP", "SAN+skip", "transformer"])
 def test_designs_have_what_their_name_says_and_published_ones_keep_the_skip(name: str) -> None:
     named, published = (
-        make_network_design_of_variant(32, name),
-        make_published_network_design(32, name),
+        make_architecture_of_variant(32, name),
+        make_published_architecture(32, name),
     )
     assert (named.switches, named.running_sum, named.dropout) == (VARIANTS[name], False, 0.0)
     assert published.switches.skip
@@ -94,9 +94,9 @@ def test_designs_have_what_their_name_says_and_published_ones_keep_the_skip(name
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(UsageError, match="`width=7` must be a positive multiple of the 2 heads"):
-        make_network_design_of_variant(7, "SAN")
+        make_architecture_of_variant(7, "SAN")
     with pytest.raises(UsageError, match="no SAN\\+MLP-noskip"):
-        make_published_network_design(8, "SAN+MLP-noskip")
+        make_published_architecture(8, "SAN+MLP-noskip")
 
 
 @each_design
@@ -107,7 +107,7 @@ def test_the_network_is_the_one_written_out(design: NetworkDesign) -> None:
         oracle.next_points(n.array(pair), weights, n, **switches_of(design)).astype(float)
         for pair in points
     ]
-    found = network_of(design, weights)(torch.from_numpy(points)[None], skip_dropout)
+    found = network_of(design, weights)(torch.from_numpy(points)[None], keep_states_without_dropout)
     assert found.detach().numpy()[0] == pytest.approx(np.array(expected), abs=1e-12)
 
 
@@ -125,7 +125,7 @@ def test_the_recurrence_is_the_network_applied_to_its_own_output(design: Network
     states = list(iterate_predictions(design, weights, 4))
     assert np.array_equal(states[0].states.value(), compute_arc_positions(1)[0])
     for state in states[1:]:
-        found = network(given, skip_dropout).detach()
+        found = network(given, keep_states_without_dropout).detach()
         given = given + found if design.running_sum else found
         assert state.states.value() == pytest.approx(found.numpy()[0, 0], abs=1e-10)
 
@@ -134,7 +134,7 @@ def test_the_recurrence_is_the_network_applied_to_its_own_output(design: Network
 @pytest.mark.parametrize("name", ["SAN", "SAN+MLP", "SAN+MLP-noskip", "SAN+skip", "transformer"])
 def test_residuals_are_true_far_below_the_smallest_float(name: str) -> None:
     """Against 2500 digits; without the skip the residual is cubed in every step, and 10^-900 after seven or eight."""
-    design, n = make_network_design_of_variant(4, name), oracle.Arithmetic(digits=2500)
+    design, n = make_architecture_of_variant(4, name), oracle.Arithmetic(digits=2500)
     weights = sample_initial_weights(design, 3)
     exact = {key: n.array(value) for key, value in weights.items()}
     points = n.array(compute_arc_positions(1)[0])
@@ -152,7 +152,7 @@ def test_points_that_rounding_cannot_tell_apart_go_on_as_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """From where attention says so on: both points are where the network takes their mean."""
-    design = make_network_design_of_variant(8, "SAN")
+    design = make_architecture_of_variant(8, "SAN")
     weights = lively(design)
     first = list(iterate_predictions(design, weights, 1))[1]
     honest = module.apply_attention
@@ -167,7 +167,9 @@ def test_points_that_rounding_cannot_tell_apart_go_on_as_one(
     assert log10_residual(united) == -math.inf
     mean = first.states.value().mean(axis=0)
     given = torch.from_numpy(np.array([[[mean, mean]]]))
-    expected = network_of(design, weights)(given, skip_dropout).detach().numpy()[0, 0]
+    expected = (
+        network_of(design, weights)(given, keep_states_without_dropout).detach().numpy()[0, 0]
+    )
     assert united.states.value() == pytest.approx(expected, abs=1e-12)
 
 
@@ -184,7 +186,9 @@ def test_a_step_trains_on_its_batch(running_sum: bool) -> None:
         given = walked[pairs]
         if running_sum and begin:
             given = given + walked[pairs - BATCH]
-        missed = network(given.expand(2, -1, -1, -1), skip_dropout) - walked[pairs + 1]
+        missed = (
+            network(given.expand(2, -1, -1, -1), keep_states_without_dropout) - walked[pairs + 1]
+        )
         expected = float((missed**2).sum().detach())
         assert float(loss(step).detach()) == pytest.approx(expected, rel=1e-6)
     assert PAIRS % BATCH
@@ -195,7 +199,7 @@ def test_seeds_do_not_feel_each_other(design: NetworkDesign) -> None:
     """Trained side by side or alone, with dropout too: the same network."""
     together, alone = BatchedCircleNetworks(design, [3, 5, 8]), BatchedCircleNetworks(design, [5])
     for network, seeds in ((together, [3, 5, 8]), (alone, [5])):
-        train(
+        train_network(
             network,
             build_training_loss(network, seeds),
             Experiment(seeds, 20).build_training_plan(design),
@@ -209,10 +213,10 @@ def test_seeds_do_not_feel_each_other(design: NetworkDesign) -> None:
 
 @pytest.mark.slow
 def test_training_lowers_the_loss() -> None:
-    design = make_network_design_of_variant(16, "SAN+skip")
+    design = make_architecture_of_variant(16, "SAN+skip")
     network = BatchedCircleNetworks(design, [0])
     before = compute_training_losses(network, [0])[0]
-    train(
+    train_network(
         network, build_training_loss(network, [0]), Experiment([0], 300).build_training_plan(design)
     )
     assert compute_training_losses(network, [0])[0] < 0.7 * before
@@ -230,7 +234,7 @@ def test_dropout_depends_on_seed_and_step_alone() -> None:
 
 def test_weights_begin_as_released() -> None:
     weights: dict[str, Any] = sample_initial_weights(
-        make_published_network_design(128, "transformer"), 0
+        make_published_architecture(128, "transformer"), 0
     )
     assert weights["w_q"].std() == pytest.approx(0.02, rel=0.02)
     assert weights["w_in"].std() == pytest.approx(0.02, rel=0.02)
@@ -238,4 +242,4 @@ def test_weights_begin_as_released() -> None:
     assert np.abs(weights["w_o"]).max() == pytest.approx(128**-0.5, rel=0.01)
     assert not weights["b_q"].any()
     assert (weights["mlp_gain"] == 1.0).all()
-    assert "w_in" not in sample_initial_weights(make_published_network_design(128, "SAN"), 0)
+    assert "w_in" not in sample_initial_weights(make_published_architecture(128, "SAN"), 0)

@@ -13,10 +13,10 @@ from attncli.commands.reproduce.rank_heads.head_training_plan import HeadRankExp
 from attncli.commands.reproduce.rank_heads.multi_head_layer import (
     BatchedHeadLayers,
     build_training_loss,
-    compute_layer_answers,
+    compute_layer_predictions,
 )
-from attncli.commands.reproduce.rank_heads.nearest_token_task import sample_questions
-from attncli.commands.reproduce.training_loop import train
+from attncli.commands.reproduce.rank_heads.nearest_token_task import sample_nearest_token_problems
+from attncli.commands.reproduce.training_loop import train_network
 from attncli.maths.head_capacity.low_rank_head import (
     low_rank_head_error_rate,
     low_rank_head_mean_squared_error,
@@ -31,7 +31,7 @@ def test_how_often_few_directions_mislead() -> None:
     """In the plane the angle to an axis is uniform, a quarter on average; else against random points."""
     assert low_rank_head_error_rate(1, 2) == pytest.approx(0.25, abs=1e-12)
     assert low_rank_head_error_rate(3, 3) == low_rank_head_mean_squared_error(3, 3) == 0.0
-    questions = sample_questions(np.random.default_rng(0), 200_000, 2, 5)
+    questions = sample_nearest_token_problems(np.random.default_rng(0), 200_000, 2, 5)
     difference = questions.tokens[:, 0] - questions.tokens[:, 1]
     for rank in (1, 2, 4):
         seen = (difference[:, :rank] * questions.queries[:, :rank]).sum(axis=1)
@@ -40,7 +40,7 @@ def test_how_often_few_directions_mislead() -> None:
 
 
 def test_the_nearest_is_nearest() -> None:
-    questions = sample_questions(np.random.default_rng(1), 50, 7, 3)
+    questions = sample_nearest_token_problems(np.random.default_rng(1), 50, 7, 3)
     assert np.linalg.norm(questions.tokens, axis=2) == pytest.approx(1.0)
     for tokens, query, nearest in zip(questions.tokens, questions.queries, questions.nearest_tokens, strict=True):  # fmt: skip
         assert (nearest == min(tokens, key=lambda each: np.linalg.norm(each - query))).all()
@@ -56,14 +56,14 @@ def set_weights(layer: BatchedHeadLayers, **weights: np.ndarray) -> None:
 def test_a_projecting_head_has_the_error_of_the_closed_form(rank: int) -> None:
     """Of full rank it has none; its answer is drawn to the mean by heads that look nowhere."""
     d = 6
-    questions = sample_questions(np.random.default_rng(2), 100_000, 2, d)
+    questions = sample_nearest_token_problems(np.random.default_rng(2), 100_000, 2, d)
     layer = BatchedHeadLayers(d, rank, 2, [0])
     axes = np.zeros((1, 2, d, rank))
     axes[0, 0, :rank] = np.eye(rank)
     drawn = 1.0 - 2.0 * low_rank_head_error_rate(rank, d)
     values = np.stack([drawn * np.eye(d), (1.0 - drawn) * np.eye(d)])[None]
     set_weights(layer, w_q=1e4 * axes, w_k=axes, w_v=values)
-    (given,) = compute_layer_answers(layer, [questions])
+    (given,) = compute_layer_predictions(layer, [questions])
     error = np.square(given - questions.nearest_tokens).sum(axis=1).mean()
     assert error == pytest.approx(low_rank_head_mean_squared_error(rank, d), abs=5e-3)
 
@@ -72,7 +72,10 @@ def test_loss_and_gradient_against_loops() -> None:
     """Every sum written out, and the derivative of every weight by two steps to either side."""
     d, rank, heads, tokens, seeds = 3, 2, 2, 3, [4, 9]
     layer = BatchedHeadLayers(d, rank, heads, seeds).double()
-    drawn = [sample_questions(np.random.default_rng([seed, 0, 5]), 4, tokens, d) for seed in seeds]
+    drawn = [
+        sample_nearest_token_problems(np.random.default_rng([seed, 0, 5]), 4, tokens, d)
+        for seed in seeds
+    ]
 
     def by_hand(weights: dict[str, np.ndarray]) -> float:
         total = 0.0
@@ -110,8 +113,8 @@ def test_loss_and_gradient_against_loops() -> None:
 
 def test_the_training_has_that_loss() -> None:
     layer = BatchedHeadLayers(4, 2, 2, [3])
-    questions = sample_questions(np.random.default_rng([3, 0, 7]), 256, 2, 4)
-    (given,) = compute_layer_answers(layer, [questions])
+    questions = sample_nearest_token_problems(np.random.default_rng([3, 0, 7]), 256, 2, 4)
+    (given,) = compute_layer_predictions(layer, [questions])
     expected = np.square(given - questions.nearest_tokens).sum(axis=1).mean()
     assert float(build_training_loss(layer, 2, 4, [3])(7).detach()) == pytest.approx(
         expected, rel=1e-5
@@ -123,9 +126,9 @@ def test_a_head_of_full_rank_learns_what_heads_of_rank_one_do_not() -> None:
     """The paper's direction: at equal H · r, and at four times as many heads."""
     wanted = HeadRankExperiment(4, 2, [1, 4], [4, 16], [0], training_steps=250)
     errors = {}
-    for product, rank in wanted.iterate_head_products_and_ranks():
+    for product, rank in wanted.iterate_total_ranks_and_head_ranks():
         layer = BatchedHeadLayers(4, rank, product // rank, [0])
-        losses = train(
+        losses = train_network(
             layer, build_training_loss(layer, 2, 4, [0]), wanted.build_training_plan(product, rank)
         )
         errors[product, rank] = sum(losses[-20:]) / 20

@@ -11,7 +11,7 @@ import torch
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.commands.reproduce.path_subnetworks import (
     LayersWithFrozenAttention,
-    compute_path_terms_with_frozen_attention,
+    compute_path_terms_with_fixed_attention,
     layer_norm_without_weights,
     run_path_subnetworks,
 )
@@ -24,7 +24,7 @@ from attncli.commands.reproduce.sequence_labelling.experiment import (
 )
 from attncli.commands.reproduce.sequence_labelling.path_sum_accuracy import (
     SampledPathSums,
-    measure_frozen_path_accuracies,
+    measure_fixed_attention_accuracies,
     measure_subnetwork_accuracies,
     sample_path_sums,
 )
@@ -82,7 +82,7 @@ def test_sums_are_of_paths_of_their_length() -> None:
 def test_frozen_sums_are_sums_of_states(case: Any) -> None:
     """Added before the classifier, path by path, one path in a pass."""
     network, inputs, labels, draws = case
-    found = measure_frozen_path_accuracies(network, inputs, labels, draws, lambda: None)
+    found = measure_fixed_attention_accuracies(network, inputs, labels, draws, lambda: None)
     stack = find_block_stacks(network, {"inputs": inputs[:1]})[0]
     for wanted, counts in draws.sums.items():
         right = []
@@ -102,22 +102,22 @@ def test_terms_of_single_paths_are_those_of_the_networks_own_code(
     """And where they are not, nothing is reported."""
     network, inputs, labels, draws = case
     with torch.no_grad():
-        ours = compute_path_terms_with_frozen_attention(network, inputs, draws.paths)
+        ours = compute_path_terms_with_fixed_attention(network, inputs, draws.paths)
     stack = find_block_stacks(network, {"inputs": inputs[:1]})[0]
     for place, sequence in enumerate(inputs):
         own = run_single_paths(network, stack, {"inputs": sequence[None]}, draws.paths).terms
         found = torch.stack([term[place] for term in ours])
         assert torch.allclose(found, own, rtol=1e-4, atol=1e-6)
     monkeypatch.setattr(
-        LayersWithFrozenAttention, "skip_attention", lambda self, layer, states: states
+        LayersWithFrozenAttention, "pass_states_past_attention", lambda self, layer, states: states
     )
     with pytest.raises(InputError, match=r"differ by .* from those of the network's own code"):
-        measure_frozen_path_accuracies(network, inputs, labels, draws, lambda: None)
+        measure_fixed_attention_accuracies(network, inputs, labels, draws, lambda: None)
 
 
 def test_all_frozen_paths_together_are_the_entire_model(case: Any) -> None:
     network, inputs, labels, draws = case
-    found = measure_frozen_path_accuracies(network, inputs, labels, draws, lambda: None)
+    found = measure_fixed_attention_accuracies(network, inputs, labels, draws, lambda: None)
     entire = float((network(inputs).argmax(dim=-1) == labels).double().mean())
     assert found.up_to_length[-1] == pytest.approx(entire)
     assert found.up_to_length[0] == found.of_length[0]
@@ -136,7 +136,7 @@ def test_paths_that_do_not_add_up_are_not_reported(
 
     monkeypatch.setattr(path_sum_accuracy, "decompose_by_path_length", off)
     with pytest.raises(InputError, match=r"add up to the output within 0\.001 only"):
-        measure_frozen_path_accuracies(network, inputs, labels, draws, lambda: None)
+        measure_fixed_attention_accuracies(network, inputs, labels, draws, lambda: None)
 
 
 @pytest.mark.parametrize("elements", [1, 10_000, 2**24])

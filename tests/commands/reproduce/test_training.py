@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attncli.commands.reproduce import training_loop
 from attncli.commands.reproduce.training_checkpoints import SavedTraining, TrainingInterrupted
-from attncli.commands.reproduce.training_loop import train
+from attncli.commands.reproduce.training_loop import train_network
 from attncli.commands.reproduce.training_plan import TrainingPlan
 from attncli.errors import InputError, UsageError
 from attncli.io.atomic_files import write_atomically
@@ -60,12 +60,12 @@ def equal(one: Practice, other: Practice) -> bool:
 @pytest.mark.parametrize("step", [0, 1, 13, 29])
 def test_interrupted_training_goes_on_to_the_same_bits(kept: SavedTraining, step: int) -> None:
     whole, broken, resumed = Practice(), Practice(interrupted_at=step), Practice(seed=4)
-    losses = train(whole.network, whole.loss, PLAN)
+    losses = train_network(whole.network, whole.loss, PLAN)
     with pytest.raises(
         TrainingInterrupted, match=f"at step {step + 1} of 30, kept in .*practice.safe"
     ):
-        train(broken.network, broken.loss, PLAN, kept)
-    assert train(resumed.network, resumed.loss, PLAN, kept) == losses
+        train_network(broken.network, broken.loss, PLAN, kept)
+    assert train_network(resumed.network, resumed.loss, PLAN, kept) == losses
     assert resumed.made == list(range(step + 1, 30))
     assert equal(whole, resumed)
 
@@ -79,7 +79,7 @@ def test_a_training_that_dies_goes_on_from_what_was_kept_last(
         pass
 
     whole, broken, resumed = Practice(), Practice(), Practice()
-    losses = train(whole.network, whole.loss, PLAN)
+    losses = train_network(whole.network, whole.loss, PLAN)
 
     def dies(step: int) -> Tensor:
         if step == 20:
@@ -87,8 +87,8 @@ def test_a_training_that_dies_goes_on_from_what_was_kept_last(
         return broken.loss(step)
 
     with pytest.raises(Killed):
-        train(broken.network, dies, PLAN, kept)
-    assert train(resumed.network, resumed.loss, PLAN, kept) == losses
+        train_network(broken.network, dies, PLAN, kept)
+    assert train_network(resumed.network, resumed.loss, PLAN, kept) == losses
     assert resumed.made == list(range(20, 30))
     assert equal(whole, resumed)
 
@@ -102,18 +102,18 @@ def test_weights_that_nothing_depends_on_are_kept_too(kept: SavedTraining) -> No
     broken, resumed = with_idle_weights(), with_idle_weights()
     broken.interrupted_at = 7
     with pytest.raises(TrainingInterrupted):
-        train(broken.network, broken.loss, PLAN, kept)
+        train_network(broken.network, broken.loss, PLAN, kept)
     whole = Practice()
-    assert train(resumed.network, resumed.loss, PLAN, kept) == train(
+    assert train_network(resumed.network, resumed.loss, PLAN, kept) == train_network(
         whole.network, whole.loss, PLAN
     )
 
 
 def test_a_finished_training_is_not_made_again(kept: SavedTraining) -> None:
     first, again = Practice(), Practice(seed=5)
-    losses = train(first.network, first.loss, PLAN, kept)
+    losses = train_network(first.network, first.loss, PLAN, kept)
     told: list[int] = []
-    assert train(again.network, again.loss, PLAN, kept, told.append) == losses
+    assert train_network(again.network, again.loss, PLAN, kept, told.append) == losses
     assert equal(first, again)
     assert (again.made, told) == ([], [30])
 
@@ -122,11 +122,11 @@ def test_who_watches_is_told_of_every_step_once(kept: SavedTraining) -> None:
     told: list[int] = []
     broken = Practice(interrupted_at=11)
     with pytest.raises(TrainingInterrupted):
-        train(broken.network, broken.loss, PLAN, kept, told.append)
+        train_network(broken.network, broken.loss, PLAN, kept, told.append)
     assert sum(told) == 12
     told.clear()
     resumed = Practice()
-    train(resumed.network, resumed.loss, PLAN, kept, told.append)
+    train_network(resumed.network, resumed.loss, PLAN, kept, told.append)
     assert sum(told) == 30
 
 
@@ -136,7 +136,7 @@ def test_without_a_file_ctrl_c_stays_what_it_is() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            train(broken.network, broken.loss, PLAN)
+            train_network(broken.network, broken.loss, PLAN)
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -144,7 +144,7 @@ def test_without_a_file_ctrl_c_stays_what_it_is() -> None:
 def test_afterwards_ctrl_c_is_what_it_was(kept: SavedTraining) -> None:
     before = signal.getsignal(signal.SIGINT)
     practice = Practice()
-    train(practice.network, practice.loss, PLAN, kept)
+    train_network(practice.network, practice.loss, PLAN, kept)
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -161,10 +161,10 @@ def test_another_training_is_refused_by_name(
     kept: SavedTraining, other: TrainingPlan, said: str
 ) -> None:
     first, second = Practice(), Practice()
-    train(first.network, first.loss, PLAN, kept)
+    train_network(first.network, first.loss, PLAN, kept)
     before = kept.path.read_bytes()
     with pytest.raises(UsageError, match=f"holds another training: {said}"):
-        train(second.network, second.loss, other, kept)
+        train_network(second.network, second.loss, other, kept)
     assert kept.path.read_bytes() == before
 
 
@@ -174,30 +174,30 @@ def test_a_file_of_something_else_is_left_alone(kept: SavedTraining) -> None:
     save_file({"x": torch.zeros(3)}, kept.path)
     practice = Practice()
     with pytest.raises(UsageError, match="is no saved training: it is left alone"):
-        train(practice.network, practice.loss, PLAN, kept)
+        train_network(practice.network, practice.loss, PLAN, kept)
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"{" * 99])
 def test_a_damaged_file_is_said(kept: SavedTraining, damage: Callable[[bytes], bytes]) -> None:
     practice = Practice()
-    train(practice.network, practice.loss, PLAN, kept)
+    train_network(practice.network, practice.loss, PLAN, kept)
     kept.path.write_bytes(damage(kept.path.read_bytes()))
     with pytest.raises(InputError, match="cannot be read as a saved training"):
-        train(practice.network, practice.loss, PLAN, kept)
+        train_network(practice.network, practice.loss, PLAN, kept)
 
 
 def test_another_network_under_the_same_plan_is_said(kept: SavedTraining) -> None:
     practice = Practice()
-    train(practice.network, practice.loss, PLAN, kept)
+    train_network(practice.network, practice.loss, PLAN, kept)
     other = nn.Sequential(nn.Linear(4, 9), nn.Tanh(), nn.Linear(9, 2))
     with pytest.raises(InputError, match="cannot be read as a saved training"):
-        train(other, practice.loss, PLAN, kept)
+        train_network(other, practice.loss, PLAN, kept)
 
 
 def test_divergence_is_said_with_its_step() -> None:
     practice = Practice()
     with pytest.raises(InputError, match="diverged: its loss is inf at step 4 of 30"):
-        train(
+        train_network(
             practice.network,
             lambda step: practice.loss(step) * (float("inf") if step == 4 else 1.0),
             PLAN,
@@ -216,5 +216,5 @@ def test_the_rate_rises_stays_and_falls() -> None:
 def test_the_number_of_threads_is_as_before() -> None:
     before = torch.get_num_threads()
     practice = Practice()
-    train(practice.network, practice.loss, replace(PLAN, steps=1))
+    train_network(practice.network, practice.loss, replace(PLAN, steps=1))
     assert torch.get_num_threads() == before

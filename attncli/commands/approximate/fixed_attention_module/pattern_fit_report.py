@@ -38,12 +38,12 @@ def build_approximation_report(solution: Solution, timing: bool = False) -> Repo
         warnings=tuple(build_pattern_fit_warnings(solution)),
         verdicts=build_failed_verdicts(
             (one.pattern, describe_fit_attempt(one.best_attempt))
-            for one in select_patterns_outside_tolerance(solution)
+            for one in select_patterns_not_fitted(solution)
         ),
     )
 
 
-def select_patterns_outside_tolerance(solution: Solution) -> list[SolvedPattern]:
+def select_patterns_not_fitted(solution: Solution) -> list[SolvedPattern]:
     return [one for one in solution.patterns if not one.best_attempt.met]
 
 
@@ -59,7 +59,7 @@ def build_pattern_fit_rows(solution: Solution, timing: bool) -> Iterator[Row]:
 
 def format_required_width_headline(solution: Solution) -> str:
     """`d = 8 is enough (…); the paper's construction would need d ≈ 24,000`."""
-    short = select_patterns_outside_tolerance(solution)
+    short = select_patterns_not_fitted(solution)
     bound = max(
         int(compute_theoretical_widths(one.target, solution.request)["sufficient_d"] or 0)
         for one in solution.patterns

@@ -82,12 +82,12 @@ class WidthDecision:
     """The requested width."""
 
     @property
-    def least_width_by_width_one_proof(self) -> int:
+    def lower_bound_by_width_one_proof(self) -> int:
         return 2 if self.line.answer.possible is False else 1
 
     @property
     def proved_width_lower_bound(self) -> int:
-        return max(self.least_width_by_width_one_proof, self.cut.d, self.budget_d)
+        return max(self.lower_bound_by_width_one_proof, self.cut.d, self.budget_d)
 
     @property
     def smallest_width_found(self) -> int | None:
@@ -95,7 +95,7 @@ class WidthDecision:
         return self.attempt.fit.d if met and self.attempt and self.attempt.fit else None
 
     @property
-    def width_suffices_as_number(self) -> float | None:
+    def sufficient_width_indicator(self) -> float | None:
         if self.smallest_width_found is not None:
             return 1.0
         return (
@@ -137,10 +137,10 @@ def report_smallest_head_widths(
                 f"{one.pattern} fits",
                 True,
                 summarize_proved_width(one),
-                stopped=one.width_suffices_as_number is None,
+                stopped=one.sufficient_width_indicator is None,
             )
             for one in found
-            if one.width_suffices_as_number != 1.0
+            if one.sufficient_width_indicator != 1.0
         ),
     )
 
@@ -173,7 +173,7 @@ def bound_smallest_head_width(
     if width is not None and width < known.proved_width_lower_bound:
         return known
     ceiling = widest if width is None else width
-    attempt = convert_width_one_fit_to_attempt(line) or find_narrowest_fit(
+    attempt = make_fit_attempt_of_width_one(line) or find_narrowest_fit(
         target, request, seeds, ceiling, impossible=known.proved_width_lower_bound - 1
     )
     d = attempt.fit.d if attempt.met and attempt.fit else known.proved_width_lower_bound
@@ -192,7 +192,7 @@ def bound_smallest_head_width(
     )
 
 
-def convert_width_one_fit_to_attempt(line: WidthOneResult) -> FitAttempt | None:
+def make_fit_attempt_of_width_one(line: WidthOneResult) -> FitAttempt | None:
     """The module of width 1 that the decision has found: the search would find it again."""
     if line.module is None:
         return None
@@ -206,7 +206,7 @@ def build_width_bound_rows(one: WidthDecision) -> Iterator[Row]:
         else None
     )
     values: dict[str, tuple[float | None, str]] = {
-        "enough": (one.width_suffices_as_number, OPEN),
+        "enough": (one.sufficient_width_indicator, OPEN),
         "d_proved": (one.proved_width_lower_bound, ""),
         "d_found": (one.smallest_width_found, explain_why_no_fit_was_found(one)),
         "logit_scale": (logits, explain_why_no_fit_was_found(one)),
@@ -214,7 +214,7 @@ def build_width_bound_rows(one: WidthDecision) -> Iterator[Row]:
             one.logits if one.smallest_width_found is not None else None,
             explain_why_no_fit_was_found(one),
         ),
-        "line_d": (one.least_width_by_width_one_proof, ""),
+        "line_d": (one.lower_bound_by_width_one_proof, ""),
         "shattered_d": (one.cut.d, ""),
         "budget_d": (one.budget_d or None, NO_BUDGET),
         "face_d": (one.faces.d if one.faces else None, MASKED),
@@ -234,7 +234,7 @@ def explain_why_no_fit_was_found(one: WidthDecision) -> str:
 def describe_smallest_width(one: WidthDecision) -> str:
     """The decision in a sentence, with its proof."""
     proof = describe_why_smaller_width_is_impossible(one)
-    if one.width_suffices_as_number == 0.0:
+    if one.sufficient_width_indicator == 0.0:
         return f"d = {one.width} is impossible: {proof.removeprefix(NARROW)}"
     if one.smallest_width_found is None:
         reason = one.attempt.reason if one.attempt is not None else ""
@@ -261,7 +261,7 @@ def describe_undecided_widths(one: WidthDecision, width: int) -> str:
 def summarize_proved_width(one: WidthDecision) -> str:
     return (
         f"not decided: d ≥ {one.proved_width_lower_bound} is all that is proved"
-        if one.width_suffices_as_number is None
+        if one.sufficient_width_indicator is None
         else f"d ≥ {one.proved_width_lower_bound} is proved"
     )
 
@@ -271,7 +271,7 @@ def describe_why_smaller_width_is_impossible(one: WidthDecision) -> str:
     d = one.proved_width_lower_bound
     if d == 1:
         return ""
-    if d == one.least_width_by_width_one_proof and one.line.answer.proof is not None:
+    if d == one.lower_bound_by_width_one_proof and one.line.answer.proof is not None:
         return f"{NARROW}{describe_width_one_contradiction(one.line.answer.proof)}"
     if d == one.cut.d:
         keys = ", ".join(map(str, one.cut.keys))
@@ -281,7 +281,7 @@ def describe_why_smaller_width_is_impossible(one: WidthDecision) -> str:
 
 def describe_width_one_contradiction(proof: WidthOneProof) -> str:
     """A contradiction of width 1 as a sentence."""
-    rows = format_row_indices(proof.rows_in_proof)
+    rows = format_map_row_indices(proof.rows_in_proof)
     if proof.cases:
         return f"every choice of signs contradicts itself ({format_count(len(proof.cases), 'case')}, rows {rows})"
     if not proof.steps:
@@ -292,7 +292,7 @@ def describe_width_one_contradiction(proof: WidthOneProof) -> str:
     return f"{format_count(len(proof.steps), 'condition')} of rows {rows} add up to 0 < 0{limit}"
 
 
-def format_row_indices(rows: Sequence[int]) -> str:
+def format_map_row_indices(rows: Sequence[int]) -> str:
     shown = list(map(str, rows[:6]))
     if len(rows) > 6:
         return ", ".join(shown) + f" and {len(rows) - 6} more"

@@ -32,7 +32,7 @@ SCALE_METRICS = {
 TOO_FEW = f"fewer than {FEWEST_LENGTHS} lengths have a fit"
 
 
-def measure_logit_scale_growth(
+def measure_logit_growth_with_length(
     pattern: str,
     methods: Sequence[str],
     widths: Sequence[int],
@@ -56,7 +56,7 @@ def measure_logit_scale_growth(
                 done += 1
                 target = make(pattern, length, np.random.default_rng(seed))
                 most = max(most, max_keys_per_row(target))
-                scales[length] += smallest_logit_scales_of_methods(
+                scales[length] += smallest_logit_scales_of_fit_methods(
                     target, methods, replace(request, d=d), seed
                 )
             keys: dict[str, Scalar] = {"d": d, "length": length}
@@ -94,7 +94,7 @@ def measure_logit_scale_growth(
     )
 
 
-def smallest_logit_scales_of_methods(
+def smallest_logit_scales_of_fit_methods(
     target: csr_array, methods: Sequence[str], request: FitRequest, seed: int
 ) -> list[float]:
     """Return the smallest logit scale among the methods that meet the request; empty if none does."""

@@ -73,7 +73,7 @@ def measure_width_growth_with_length(
                 rows += build_smallest_width_rows(label, length, points)
                 widths[length] = [int(d) for d, _, _ in points if d is not None]
             laws = fit_width_growth_laws(widths)
-            rows += build_growth_law_rows(label, laws)
+            rows += build_width_growth_law_rows(label, laws)
             found.append(Finding(label, compare_width_growth_laws(laws, widths, widest)))
             sentences.append(
                 f"{pattern if method == 'auto' else label}: {describe_width_growth(laws, widths, widest)}"
@@ -123,10 +123,12 @@ def build_smallest_width_rows(label: str, length: int, points: Sequence[Point]) 
         numbers = [value for value in values if value is not None]
         missing = len(values) - len(numbers)
         row = summarize_values(metric, GROWTH_METRICS[metric].unit, numbers, "not found", keys)
-        yield row if not missing or not numbers else note_seeds_without_width(row, missing)
+        yield (
+            row if not missing or not numbers else note_seeds_without_sufficient_width(row, missing)
+        )
 
 
-def note_seeds_without_width(row: Row, missing: int) -> Row:
+def note_seeds_without_sufficient_width(row: Row, missing: int) -> Row:
     """Add a note to a mean from which some seeds are missing."""
     return replace(row, note=f"{missing} more seeds found no width")
 
@@ -140,7 +142,7 @@ def fit_width_growth_laws(widths: dict[int, list[int]]) -> list[GrowthLaw]:
     return rank_width_growth_laws(lengths, ds)
 
 
-def build_growth_law_rows(label: str, laws: Sequence[GrowthLaw]) -> Iterator[Row]:
+def build_width_growth_law_rows(label: str, laws: Sequence[GrowthLaw]) -> Iterator[Row]:
     for law in laws:
         keys: dict[str, Scalar] = {"fit": label, "law": law.name}
         yield Row("aic_above_best", law.aic - laws[0].aic, "1", keys=keys)

@@ -60,7 +60,7 @@ def build_pattern_inputs_report(
         findings=tuple(
             Finding(
                 str(report_row_keys_of_pattern(one, shown)["fit"]),
-                describe_limits_missed_by_pattern(shown, request),
+                describe_unmet_fit_limits(shown, request),
             )
             for one in inputs
             for shown in one.by_dtype
@@ -69,7 +69,7 @@ def build_pattern_inputs_report(
         verdicts=build_failed_verdicts(
             (
                 str(report_row_keys_of_pattern(one, shown)["fit"]),
-                describe_limits_missed_by_pattern(shown, request),
+                describe_unmet_fit_limits(shown, request),
             )
             for one in inputs
             for shown in one.by_dtype
@@ -143,7 +143,7 @@ def build_metric_row_or_null(
     return Row(metric, value, unit, keys=keys)
 
 
-def describe_limits_missed_by_pattern(shown: PatternInDtype, request: FitRequest) -> str:
+def describe_unmet_fit_limits(shown: PatternInDtype, request: FitRequest) -> str:
     rounded_request = replace(request, dtype=shown.dtype)
     met = shown.evidence.meets_fit_request(rounded_request)
     return (

@@ -13,7 +13,7 @@ from attncli.analysis.whole_maps_of_few_layers import capture_maps
 from attncli.commands.head_capacity.one_head.head_report import (
     REAL_METRICS,
     build_metric_row_or_null,
-    describe_limits_missed_by_pattern,
+    describe_unmet_fit_limits,
 )
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInDtype, PatternInputs
 from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
@@ -73,7 +73,7 @@ class PatternFromTokens:
             yield Row("token_id", token, REAL_METRICS["token_id"].unit, keys=keys)
 
     def build_best_text_finding(self, request: FitRequest) -> Finding:
-        sentence = describe_limits_missed_by_pattern(
+        sentence = describe_unmet_fit_limits(
             PatternInDtype("float64", np.zeros((0, 0)), self.evidence), request
         )
         text = " ".join(self.words[:MOST_WORDS]) + (" …" if len(self.words) > MOST_WORDS else "")

@@ -78,7 +78,7 @@ def build_token_query_key_table(
         ):
             queries[place], keys[place] = compute_scaled_queries_and_keys(head, x)
     table = TokenTable(ids, queries, keys, known)
-    require_token_wise_inputs(checkpoint, reader, head, table, rng)
+    require_context_free_queries_and_keys(checkpoint, reader, head, table, rng)
     return table
 
 
@@ -165,7 +165,7 @@ def compute_scaled_queries_and_keys(head: Head, x: Array) -> tuple[Array, Array]
     return queries * root, keys * root
 
 
-def require_token_wise_inputs(
+def require_context_free_queries_and_keys(
     checkpoint: LoadedModel,
     reader: nn.Module,
     head: Head,

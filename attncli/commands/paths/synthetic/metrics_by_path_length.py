@@ -8,7 +8,7 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
     PathLengthDecomposition,
     Terms,
     output_share_by_inner_product,
-    subtract_split_states,
+    subtract_common_and_residual_parts,
     sum_path_length_terms,
 )
 from attncli.errors import InsufficientPrecision
@@ -48,7 +48,9 @@ def measure_terms_by_path_length(
     advice: str = "",
 ) -> PathTermMeasurements:
     """All numbers of one decomposition, refused where its terms do not add up to the output."""
-    rest = subtract_split_states(decomposition.output, sum_path_length_terms(decomposition.terms))
+    rest = subtract_common_and_residual_parts(
+        decomposition.output, sum_path_length_terms(decomposition.terms)
+    )
     error = frobenius_norm_ratio(rest, decomposition.output)
     if not error <= tolerance:
         raise InsufficientPrecision(
@@ -58,7 +60,7 @@ def measure_terms_by_path_length(
     shares = frobenius_norm_shares_by_path_length(decomposition.terms)
     by_length = {
         NORM_SHARE: shares,
-        CUMULATIVE: cumulative_sums_over_lengths(shares),
+        CUMULATIVE: accumulate_shares_by_path_length(shares),
         OUTPUT_SHARE: {
             k: output_share_by_inner_product(term, decomposition.output)
             for k, term in decomposition.terms.items()
@@ -117,7 +119,7 @@ def frobenius_norm_shares_by_path_length(terms: Terms) -> dict[int, float]:
     return {length: size / whole for length, size in sorted(sizes.items())}
 
 
-def cumulative_sums_over_lengths(shares: dict[int, float]) -> dict[int, float]:
+def accumulate_shares_by_path_length(shares: dict[int, float]) -> dict[int, float]:
     lengths = sorted(shares)
     return {k: math.fsum(shares[j] for j in lengths if j <= k) for k in lengths}
 

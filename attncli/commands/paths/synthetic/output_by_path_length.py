@@ -28,7 +28,7 @@ class PathLengthDecomposition(NamedTuple):
     terms: Terms
 
 
-def require_memory_for_network_streams(
+def require_memory_for_residual_streams(
     spec: NetworkSpec, streams: int, layers_in_memory: int = 1
 ) -> None:
     """Refuse sizes that do not fit in memory: old and new streams of states, and the frozen layers."""
@@ -40,7 +40,7 @@ def require_memory_for_network_streams(
     require_memory(needed, "This decomposition", "lower `tokens`, `width` or `layers`")
 
 
-def freeze_attention_of_layers(
+def iterate_layers_with_fixed_maps(
     network: Network, switches: AblationSwitches, where: str
 ) -> Iterator[tuple[SplitState, LayerWithFrozenMaps]]:
     """Every layer as the full pass leaves it frozen, with the state that comes out of it."""
@@ -55,14 +55,14 @@ def freeze_attention_of_layers(
         yield state, frozen
 
 
-def decompose_output(
+def decompose_network_output(
     network: Network, switches: AblationSwitches, where: str, advance: Callable[[], None]
 ) -> PathLengthDecomposition:
     """T_k ← T_k + Σ_h P_h T_(k-1) W_h, layer by layer: as many partial streams as lengths, whatever the number of paths."""
-    require_memory_for_network_streams(network.spec, streams=network.spec.layers + 1)
+    require_memory_for_residual_streams(network.spec, streams=network.spec.layers + 1)
     output = SplitState.from_states(network.embeddings())
     terms: Terms = {0: output.to_split_form()}
-    for state, frozen in freeze_attention_of_layers(network, switches, where):
+    for state, frozen in iterate_layers_with_fixed_maps(network, switches, where):
         terms, output = propagate_path_terms(terms, frozen), state
         advance()
     return PathLengthDecomposition(output, terms)
@@ -73,16 +73,16 @@ def propagate_path_terms(terms: Terms, frozen: LayerWithFrozenMaps) -> Terms:
     go through one head."""
     result: Terms = {}
 
-    def add_term_of_length(length: int, x: SplitState | None) -> None:
+    def accumulate_term_of_path_length(length: int, x: SplitState | None) -> None:
         if x is not None:
             result[length] = add_split_states(result[length], x) if length in result else x
 
     for length, term in terms.items():
         if frozen.skip:
-            add_term_of_length(length, frozen.apply_skip_connection(term))
-        add_term_of_length(length + 1, frozen.apply_attention_branch(term))
-    add_term_of_length(0, frozen.compute_output_bias_contribution())
-    add_term_of_length(1, frozen.compute_value_bias_contribution())
+            accumulate_term_of_path_length(length, frozen.apply_skip_connection(term))
+        accumulate_term_of_path_length(length + 1, frozen.apply_attention_branch(term))
+    accumulate_term_of_path_length(0, frozen.compute_output_bias_contribution())
+    accumulate_term_of_path_length(1, frozen.compute_value_bias_contribution())
     return result
 
 
@@ -95,12 +95,14 @@ def sum_path_length_terms(terms: Terms) -> SplitState:
     return result
 
 
-def subtract_split_states(first: SplitState, second: SplitState) -> SplitState:
+def subtract_common_and_residual_parts(first: SplitState, second: SplitState) -> SplitState:
     """first - second, common and varying parts each by themselves."""
-    return add_split_states(first.to_split_form(), negate_split_state(second.to_split_form()))
+    return add_split_states(
+        first.to_split_form(), negate_common_and_residual_parts(second.to_split_form())
+    )
 
 
-def negate_split_state(state: SplitState) -> SplitState:
+def negate_common_and_residual_parts(state: SplitState) -> SplitState:
     common, varying = (make_scaled_array(-part.mantissa, part.exponent) for part in state.parts)
     return SplitState(common, varying, plain=False)
 

@@ -15,10 +15,10 @@ from attncli.commands.paths.synthetic.metrics_by_path_length import (
     frobenius_norm_shares_by_path_length,
 )
 from attncli.commands.paths.synthetic.output_by_path_length import (
-    freeze_attention_of_layers,
+    iterate_layers_with_fixed_maps,
     output_share_by_inner_product,
-    require_memory_for_network_streams,
-    subtract_split_states,
+    require_memory_for_residual_streams,
+    subtract_common_and_residual_parts,
     sum_path_length_terms,
 )
 from attncli.commands.paths.synthetic.single_paths import describe_networks_and_variant
@@ -118,14 +118,14 @@ def compute_network_output_shares_by_head(
 ) -> HeadShares:
     """The part of the output through each passage point; all parts are propagated together."""
     spec = network.spec
-    require_memory_for_network_streams(spec, streams=spec.layers * (spec.heads + 2))
+    require_memory_for_residual_streams(spec, streams=spec.layers * (spec.heads + 2))
     state = SplitState.from_states(network.embeddings())
     parts: dict[HeadOrSkip, SplitState] = {}
     where = f"{variant}, seed {network.seed}"
     for layer, (following, frozen) in enumerate(
-        freeze_attention_of_layers(network, VARIANTS[variant], where)
+        iterate_layers_with_fixed_maps(network, VARIANTS[variant], where)
     ):
-        parts = propagate_parts_through_layer(parts, frozen)
+        parts = propagate_head_parts_through_layer(parts, frozen)
         parts.update(split_layer_output_by_head(state, frozen, layer))
         state = following
         advance()
@@ -134,7 +134,9 @@ def compute_network_output_shares_by_head(
         for layer in range(spec.layers)
     ]
     error = max(
-        frobenius_norm_ratio(subtract_split_states(state, sum_output_parts(own)), state)
+        frobenius_norm_ratio(
+            subtract_common_and_residual_parts(state, sum_parts_of_heads_and_skips(own)), state
+        )
         for own in by_layer
     )
     if not error <= COMPLETENESS.tolerance_for_dtype("float64"):
@@ -153,7 +155,7 @@ def compute_network_output_shares_by_head(
     )
 
 
-def sum_output_parts(parts: Mapping[HeadOrSkip, SplitState]) -> SplitState:
+def sum_parts_of_heads_and_skips(parts: Mapping[HeadOrSkip, SplitState]) -> SplitState:
     return sum_path_length_terms(dict(enumerate(parts.values())))
 
 
@@ -188,7 +190,7 @@ def split_layer_output_by_head(
         yield HeadOrSkip(layer, BIASES), bias
 
 
-def propagate_parts_through_layer(
+def propagate_head_parts_through_layer(
     parts: Mapping[HeadOrSkip, SplitState], frozen: LayerWithFrozenMaps
 ) -> dict[HeadOrSkip, SplitState]:
     """Propagate the parts of earlier layers through this one; its biases join theirs."""
@@ -206,12 +208,12 @@ def build_output_share_rows(found: Sequence[HeadShares], variant: str) -> Iterat
         (OUTPUT, [one.output for one in found]),
         (NORM, [one.norm for one in found]),
     ):
-        yield from build_rows_of_share_metric(metric, shares, variant, BEYOND)
+        yield from build_output_share_metric_rows(metric, shares, variant, BEYOND)
     errors = [one.completeness for one in found]
     yield summarize_values("completeness_error", "1", errors, BEYOND, variant=variant)
 
 
-def build_rows_of_share_metric(
+def build_output_share_metric_rows(
     metric: str, shares: Sequence[Mapping[HeadOrSkip, float]], variant: str, why_null: str
 ) -> Iterator[Row]:
     """Rows of the share of every passage point, over seeds or texts."""

@@ -19,10 +19,10 @@ from attncli.commands.paths.synthetic.metrics_by_path_length import (
     OF_THE_SKIP,
     OUTPUT_SHARE,
     PathTermMeasurements,
-    cumulative_sums_over_lengths,
+    accumulate_shares_by_path_length,
     measure_terms_by_path_length,
 )
-from attncli.commands.paths.synthetic.output_by_path_length import decompose_output
+from attncli.commands.paths.synthetic.output_by_path_length import decompose_network_output
 from attncli.commands.paths.synthetic.single_paths import describe_networks_and_variant
 from attncli.maths.network_path_counts import compute_path_length_shares, count_paths_by_length
 from attncli.maths.significance_tests import mean
@@ -75,7 +75,7 @@ def decompose_networks_by_path_length(
     found = []
     for network in networks:
         where = f"{variant}, seed {network.seed}"
-        terms = decompose_output(network, VARIANTS[variant], where, count_layer)
+        terms = decompose_network_output(network, VARIANTS[variant], where, count_layer)
         found.append(
             measure_terms_by_path_length(
                 terms, metrics, where, COMPLETENESS.tolerance_for_dtype("float64")
@@ -89,7 +89,7 @@ def build_path_length_finding(
 ) -> Finding:
     """The headline's sentence, from means over seeds or texts."""
     up_to = mean_metric_by_path_length(measurements, CUMULATIVE)
-    by_count = cumulative_sums_over_lengths(compute_path_length_shares(counts))
+    by_count = accumulate_shares_by_path_length(compute_path_length_shares(counts))
     known = {length: by_count.get(length, 0.0) for length in up_to}
     text = describe_short_paths(up_to, known, mean_metric_by_path_length(measurements, ERROR))
     cancellation = mean([one.cancellation for one in measurements])

@@ -13,8 +13,8 @@ from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.analysis.paths.path_selection import Path, path_length, sample_path
 from attncli.commands.paths.synthetic.metrics_by_path_length import log10_frobenius_norm
 from attncli.commands.paths.synthetic.output_by_path_length import (
-    freeze_attention_of_layers,
-    require_memory_for_network_streams,
+    iterate_layers_with_fixed_maps,
+    require_memory_for_residual_streams,
 )
 from attncli.errors import format_count
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
@@ -62,13 +62,13 @@ class NetworkWithFrozenAttention(NamedTuple):
     output: SplitState
 
 
-def freeze_attention_and_layer_norms(network: Network, variant: str) -> NetworkWithFrozenAttention:
+def fix_attention_and_norm_statistics(network: Network, variant: str) -> NetworkWithFrozenAttention:
     spec = network.spec
-    require_memory_for_network_streams(
+    require_memory_for_residual_streams(
         spec, streams=2 + spec.tokens // spec.width, layers_in_memory=spec.layers
     )
     where = f"{variant}, seed {network.seed}"
-    passed = list(freeze_attention_of_layers(network, VARIANTS[variant], where))
+    passed = list(iterate_layers_with_fixed_maps(network, VARIANTS[variant], where))
     start = SplitState.from_states(network.embeddings()).to_split_form()
     return NetworkWithFrozenAttention(start, [layer for _, layer in passed], passed[-1][0])
 
@@ -102,12 +102,14 @@ def measure_requested_network_paths(
     variant = "SAN+skip" if skip else "SAN"
     found: dict[Path, list[PathMeasurements]] = {path: [] for path in paths}
     for done, network in enumerate(networks):
-        passed = freeze_attention_and_layer_norms(network, variant)
+        passed = fix_attention_and_norm_statistics(network, variant)
         for path in found:
             found[path].append(propagate_and_measure_path(path, passed))
         progress(done + 1, len(networks), "networks")
     rows = tuple(
-        row for path, singles in found.items() for row in build_path_rows(path, singles, variant)
+        row
+        for path, singles in found.items()
+        for row in build_report_rows_of_path(path, singles, variant)
     )
     title = f"{variant}: single paths"
     return build_single_paths_report(
@@ -122,14 +124,14 @@ def build_single_paths_report(
     first = rows[0]
     normed = any(row.metric == NORM for row in rows)
     size = (
-        f", log10 of its part of the output's norm {describe_metric_of_path(rows, NORM)}"
+        f", log10 of its part of the output's norm {format_path_metric_value(rows, NORM)}"
         if normed
         else ""
     )
     return Report(
         study="paths",
         headline=f"Path {first.keys['path']} (length {first.keys['length']}): "
-        f"log10 distance of its attention product to rank 1 {describe_metric_of_path(rows, RESIDUAL)}{size}.",
+        f"log10 distance of its attention product to rank 1 {format_path_metric_value(rows, RESIDUAL)}{size}.",
         rows=rows,
         metrics=metrics,
         views=(View(title, "path", (RESIDUAL, NORM)),),
@@ -137,12 +139,14 @@ def build_single_paths_report(
     )
 
 
-def describe_metric_of_path(rows: Sequence[Row], metric: str) -> str:
+def format_path_metric_value(rows: Sequence[Row], metric: str) -> str:
     value = next(row.value for row in rows if row.metric == metric)
     return "not to be had" if value is None else f"{format_short_number(value, 3)}"
 
 
-def build_path_rows(path: Path, singles: Sequence[PathMeasurements], variant: str) -> Iterator[Row]:
+def build_report_rows_of_path(
+    path: Path, singles: Sequence[PathMeasurements], variant: str
+) -> Iterator[Row]:
     keys: dict[str, Scalar] = {"path": ",".join(map(str, path)), "length": path_length(path)}
     for metric, values in collect_path_metrics(singles):
         yield summarize_values(metric, "log10", values, LOST, keys, variant=variant)
@@ -184,7 +188,7 @@ def measure_sampled_network_paths(
     found: dict[int, list[PathMeasurements]] = {length: [] for length in lengths}
     done, steps = 0, len(networks) * len(found) * samples
     for network in networks:
-        passed = freeze_attention_and_layer_norms(network, variant)
+        passed = fix_attention_and_norm_statistics(network, variant)
         stream = np.random.default_rng([network.seed, spec.layers, spec.heads])
         heads = [spec.heads] * spec.layers
         for length, singles in found.items():
@@ -210,7 +214,7 @@ def build_sampled_paths_report(
 ) -> Report:
     """Report on this many random paths of each length, of networks or of a model; `about` describes
     the source."""
-    finding = Finding(variant, describe_residual_decay(rows))
+    finding = Finding(variant, describe_rank_one_residual_decay(rows))
     title = f"{variant}: quantiles of {{}} over {format_count(paths, 'random path')} of each length"
     return Report(
         study="paths",
@@ -251,7 +255,7 @@ class Median(NamedTuple):
     value: float
     error: float
 
-    def is_clearly_above(self, other: "Median") -> bool:
+    def is_significantly_above(self, other: "Median") -> bool:
         return self.value - other.value > SURE * math.hypot(self.error, other.error)
 
     def format_with_error_range(self) -> str:
@@ -264,7 +268,7 @@ class Median(NamedTuple):
         return f"{format_power_of_ten(self.value)}{around}"
 
 
-def describe_residual_decay(rows: Sequence[Row]) -> str:
+def describe_rank_one_residual_decay(rows: Sequence[Row]) -> str:
     """How the median falls with length, in words."""
     middle = [
         row
@@ -288,21 +292,21 @@ def describe_residual_decay(rows: Sequence[Row]) -> str:
     values = {length: median.value for length, median in medians.items()}
     return (
         f"{describe_rank_trend_over_path_length(list(medians.values()))}: median distance {medians[first].format_with_error_range()} at length {first}; "
-        f"{medians[last].format_with_error_range()} at length {last}{describe_residual_decay_rate(values)}."
+        f"{medians[last].format_with_error_range()} at length {last}{describe_rank_one_decay_rate(values)}."
     )
 
 
 def describe_rank_trend_over_path_length(medians: Sequence[Median]) -> str:
     """From the order of all pairs of lengths, of which two thirds must agree, each by more than its error."""
     pairs = list(combinations(medians, 2))
-    if 3 * sum(before.is_clearly_above(after) for before, after in pairs) > 2 * len(pairs):
+    if 3 * sum(before.is_significantly_above(after) for before, after in pairs) > 2 * len(pairs):
         return "Longer paths are closer to rank 1"
-    if 3 * sum(after.is_clearly_above(before) for before, after in pairs) > 2 * len(pairs):
+    if 3 * sum(after.is_significantly_above(before) for before, after in pairs) > 2 * len(pairs):
         return "Longer paths are farther from rank 1"
     return "The distance to rank 1 has no clear trend with the length"
 
 
-def describe_residual_decay_rate(medians: Mapping[int, float]) -> str:
+def describe_rank_one_decay_rate(medians: Mapping[int, float]) -> str:
     """The factor, where one explains all lengths."""
     curve = [medians.get(length, math.nan) for length in range(min(medians), max(medians) + 1)]
     factor = find_rate_of_single_exponential(curve)

@@ -42,14 +42,14 @@ class StepShares(NamedTuple):
     completeness: float
 
 
-def measure_shares_by_attention_mlp_counts(
+def measure_output_by_attention_mlp_counts(
     subject: DecomposableModel, texts: Sequence[ModelInput], progress: Progress = ignore_progress
 ) -> Report:
     """The shares of every pair of lengths, over texts."""
     shares, about = subject.apply_to_all_texts(
-        texts, compute_shares_by_attention_mlp_counts, "steps", (StepShares,), progress
+        texts, compute_output_by_attention_mlp_counts, "steps", (StepShares,), progress
     )
-    rows = tuple(build_rows_of_attentions_and_mlps(shares))
+    rows = tuple(build_attention_mlp_count_rows(shares))
     finding = Finding(STEP, describe_largest_share_of_output(rows))
     over = describe_averaging(len(texts), "texts")
     return Report(
@@ -74,7 +74,7 @@ def measure_shares_by_attention_mlp_counts(
     )
 
 
-def compute_shares_by_attention_mlp_counts(
+def compute_output_by_attention_mlp_counts(
     subject: DecomposableModel, text: ModelInput
 ) -> StepShares:
     """Compute the shares on one text and check their sum against the model's own output."""
@@ -101,7 +101,7 @@ def tensor_to_lists(grid: Tensor) -> list[list[float]]:
     return found
 
 
-def build_rows_of_attentions_and_mlps(shares: Sequence[StepShares]) -> Iterator[Row]:
+def build_attention_mlp_count_rows(shares: Sequence[StepShares]) -> Iterator[Row]:
     for metric, grids in (
         (NORM_SHARE, [one.norm for one in shares]),
         (OUTPUT_SHARE, [one.output for one in shares]),

@@ -7,9 +7,9 @@ from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmod
 from attncli.commands.paths.synthetic.output_shares_by_head import (
     OUTPUT,
     HeadOrSkip,
+    build_output_share_metric_rows,
     build_output_share_tables,
     build_output_shares_report,
-    build_rows_of_share_metric,
     describe_head_with_largest_share,
 )
 from attncli.models.inputs.model_input import ModelInput
@@ -46,7 +46,7 @@ def measure_model_output_shares_by_head(
     )
     found, errors = [shares for shares, _ in read], [error for _, error in read]
     rows = (
-        *build_rows_of_share_metric(OUTPUT, found, STEP, LOST),
+        *build_output_share_metric_rows(OUTPUT, found, STEP, LOST),
         summarize_values("completeness_error", "1", errors, LOST, variant=STEP),
     )
     over = describe_averaging(len(texts), "texts")

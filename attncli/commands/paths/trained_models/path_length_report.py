@@ -111,10 +111,10 @@ def decompose_output_on_text(
                 subject.stack,
                 text.kwargs,
                 step == "attention",
-                sum_streams_up_to_each_length if plan.loss else None,
+                sum_residual_streams_up_to_length if plan.loss else None,
             )
             where = f"{text.name}, {step} steps"
-            terms = convert_to_split_decomposition(parts, state)
+            terms = split_path_terms_into_row_and_residual(parts, state)
             found.measurements[step] = measure_terms_by_path_length(
                 terms,
                 plan.metrics,
@@ -132,21 +132,24 @@ def decompose_output_on_text(
     )
 
 
-def convert_to_split_decomposition(
+def split_path_terms_into_row_and_residual(
     parts: PathDecomposition, output: Tensor
 ) -> PathLengthDecomposition:
     """As the states that are measured."""
     return PathLengthDecomposition(
-        convert_to_split_state(output),
-        {length: convert_to_split_state(term) for length, term in enumerate(parts.terms)},
+        split_into_common_row_and_residual(output),
+        {
+            length: split_into_common_row_and_residual(term)
+            for length, term in enumerate(parts.terms)
+        },
     )
 
 
-def convert_to_split_state(state: Tensor) -> SplitState:
+def split_into_common_row_and_residual(state: Tensor) -> SplitState:
     return SplitState.from_states(state.to("cpu", torch.float64).numpy())
 
 
-def sum_streams_up_to_each_length(terms: Tensor) -> Tensor:
+def sum_residual_streams_up_to_length(terms: Tensor) -> Tensor:
     """The streams truncated at each length, as a batch for the rest of the model."""
     return terms.cumsum(dim=0)
 

@@ -17,7 +17,7 @@ from attncli.commands.paths.synthetic.single_paths import (
     RESIDUAL,
     PathMeasurements,
     build_path_quantile_rows,
-    build_path_rows,
+    build_report_rows_of_path,
     build_sampled_paths_report,
     build_single_paths_report,
 )
@@ -92,7 +92,7 @@ def measure_requested_model_paths(
     rows = tuple(
         row
         for path, singles in zip(paths, zip(*read, strict=True), strict=True)
-        for row in build_path_rows(path, singles, STEP)
+        for row in build_report_rows_of_path(path, singles, STEP)
     )
     return build_single_paths_report(rows, METRICS, "Single paths", about)
 

@@ -42,14 +42,14 @@ class BatchedCircleNetworks(nn.Module):
     def forward(self, points: Tensor, drop: Drop) -> Tensor:
         """The next points [s, b, t, 2] from points [s, b, t, 2]."""
         switches = self.design.switches
-        hidden = drop(self.apply_layer_norm("embedding", self.apply_linear("embed", points)))
+        hidden = drop(self.apply_layer_norm("embedding", self.apply_linear_layer("embed", points)))
         update = drop(self.apply_attention(hidden, drop))
         hidden = self.apply_layer_norm("attention", hidden + update if switches.skip else update)
         if switches.mlp:
-            inner = nn.functional.gelu(self.apply_linear("in", hidden), approximate="tanh")
-            update = drop(self.apply_linear("out", inner))
+            inner = nn.functional.gelu(self.apply_linear_layer("in", hidden), approximate="tanh")
+            update = drop(self.apply_linear_layer("out", inner))
             hidden = self.apply_layer_norm("mlp", hidden + update if switches.mlp_skip else update)
-        return self.apply_linear("readout", drop(hidden))
+        return self.apply_linear_layer("readout", drop(hidden))
 
     def apply_attention(self, hidden: Tensor, drop: Drop) -> Tensor:
         queries, keys, values = (self.project_to_heads(name, hidden) for name in "qkv")
@@ -67,7 +67,7 @@ class BatchedCircleNetworks(nn.Module):
         projected = torch.einsum("sbtf,shfk->shbtk", hidden, self.get_parameter(f"w_{name}"))
         return projected + self.get_parameter(f"b_{name}")[:, :, None, None]
 
-    def apply_linear(self, name: str, states: Tensor) -> Tensor:
+    def apply_linear_layer(self, name: str, states: Tensor) -> Tensor:
         product = torch.einsum("sbtf,sfg->sbtg", states, self.get_parameter(f"w_{name}"))
         return product + self.get_parameter(f"b_{name}")[:, None, None]
 
@@ -130,7 +130,7 @@ class Dropout:
         return states * mask / (1.0 - self.rate)
 
 
-def skip_dropout(states: Tensor) -> Tensor:
+def keep_states_without_dropout(states: Tensor) -> Tensor:
     """No dropout."""
     return states
 
@@ -147,7 +147,9 @@ def build_training_loss(
     def compute_batch_loss(step: int) -> Tensor:
         begin = step % BATCHES * BATCH
         end = min(begin + BATCH, PAIRS)
-        drop = Dropout(design.dropout, seeds, step) if design.dropout else skip_dropout
+        drop = (
+            Dropout(design.dropout, seeds, step) if design.dropout else keep_states_without_dropout
+        )
         batch = inputs[begin:end].expand(len(seeds), -1, -1, -1)
         missed: Tensor = network(batch, drop) - taught[begin + 1 : end + 1]
         return missed.square().sum()
@@ -170,5 +172,7 @@ def compute_training_losses(network: BatchedCircleNetworks, seeds: Sequence[int]
     taught = torch.from_numpy(compute_arc_positions(PAIRS + 1)).float()
     with torch.no_grad():
         batch = build_training_inputs(network.design, taught).expand(len(seeds), -1, -1, -1)
-        errors = (network(batch, skip_dropout) - taught[1:]).square().mean(dim=(1, 2, 3))
+        errors = (
+            (network(batch, keep_states_without_dropout) - taught[1:]).square().mean(dim=(1, 2, 3))
+        )
     return [float(error) for error in errors]

@@ -64,7 +64,7 @@ def merge_points_at_mean(state: SplitState) -> SplitState:
 def apply_circle_network(states: SplitState, design: NetworkDesign, weights: Weights) -> SplitParts:
     """Apply the network and return the same form (split or plain) as the input."""
     layer, switches, spec = (
-        build_synthetic_layer(weights),
+        build_synthetic_network_layer(weights),
         design.switches,
         design.synthetic_network_spec,
     )
@@ -75,17 +75,19 @@ def apply_circle_network(states: SplitState, design: NetworkDesign, weights: Wei
     hidden = apply_layer_norm(hidden, "embedding", weights)
     update = apply_attention(hidden, layer, spec, switches)
     hidden = apply_layer_norm(
-        add_optional_skip(hidden, update, switches.skip), "attention", weights
+        add_skip_connection_if_enabled(hidden, update, switches.skip), "attention", weights
     )
     if switches.mlp:
         update = apply_mlp(hidden, layer, spec)
         hidden = apply_layer_norm(
-            add_optional_skip(hidden, update, switches.mlp_skip), "mlp", weights
+            add_skip_connection_if_enabled(hidden, update, switches.mlp_skip), "mlp", weights
         )
     return add_bias_to_common_part(hidden.parts @ weights["w_readout"], weights["b_readout"])
 
 
-def add_optional_skip(hidden: SplitState, update: SplitParts, skip: bool) -> SplitState:
+def add_skip_connection_if_enabled(
+    hidden: SplitState, update: SplitParts, skip: bool
+) -> SplitState:
     return add_skip_connection(hidden, update) if skip else SplitState(*update, hidden.plain)
 
 
@@ -97,7 +99,7 @@ def apply_layer_norm(state: SplitState, name: str, weights: Weights) -> SplitSta
     return SplitState(*add_bias_to_common_part(grown, weights[f"{name}_shift"]), state.plain)
 
 
-def build_synthetic_layer(weights: Weights) -> Layer:
+def build_synthetic_network_layer(weights: Weights) -> Layer:
     """Attention and MLP as a synthetic network has them."""
     found = {name: weights[name] for name in Layer._fields if name in weights}
     return Layer(**{"w_in": NO_MLP, "w_out": NO_MLP, **found})

@@ -59,12 +59,12 @@ class NetworkDesign:
         )
 
 
-def make_network_design_of_variant(width: int, variant: str) -> NetworkDesign:
+def make_architecture_of_variant(width: int, variant: str) -> NetworkDesign:
     """The design that the variant's name states, without dropout."""
     return NetworkDesign(width, VARIANTS[variant])
 
 
-def make_published_network_design(width: int, variant: str) -> NetworkDesign:
+def make_published_architecture(width: int, variant: str) -> NetworkDesign:
     """The design that the released script runs under that name."""
     switches = VARIANTS[variant]
     if switches.mlp != switches.mlp_skip:

@@ -9,7 +9,7 @@ from attncli.commands.reproduce.circle.circle_network import (
     BatchedCircleNetworks,
     Drop,
     build_training_inputs,
-    skip_dropout,
+    keep_states_without_dropout,
 )
 
 
@@ -35,7 +35,7 @@ class FirstCircle(nn.Module):
         seeds = len(networks.get_parameter("w_q"))
         networks.average_values_by_softmax = self.average_values_by_softmax  # type: ignore[method-assign]
         try:
-            found: Tensor = networks(pairs.expand(seeds, -1, -1, -1), skip_dropout)
+            found: Tensor = networks(pairs.expand(seeds, -1, -1, -1), keep_states_without_dropout)
         finally:
             del networks.average_values_by_softmax
         return found[0]
@@ -47,7 +47,7 @@ class FirstCircle(nn.Module):
         return torch.cat([own.transpose(0, 1)[None], mixed[1:]])
 
 
-def build_training_pairs(networks: BatchedCircleNetworks) -> dict[str, Tensor]:
+def build_arc_training_pairs(networks: BatchedCircleNetworks) -> dict[str, Tensor]:
     """All that is taught, as the module takes it."""
     taught = torch.from_numpy(compute_arc_positions(PAIRS + 1)).float()
     return {"pairs": build_training_inputs(networks.design, taught)[None]}

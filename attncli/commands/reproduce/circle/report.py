@@ -96,7 +96,7 @@ def build_circle_rows(runs: Runs) -> Iterator[Row]:
     for (width, variant), group in runs.items():
         yield from build_circle_summary_rows(group, width, variant)
         for metric in group[0].curves:
-            yield from build_curve_quantile_rows(metric, group, width, variant)
+            yield from build_quantile_rows_over_seeds(metric, group, width, variant)
 
 
 def build_circle_summary_rows(
@@ -124,7 +124,7 @@ def collect_run_measurements(group: Sequence[CircleRun], number: str) -> list[fl
     return [float(value) for value in found if value is not None]
 
 
-def build_curve_quantile_rows(
+def build_quantile_rows_over_seeds(
     metric: str, group: Sequence[CircleRun], width: int, variant: str
 ) -> Iterator[Row]:
     """Quantiles over the seeds after each reported step."""
@@ -172,14 +172,14 @@ def build_circle_tables(
             )
 
 
-def build_recurrence_findings(runs: Runs) -> Iterator[Finding]:
+def build_iteration_findings(runs: Runs) -> Iterator[Finding]:
     """All widths together."""
     for variant in dict.fromkeys(variant for _, variant in runs):
         group = [run for (_, own), found in runs.items() if own == variant for run in found]
-        yield Finding(variant, describe_recurrence_behaviour(group))
+        yield Finding(variant, describe_points_under_iteration(group))
 
 
-def describe_recurrence_behaviour(group: Sequence[CircleRun]) -> str:
+def describe_points_under_iteration(group: Sequence[CircleRun]) -> str:
     """`the points become one in 14 of 15 runs, at step 4.1 ± 0.8 (3 to 5), …`"""
     return (
         f"the points become one in {format_run_count_and_step(group, 'collapse_step')}{describe_collapse_rate(group)}; "

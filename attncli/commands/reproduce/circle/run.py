@@ -9,7 +9,7 @@ from attncli.commands.reproduce.circle.options import CircleOptions
 from attncli.commands.reproduce.options import (
     TrainingOptions,
     open_training_folder,
-    validate_training_number,
+    validate_number_or_default,
 )
 from attncli.commands.reproduce.training_monitor_callback import build_training_callback
 from attncli.errors import require_known_names
@@ -54,12 +54,12 @@ def prepare_circle_training(
 
     experiment = Experiment(
         seeds=run.list_seeds(),
-        training_steps=validate_training_number(
+        training_steps=validate_number_or_default(
             "train_steps", training.train_steps, TRAINING_STEPS, 0, MOST_TRAINING
         ),
-        steps=validate_training_number("recurrence", options.recurrence, STEPS, 1, MOST_STEPS),
+        steps=validate_number_or_default("recurrence", options.recurrence, STEPS, 1, MOST_STEPS),
     )
-    designs = build_network_designs(
+    designs = build_network_architectures(
         variants, parse_network_widths(options.width, options.sweep), options.as_published
     )
     prefix = "circle-published" if options.as_published else "circle"
@@ -91,13 +91,13 @@ def parse_network_widths(width: int | None, sweep: str | None) -> list[int]:
     return [int(point) for point in points]
 
 
-def build_network_designs(
+def build_network_architectures(
     variants: Sequence[str], widths: Sequence[int], published: bool
 ) -> "dict[tuple[int, str], NetworkDesign]":
     from attncli.commands.reproduce.circle.network_design import (
-        make_network_design_of_variant,
-        make_published_network_design,
+        make_architecture_of_variant,
+        make_published_architecture,
     )
 
-    make = make_published_network_design if published else make_network_design_of_variant
+    make = make_published_architecture if published else make_architecture_of_variant
     return {(width, variant): make(width, variant) for width in widths for variant in variants}

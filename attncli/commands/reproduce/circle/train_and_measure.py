@@ -26,14 +26,14 @@ from attncli.commands.reproduce.circle.iterated_network_measurements import (
 from attncli.commands.reproduce.circle.network_design import DROPOUT, HEADS, NetworkDesign
 from attncli.commands.reproduce.circle.network_for_training_monitor import (
     FirstCircle,
-    build_training_pairs,
+    build_arc_training_pairs,
 )
 from attncli.commands.reproduce.circle.report import (
     OWN_METRICS,
     Runs,
     build_circle_rows,
     build_circle_tables,
-    build_recurrence_findings,
+    build_iteration_findings,
     format_collapse_headline,
 )
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
@@ -42,7 +42,7 @@ from attncli.commands.reproduce.training_loop import (
     Tick,
     Watched,
     do_not_observe_training,
-    train,
+    train_network,
 )
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.metrics import METRICS
@@ -63,7 +63,7 @@ SavedAs = Callable[[str], SavedTraining | None]
 """Returns the file of the training of this name, or None."""
 
 
-def return_no_saved_training(name: str) -> None:
+def do_not_save_training(name: str) -> None:
     """Save no training."""
 
 
@@ -72,7 +72,7 @@ def train_and_measure_circle_networks(
     experiment: Experiment,
     metrics: Sequence[str],
     published: bool = False,
-    saved_as: SavedAs = return_no_saved_training,
+    saved_as: SavedAs = do_not_save_training,
     watched: Watched = do_not_observe_training,
     progress: Progress = ignore_progress,
 ) -> Report:
@@ -80,7 +80,7 @@ def train_and_measure_circle_networks(
     collapse."""
     require_memory_for_training(designs, len(experiment.seeds))
     measured = list(dict.fromkeys([RESIDUAL, *metrics]))
-    runs = train_and_run_designs(designs, experiment, measured, saved_as, watched, progress)
+    runs = train_and_iterate_networks(designs, experiment, measured, saved_as, watched, progress)
     widths = list(dict.fromkeys(width for width, _ in designs))
     return Report(
         study="rank-collapse circle",
@@ -91,7 +91,7 @@ def train_and_measure_circle_networks(
         input={"task": "circle", "radius": RADIUS, "steps_around": AROUND, "taught_pairs": PAIRS},
         seeds=tuple(experiment.seeds),
         views=tuple(build_circle_tables(measured, widths, experiment.steps, len(experiment.seeds))),
-        findings=tuple(build_recurrence_findings(runs)),
+        findings=tuple(build_iteration_findings(runs)),
         warnings=(PUBLISHED,) if published else (),
         tracks=tuple(build_point_trajectories(runs)),
     )
@@ -117,7 +117,7 @@ def require_memory_for_training(designs: Designs, seeds: int) -> None:
     require_memory(3 * seeds * largest, "This training", "lower `width` or `seeds`")
 
 
-def train_and_run_designs(
+def train_and_iterate_networks(
     designs: Designs,
     experiment: Experiment,
     metrics: Sequence[str],
@@ -132,13 +132,13 @@ def train_and_run_designs(
     for (width, variant), design in designs.items():
         name = f"{variant}-width{width}"
         seen = partial(watched, name)
-        runs[width, variant] = train_and_run_design(
+        runs[width, variant] = train_and_iterate_network(
             design, experiment, metrics, saved_as(name), seen, count_steps
         )
     return runs
 
 
-def train_and_run_design(
+def train_and_iterate_network(
     design: NetworkDesign,
     experiment: Experiment,
     metrics: Sequence[str],
@@ -149,8 +149,10 @@ def train_and_run_design(
     """Run all seeds of one width and variant."""
     network = BatchedCircleNetworks(design, experiment.seeds)
     loss_of_step = build_training_loss(network, experiment.seeds)
-    watch = partial(watched, FirstCircle(network), build_training_pairs(network))
-    train(network, loss_of_step, experiment.build_training_plan(design), saved, advance, watch)
+    watch = partial(watched, FirstCircle(network), build_arc_training_pairs(network))
+    train_network(
+        network, loss_of_step, experiment.build_training_plan(design), saved, advance, watch
+    )
     losses = compute_training_losses(network, experiment.seeds)
     return [
         iterate_and_measure_network(

@@ -14,13 +14,13 @@ from attncli.commands.reproduce.rank_heads.multi_head_layer import (
     BATCH,
     BatchedHeadLayers,
     build_training_loss,
-    compute_layer_answers,
-    sample_test_questions,
+    compute_layer_predictions,
+    sample_test_problems,
 )
 from attncli.commands.reproduce.rank_heads.nearest_token_task import NearestTokenProblems
 from attncli.commands.reproduce.rank_heads.rank_head_metrics import RANK_HEAD_METRICS
 from attncli.commands.reproduce.training_checkpoints import SavedTraining
-from attncli.commands.reproduce.training_loop import train
+from attncli.commands.reproduce.training_loop import train_network
 from attncli.errors import format_count
 from attncli.maths.head_capacity.low_rank_head import low_rank_head_mean_squared_error
 from attncli.maths.number_format import format_short_number, format_with_standard_deviation
@@ -41,15 +41,15 @@ Measured = Mapping[str, Sequence[float]]
 """One number of each seed."""
 
 
-def measure_rank_head_errors(
+def measure_errors_by_head_rank(
     setting: HeadRankExperiment,
     saved_as: Callable[[str], SavedTraining | None] = lambda name: None,
     progress: Progress = ignore_progress,
 ) -> Report:
     """Train the layers of every seed and measure their errors."""
     require_memory_for_training(setting)
-    layers = list(setting.iterate_head_products_and_ranks())
-    questions = sample_test_questions(setting.tokens, setting.dimension, setting.seeds)
+    layers = list(setting.iterate_total_ranks_and_head_ranks())
+    questions = sample_test_problems(setting.tokens, setting.dimension, setting.seeds)
     count_steps = make_progress_counter(progress, setting.training_steps * len(layers), "steps")
     found: dict[tuple[int, int], Measured] = {}
     for product, rank in layers:
@@ -58,9 +58,9 @@ def measure_rank_head_errors(
         saved = saved_as(
             f"d{setting.dimension}-n{setting.tokens}-rank{rank}-heads{product // rank}"
         )
-        train(layer, loss, setting.build_training_plan(product, rank), saved, count_steps)
-        found[product, rank] = measure_answer_errors(
-            questions, compute_layer_answers(layer, questions)
+        train_network(layer, loss, setting.build_training_plan(product, rank), saved, count_steps)
+        found[product, rank] = measure_prediction_errors(
+            questions, compute_layer_predictions(layer, questions)
         )
     return Report(
         study="approximate rank-heads",
@@ -68,10 +68,10 @@ def measure_rank_head_errors(
         rows=tuple(
             row
             for key, values in found.items()
-            for row in build_rank_head_error_rows(setting, *key, values)
+            for row in build_head_rank_error_rows(setting, *key, values)
         ),
         metrics=RANK_HEAD_METRICS,
-        source=describe_rank_training(setting),
+        source=describe_head_rank_training(setting),
         input={
             "task": "rank-heads",
             "tokens": setting.tokens,
@@ -79,7 +79,7 @@ def measure_rank_head_errors(
             "questions": len(questions[0].queries),
         },
         seeds=tuple(setting.seeds),
-        views=tuple(build_rank_tables(setting)),
+        views=tuple(build_head_rank_tables(setting)),
         findings=tuple(
             Finding(f"H · r = {product}", describe_errors_by_rank(setting, found, product))
             for product in setting.products
@@ -90,7 +90,7 @@ def measure_rank_head_errors(
 def require_memory_for_training(setting: HeadRankExperiment) -> None:
     """Check the memory for weights, gradients and two moments in float32, and a batch's
     activations."""
-    heads = max(product // rank for product, rank in setting.iterate_head_products_and_ranks())
+    heads = max(product // rank for product, rank in setting.iterate_total_ranks_and_head_ranks())
     d, widest = setting.dimension, max(setting.products)
     weights = 4 * 4 * (2 * d * widest + heads * d * d)
     activation_bytes = 4 * 3 * BATCH * (setting.tokens * widest + heads * (setting.tokens + d))
@@ -98,7 +98,7 @@ def require_memory_for_training(setting: HeadRankExperiment) -> None:
     require_memory(len(setting.seeds) * (weights + activation_bytes), "This training", advice)
 
 
-def measure_answer_errors(
+def measure_prediction_errors(
     questions: Sequence[NearestTokenProblems], examples: Sequence[np.ndarray]
 ) -> Measured:
     """Of every seed: the error, its share of uniform attention's, and how often the answer is nearest to the right token."""
@@ -126,7 +126,7 @@ def mean_squared_distance(distances: np.ndarray) -> float:
     return float(np.square(distances).sum(axis=1).mean())
 
 
-def build_rank_head_error_rows(
+def build_head_rank_error_rows(
     setting: HeadRankExperiment, product: int, rank: int, values: Measured
 ) -> Iterator[Row]:
     keys: dict[str, Scalar] = {"heads_times_rank": product, "rank": rank, "heads": product // rank}
@@ -141,7 +141,7 @@ def build_rank_head_error_rows(
     yield Row("weights", weights, RANK_HEAD_METRICS["weights"].unit, keys=keys)
 
 
-def build_rank_tables(setting: HeadRankExperiment) -> Iterator[View]:
+def build_head_rank_tables(setting: HeadRankExperiment) -> Iterator[View]:
     over = describe_averaging(len(setting.seeds), "seeds")
     for product in setting.products:
         title = f"H · r = {product}{over}"
@@ -157,7 +157,7 @@ def describe_errors_by_rank(
     """`35 ± 1 % of uniform attention's error with 8 heads of rank 1, …`"""
     parts = [
         f"{format_mean_percent(measured[own, rank]['error_share'])} with {format_head_count(product // rank)} of rank {rank}"
-        for own, rank in setting.iterate_head_products_and_ranks()
+        for own, rank in setting.iterate_total_ranks_and_head_ranks()
         if own == product
     ]
     return ", ".join(parts)
@@ -193,7 +193,7 @@ def compare_lowest_and_highest_rank(
 ) -> str:
     """`8 heads of rank 1 do worse than 1 head of rank 8 (34 ± 1 % against 4 ± 1 %)`"""
     ranks = sorted(
-        rank for own, rank in setting.iterate_head_products_and_ranks() if own == product
+        rank for own, rank in setting.iterate_total_ranks_and_head_ranks() if own == product
     )
     low, high = (measured[product, rank]["error_share"] for rank in (ranks[0], ranks[-1]))
     many, few = (
@@ -223,7 +223,9 @@ def is_mean_difference_significant(first: Sequence[float], second: Sequence[floa
     )
 
 
-def describe_rank_training(setting: HeadRankExperiment) -> dict[str, Scalar | dict[str, Scalar]]:
+def describe_head_rank_training(
+    setting: HeadRankExperiment,
+) -> dict[str, Scalar | dict[str, Scalar]]:
     return {
         "kind": "trained here",
         "dimension": setting.dimension,

@@ -22,7 +22,7 @@ class HeadRankExperiment:
     seeds: Sequence[int]
     training_steps: int = TRAINING_STEPS
 
-    def iterate_head_products_and_ranks(self) -> Iterator[tuple[int, int]]:
+    def iterate_total_ranks_and_head_ranks(self) -> Iterator[tuple[int, int]]:
         """H · r and r of each."""
         for product in self.products:
             for rank in self.ranks:

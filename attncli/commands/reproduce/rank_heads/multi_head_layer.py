@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from attncli.commands.reproduce.rank_heads.nearest_token_task import (
     NearestTokenProblems,
     Points,
-    sample_questions,
+    sample_nearest_token_problems,
 )
 
 TRAINING, ASKED = range(2)
@@ -59,12 +59,14 @@ def sample_initial_weights(dimension: int, rank: int, heads: int, seed: int) -> 
     }
 
 
-def sample_test_questions(
+def sample_test_problems(
     tokens: int, dimension: int, seeds: Sequence[int]
 ) -> list[NearestTokenProblems]:
     """Draw the test questions of each seed."""
     return [
-        sample_questions(np.random.default_rng([seed, ASKED]), ASKED_QUESTIONS, tokens, dimension)
+        sample_nearest_token_problems(
+            np.random.default_rng([seed, ASKED]), ASKED_QUESTIONS, tokens, dimension
+        )
         for seed in seeds
     ]
 
@@ -76,12 +78,12 @@ def build_training_loss(
 
     def compute_batch_loss(step: int) -> Tensor:
         drawn = [
-            sample_questions(
+            sample_nearest_token_problems(
                 np.random.default_rng([seed, TRAINING, step]), BATCH, tokens, dimension
             )
             for seed in seeds
         ]
-        missed: Tensor = layer(*stack_questions_of_seeds(drawn)) - stack_arrays_to_tensor(
+        missed: Tensor = layer(*stack_problems_of_seeds(drawn)) - stack_arrays_to_tensor(
             [each.nearest_tokens for each in drawn]
         )
         return missed.square().sum(dim=-1).mean(dim=1).sum()
@@ -89,7 +91,7 @@ def build_training_loss(
     return compute_batch_loss
 
 
-def stack_questions_of_seeds(questions: Sequence[NearestTokenProblems]) -> tuple[Tensor, Tensor]:
+def stack_problems_of_seeds(questions: Sequence[NearestTokenProblems]) -> tuple[Tensor, Tensor]:
     """Tokens and queries of all seeds."""
     return stack_arrays_to_tensor([each.tokens for each in questions]), stack_arrays_to_tensor(
         [each.queries for each in questions]
@@ -100,10 +102,10 @@ def stack_arrays_to_tensor(arrays: Sequence[Points]) -> Tensor:
     return torch.from_numpy(np.stack(arrays)).float()
 
 
-def compute_layer_answers(
+def compute_layer_predictions(
     layer: nn.Module, questions: Sequence[NearestTokenProblems]
 ) -> Sequence[Points]:
     """[b, d] of every seed, in float64."""
     with torch.no_grad():
-        found = layer(*stack_questions_of_seeds(questions))
+        found = layer(*stack_problems_of_seeds(questions))
     return [each.double().numpy() for each in found]

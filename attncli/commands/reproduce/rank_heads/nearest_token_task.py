@@ -28,7 +28,7 @@ class NearestTokenProblems(NamedTuple):
         return found
 
 
-def sample_questions(
+def sample_nearest_token_problems(
     stream: np.random.Generator, number: int, tokens: int, dimension: int
 ) -> NearestTokenProblems:
     """Draw this many questions."""

@@ -9,7 +9,7 @@ from attncli.commands.reproduce.options import (
     SavedTrainingOptions,
     open_training_folder,
     parse_whole_numbers,
-    validate_training_number,
+    validate_number_or_default,
 )
 from attncli.commands.reproduce.rank_heads.options import HeadRankOptions
 from attncli.errors import UsageError, quote_parameter_name
@@ -33,7 +33,7 @@ def prepare_head_rank_experiment(
         HeadRankExperiment,
     )
 
-    dimension = validate_training_number(
+    dimension = validate_number_or_default(
         "dimension", options.dimension, DIMENSION, 2, MOST_DIMENSION
     )
     ranks = parse_positive_numbers(
@@ -42,19 +42,19 @@ def prepare_head_rank_experiment(
     products = parse_positive_numbers("heads_times_rank", options.heads_times_rank, MOST_PRODUCT)
     setting = HeadRankExperiment(
         dimension=dimension,
-        tokens=validate_training_number("length", options.length, TOKENS, 2, MOST_TOKENS),
+        tokens=validate_number_or_default("length", options.length, TOKENS, 2, MOST_TOKENS),
         ranks=ranks,
         products=products or [dimension, 4 * dimension],
         seeds=run.list_seeds(),
-        training_steps=validate_training_number(
+        training_steps=validate_number_or_default(
             "train_steps", training.train_steps, TRAINING_STEPS, 0, MOST_STEPS
         ),
     )
     require_whole_number_of_heads(setting.ranks, setting.products)
     saved_as = open_training_folder(training.save_training, RANK_HEADS)
-    from attncli.commands.reproduce.rank_heads.experiment import measure_rank_head_errors
+    from attncli.commands.reproduce.rank_heads.experiment import measure_errors_by_head_rank
 
-    return partial(measure_rank_head_errors, setting, saved_as)
+    return partial(measure_errors_by_head_rank, setting, saved_as)
 
 
 def powers_of_two_up_to_dimension(dimension: int) -> list[int]:

@@ -12,7 +12,7 @@ from attncli.analysis.means_and_confidence_intervals import describe_averaging, 
 from attncli.commands.reproduce.sequence_labelling.path_sum_accuracy import (
     SampledPathSums,
     Sum,
-    measure_frozen_path_accuracies,
+    measure_fixed_attention_accuracies,
     measure_subnetwork_accuracies,
     sample_path_sums,
 )
@@ -148,7 +148,7 @@ def evaluate_sampled_path_sums(
     advance: Callable[[], None],
 ) -> SeedResults:
     inputs, labels = map(torch.from_numpy, after.test_examples)
-    frozen = measure_frozen_path_accuracies(after.network, inputs, labels, draws, advance)
+    frozen = measure_fixed_attention_accuracies(after.network, inputs, labels, draws, advance)
     of_sums: dict[str, dict[int, float]] = {}
     if "frozen" in request.evaluations:
         of_sums |= group_accuracies_by_variant("frozen", frozen.accuracies)

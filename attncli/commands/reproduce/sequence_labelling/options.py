@@ -72,6 +72,6 @@ class MemoriseOptions:
     )
 
     @property
-    def changes_default_sequences(self) -> bool:
+    def differs_from_default_task(self) -> bool:
         """Whether the task differs from that of its file."""
         return any(value not in (None, False) for value in asdict(self).values())

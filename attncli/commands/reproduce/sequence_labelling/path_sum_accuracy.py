@@ -11,7 +11,7 @@ from torch import Tensor
 from attncli.analysis.paths.path_selection import Path, sample_path
 from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks
 from attncli.commands.reproduce.path_subnetworks import (
-    compute_path_terms_with_frozen_attention,
+    compute_path_terms_with_fixed_attention,
     layer_norm_without_weights,
     run_path_subnetworks,
 )
@@ -76,7 +76,7 @@ class FrozenPathAccuracies(NamedTuple):
     """How far all terms together are from the output, where they are farthest."""
 
 
-def measure_frozen_path_accuracies(
+def measure_fixed_attention_accuracies(
     network: TokenClassifier,
     inputs: Tensor,
     labels: Tensor,
@@ -93,7 +93,7 @@ def measure_frozen_path_accuracies(
     of_lengths, errors = [], []
     right: dict[Sum, list[Tensor]] = {path_sum: [] for path_sum in draws.sums}
     for part in slice_sequences_to_fit_memory(network, inputs, len(draws.paths)):
-        terms = compute_path_terms_with_frozen_attention(network, inputs[part], draws.paths)
+        terms = compute_path_terms_with_fixed_attention(network, inputs[part], draws.paths)
         logits = torch.stack([network.classifier(term) for term in terms])
         for path_sum in draws.sums:
             right[path_sum].append(
@@ -125,7 +125,7 @@ def verify_single_path_terms(
     """Verify that single paths' terms equal those of `attn paths MODEL --path`, on the first
     sequence."""
     few = [*paths[:FEW], *paths[-FEW:]]
-    ours = torch.cat(compute_path_terms_with_frozen_attention(network, inputs["inputs"], few))
+    ours = torch.cat(compute_path_terms_with_fixed_attention(network, inputs["inputs"], few))
     own = run_single_paths(network, stack, inputs, few).terms
     error = float((ours - own).norm() / own.norm())
     if not error <= COMPLETENESS.tolerance_for_dtype(own.dtype):

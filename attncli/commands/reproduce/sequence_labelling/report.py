@@ -67,7 +67,7 @@ def format_path_accuracy_headline(
     blind = find_best_majority_baseline(rows)
     return (
         f"{name}: {describe_short_against_long_paths(rows, variants, max(numbers))}tokens labelled right by {describe_shortest_and_longest_accuracies(rows, variants, max(numbers))}; "
-        f"by the entire model: {format_percent(find_row_of_variant(rows, ENTIRE))}; "
+        f"by the entire model: {format_percent(find_report_row_of_variant(rows, ENTIRE))}; "
         f"by always guessing {BLIND[str(blind.variant)]}: {format_percent(blind)}."
     )
 
@@ -119,10 +119,10 @@ def describe_accuracies_by_path_length(
     half = len(lengths) // 2
     blind = find_best_majority_baseline(rows)
     short, long = (
-        any(is_accuracy_clearly_above(of[k], blind) for k in part)
+        any(is_accuracy_significantly_above(of[k], blind) for k in part)
         for part in (lengths[:half], lengths[-half:])
     )
-    if not any(is_accuracy_clearly_above(of[k], blind) for k in lengths):
+    if not any(is_accuracy_significantly_above(of[k], blind) for k in lengths):
         return (
             f"no {format_path_sum_size(number)} beats always guessing {BLIND[str(blind.variant)]}"
         )
@@ -130,7 +130,7 @@ def describe_accuracies_by_path_length(
     if (
         way == "more than"
         and short
-        and (not variant.startswith("frozen") or is_path_length_sufficient(rows, half))
+        and (not variant.startswith("frozen") or do_paths_of_length_beat_majority(rows, half))
     ):
         return "short paths carry more than long ones"
     if way == "less than" and long:
@@ -138,7 +138,7 @@ def describe_accuracies_by_path_length(
     return "short paths carry no more than long ones"
 
 
-def is_accuracy_clearly_above(row: Row, blind: Row) -> bool:
+def is_accuracy_significantly_above(row: Row, blind: Row) -> bool:
     """By more than both spread over the seeds."""
     margin = math.hypot(row.spread or 0.0, blind.spread or 0.0)
     return (row.value or 0.0) - (blind.value or 0.0) > margin
@@ -158,10 +158,10 @@ def select_rows_of_cumulative_paths(rows: Sequence[Row]) -> dict[int, Row]:
     return {int(row.keys["length"]): row for row in rows if row.metric == UP_TO}
 
 
-def is_path_length_sufficient(rows: Sequence[Row], length: int) -> bool:
+def do_paths_of_length_beat_majority(rows: Sequence[Row], length: int) -> bool:
     """Whether all paths up to a length beat blind guessing; so it is taken where they were not measured."""
     found = select_rows_of_cumulative_paths(rows)
-    return length not in found or is_accuracy_clearly_above(
+    return length not in found or is_accuracy_significantly_above(
         found[length], find_best_majority_baseline(rows)
     )
 
@@ -171,7 +171,11 @@ def describe_sufficient_path_length(rows: Sequence[Row]) -> str:
     found, blind = select_rows_of_cumulative_paths(rows), find_best_majority_baseline(rows)
     longest = max(found, default=0)
     first = next(
-        (length for length in sorted(found) if is_accuracy_clearly_above(found[length], blind)),
+        (
+            length
+            for length in sorted(found)
+            if is_accuracy_significantly_above(found[length], blind)
+        ),
         None,
     )
     if first is None or 2 * first <= longest:
@@ -197,7 +201,7 @@ def format_path_sum_size(number: int) -> str:
     return f"sum of {number} random paths" if number > 1 else "single random path"
 
 
-def find_row_of_variant(rows: Sequence[Row], name: str) -> Row:
+def find_report_row_of_variant(rows: Sequence[Row], name: str) -> Row:
     return next(row for row in rows if row.variant == name)
 
 
@@ -212,7 +216,7 @@ def format_percent(row: Row) -> str:
 
 
 def warn_if_task_not_learned(rows: Sequence[Row]) -> Iterator[str]:
-    entire = find_row_of_variant(rows, ENTIRE)
+    entire = find_report_row_of_variant(rows, ENTIRE)
     if (entire.value or 0.0) < LEARNED:
         yield (
             f"the entire model labels only {format_percent(entire)}: it has not learned its task and its paths say little; "

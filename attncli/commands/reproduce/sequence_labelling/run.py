@@ -9,7 +9,7 @@ from attncli.commands.reproduce.options import (
     TrainingOptions,
     open_training_folder,
     parse_whole_numbers,
-    validate_training_number,
+    validate_number_or_default,
 )
 from attncli.commands.reproduce.sequence_labelling.options import LabellingOptions, MemoriseOptions
 from attncli.commands.reproduce.training_monitor_callback import build_training_callback
@@ -62,9 +62,11 @@ def prepare_labelling_task(
     task = TASKS[name]() if memory is None else build_memorise_task(memory)
     watched = build_training_callback(training, name)
     sizes = resolve_network_sizes(options, task.sizes)
-    steps = validate_training_number("train_steps", training.train_steps, task.steps, 1, MOST_STEPS)
+    steps = validate_number_or_default(
+        "train_steps", training.train_steps, task.steps, 1, MOST_STEPS
+    )
     evaluations = parse_evaluation_names(options.evaluate)
-    sums = parse_path_counts(options.paths_per_sum)
+    sums = parse_paths_per_sum(options.paths_per_sum)
     saved_as = open_training_folder(training.save_training, name)
     from attncli.commands.reproduce.sequence_labelling.experiment import (
         LabellingRequest,
@@ -74,7 +76,7 @@ def prepare_labelling_task(
 
     request = LabellingRequest(
         name,
-        describe_task(name, memory, task),
+        describe_labelling_task(name, memory, task),
         task,
         sizes,
         steps=steps,
@@ -87,11 +89,11 @@ def prepare_labelling_task(
     return partial(measure_path_accuracies, request)
 
 
-def describe_task(name: str, memory: MemoriseOptions | None, task: "Task") -> str:
+def describe_labelling_task(name: str, memory: MemoriseOptions | None, task: "Task") -> str:
     """Describe what is learned, from the task's file or from the options."""
     from attncli.commands.reproduce.tasks import TASKS
 
-    if memory is None or not memory.changes_default_sequences:
+    if memory is None or not memory.differs_from_default_task:
         return TASKS.summary(name)
     words = "words of their own" if memory.tokens_from is None else "the tokens of a file in order"
     text = f"{words}, {task.vocabulary:,} different ones"
@@ -109,8 +111,10 @@ def build_memorise_task(options: MemoriseOptions) -> "Task":
 
     released = ReleasedScriptSettings()
     own = (released.sequences, released.length) if options.as_published else (SEQUENCES, LENGTH)
-    sequences = validate_training_number("sequences", options.sequences, own[0], 1, MOST_SEQUENCES)
-    length = validate_training_number("length", options.length, own[1], 2, MOST_LENGTH)
+    sequences = validate_number_or_default(
+        "sequences", options.sequences, own[0], 1, MOST_SEQUENCES
+    )
+    length = validate_number_or_default("length", options.length, own[1], 2, MOST_LENGTH)
     if options.tokens_from is None:
         return memorise(sequences, length)
     from attncli.commands.reproduce.token_sequence_files import read_and_renumber_tokens
@@ -127,7 +131,7 @@ def parse_evaluation_names(texts: Sequence[str]) -> list[str]:
     return names
 
 
-def parse_path_counts(texts: Sequence[str]) -> list[int]:
+def parse_paths_per_sum(texts: Sequence[str]) -> list[int]:
     """How many paths are added, fewest first."""
     return parse_whole_numbers(
         texts or ["5", "20"],

@@ -41,7 +41,7 @@ def require_baselines_to_accept(checks: "Sequence[Check]", named: Sequence[str])
     return chosen
 
 
-def filter_checks_that_pass(
+def select_passed_ci_checks(
     checks: "Sequence[Check]", results: Mapping[str, CheckResult]
 ) -> "list[Check]":
     """The checks whose report exists and passes the gates that need no baseline."""
@@ -52,8 +52,10 @@ def build_acceptance_report(
     checks: "Sequence[Check]", results: Mapping[str, CheckResult]
 ) -> Report:
     """Report the changes of every check."""
-    compared = {check.name: compare_with_baseline(check, results[check.name]) for check in checks}
-    names = [check.name for check in filter_checks_that_pass(checks, results)]
+    compared = {
+        check.name: compare_report_with_baseline(check, results[check.name]) for check in checks
+    }
+    names = [check.name for check in select_passed_ci_checks(checks, results)]
     left = [name for name in results if name not in names]
     sentences = [f"accepted: {', '.join(names)}"] * bool(names)
     sentences += [f"not accepted, the baseline stays: {', '.join(left)}"] * bool(left)
@@ -81,7 +83,7 @@ def build_acceptance_report(
     )
 
 
-def compare_with_baseline(check: "Check", result: CheckResult) -> Report:
+def compare_report_with_baseline(check: "Check", result: CheckResult) -> Report:
     """Compare the new report with the baseline; where either is missing, the comparison is empty."""
     if result.report is not None and result.against is not None:
         return compare_reports(
@@ -106,13 +108,13 @@ def add_check_name_to_tables(name: str, compared: Report) -> Sequence[View]:
     ]
 
 
-def write_baselines(checks: "Sequence[Check]", results: Mapping[str, CheckResult]) -> None:
-    for check in filter_checks_that_pass(checks, results):
+def write_accepted_baselines(checks: "Sequence[Check]", results: Mapping[str, CheckResult]) -> None:
+    for check in select_passed_ci_checks(checks, results):
         report = results[check.name].report
         assert report is not None
-        save_report(report, str(check.baseline))
+        save_report_as_json(report, str(check.baseline))
 
 
-def save_report(report: Report, place: str) -> None:
+def save_report_as_json(report: Report, place: str) -> None:
     """A report as the commands write it."""
     write_file_or_address(place, FORMATS["json"](report).encode(errors="backslashreplace"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from attncli.cli.command_tree import (
     CommandPath,
-    command_path,
+    command_words_of_context,
     is_typed_on_command_line,
     parse_command,
     root_command,
@@ -35,16 +35,18 @@ class CheckResult:
     """The baseline, where there is one."""
 
 
-def run_check(check: "Check", scratch: Path, accepting: bool = False) -> CheckResult:
+def run_check_and_catch_errors(
+    check: "Check", scratch: Path, accepting: bool = False
+) -> CheckResult:
     """Run one check and return its exit code and verdicts; an error is a verdict too. When
     accepting, changes are not tested."""
     try:
-        return evaluate_check(check, scratch, accepting)
+        return run_check_and_evaluate_gates(check, scratch, accepting)
     except AttnError as error:
         return CheckResult(error.exit_code, (make_gate_verdict_of_failed_run(check, error),))
 
 
-def evaluate_check(check: "Check", scratch: Path, accepting: bool) -> CheckResult:
+def run_check_and_evaluate_gates(check: "Check", scratch: Path, accepting: bool) -> CheckResult:
     """Gates and the baseline are read before the work, so that a misprint costs no run; a baseline may be missing."""
     from attncli import gates
     from attncli.python.baselines import BaselineOptions
@@ -69,29 +71,31 @@ def evaluate_check(check: "Check", scratch: Path, accepting: bool) -> CheckResul
     )
     if check.baseline and not accepting:
         try:
-            verdicts += judge_changes_since_baseline(check, report, old, changes)
+            verdicts += evaluate_changes_since_baseline(check, report, old, changes)
         except NoBaseline as error:
             found = (
-                *add_check_name_to_verdicts(check, verdicts),
+                *add_check_name_to_gate_verdicts(check, verdicts),
                 make_gate_verdict_of_failed_run(check, error),
             )
             return CheckResult(error.exit_code, found, report)
-    found = add_check_name_to_verdicts(
+    found = add_check_name_to_gate_verdicts(
         check, verdicts or report.verdicts or [Verdict("ran", False, "no gates")]
     )
     return CheckResult(int(any(one.failed for one in found)), found, report, old)
 
 
 def refuse_ci_inside_ci(check: "Check") -> None:
-    if check.command and command_path(parse_command(check.command)) == ("ci",):
+    if check.command and command_words_of_context(parse_command(check.command)) == ("ci",):
         raise UsageError("a check that runs `attn ci` would run itself, again and again.")
 
 
-def add_check_name_to_verdicts(check: "Check", verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+def add_check_name_to_gate_verdicts(
+    check: "Check", verdicts: Iterable[Verdict]
+) -> tuple[Verdict, ...]:
     return tuple(replace(one, condition=f"{check.name}: {one.condition}") for one in verdicts)
 
 
-def judge_changes_since_baseline(
+def evaluate_changes_since_baseline(
     check: "Check", report: Report, old: Report | None, changes: "list[AllowedChange]"
 ) -> list[Verdict]:
     """Return verdicts on the changes since the baseline; without a baseline, one that names the
@@ -153,12 +157,12 @@ def select_gates_for_command_line(check: "Check") -> list[str]:
     """
     own, line = check.fail_if, parse_command(check.command)
     if own and not is_typed_on_command_line(line, "fail_if"):
-        own = [*read_configured_gates(command_path(line)), *own]
+        own = [*read_configured_gates(command_words_of_context(line)), *own]
     return [f"--fail-if={gate}" for gate in own]
 
 
 def read_configured_gates(command: CommandPath) -> list[str]:
-    from attncli.cli.config.settings import collect_settings
+    from attncli.cli.config.settings import collect_option_settings
 
-    found = collect_settings(root_command()).get((command, "fail_if"))
+    found = collect_option_settings(root_command()).get((command, "fail_if"))
     return [str(gate) for gate in found.value] if found else []

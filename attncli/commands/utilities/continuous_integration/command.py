@@ -9,7 +9,7 @@ from attncli.errors import AttnError, UsageError, capitalize_first_letter, requi
 from attncli.io.atomic_files import create_folder_if_missing, resolve_symbolic_links
 from attncli.io.remote_files import is_remote_url, join_path_or_url
 from attncli.options.run_and_output import OutputOptions
-from attncli.options.value_completion import complete_names
+from attncli.options.value_completion import make_name_completer
 from attncli.records import Definition, Report, Row, View
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def ci(
         default=None,
         metavar="[CHECK]…",
         help="Checks to run. [default: all in the file]",
-        complete=complete_names(list_configured_check_names),
+        complete=make_name_completer(list_configured_check_names),
     ),
     keep: str | None = declare_option(
         metavar="FOLDER",
@@ -83,7 +83,9 @@ def ci(
     from attncli import gates
     from attncli.cli.config.settings import load_config_file
     from attncli.cli.report_writer import validate_output_options, write_report
-    from attncli.commands.utilities.continuous_integration.check_runs import run_check
+    from attncli.commands.utilities.continuous_integration.check_runs import (
+        run_check_and_catch_errors,
+    )
     from attncli.commands.utilities.continuous_integration.named_checks import (
         parse_configured_checks,
     )
@@ -101,7 +103,9 @@ def ci(
     if keep is not None and not is_remote_url(keep):
         create_folder_if_missing(Path(keep))
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
-        results = {check.name: run_check(check, Path(scratch), accept) for check in checks}
+        results = {
+            check.name: run_check_and_catch_errors(check, Path(scratch), accept) for check in checks
+        }
     if keep is not None:
         save_check_reports(
             results, keep, {canonical_report_path(one.baseline) for one in every if one.baseline}
@@ -115,10 +119,10 @@ def ci(
     )
     if accept:
         from attncli.commands.utilities.continuous_integration.baseline_acceptance import (
-            write_baselines,
+            write_accepted_baselines,
         )
 
-        write_baselines(checks, results)
+        write_accepted_baselines(checks, results)
     return code
 
 
@@ -136,12 +140,14 @@ def build_ci_report(
 
 def save_check_reports(results: "dict[str, CheckResult]", folder: str, baselines: set[str]) -> None:
     """Write every report, whatever its verdicts; only --accept writes a baseline."""
-    from attncli.commands.utilities.continuous_integration.baseline_acceptance import save_report
+    from attncli.commands.utilities.continuous_integration.baseline_acceptance import (
+        save_report_as_json,
+    )
 
     for name, one in results.items():
         place = join_path_or_url(folder, f"{name}.json")
         if one.report is not None:
-            save_report(
+            save_report_as_json(
                 one.report,
                 join_path_or_url(folder, f"{name}.new.json")
                 if canonical_report_path(place) in baselines

@@ -15,7 +15,7 @@ from attncli.commands.utilities.list.registry_catalogue import (
 from attncli.declare.option_declarations import WRITES, Applies, declare_argument, declare_option
 from attncli.errors import UsageError, make_unknown_name_error
 from attncli.io.standard_streams import is_terminal
-from attncli.options.value_completion import complete_names
+from attncli.options.value_completion import make_name_completer
 
 SCHEMA = "schema"
 """The JSON schema of reports: a document of its own, printed on request only."""
@@ -47,7 +47,7 @@ def list_registered_names(
     what: str | None = declare_argument(
         default=None,
         metavar="WHAT",
-        complete=complete_names(lambda: [*LISTS, SCHEMA]),
+        complete=make_name_completer(lambda: [*LISTS, SCHEMA]),
         help=f"One of {', '.join(LISTS)}, {SCHEMA} (a JSON Schema of the report). [default: all but the last two]",
     ),
     format: str | None = declare_option(
@@ -64,7 +64,7 @@ def list_registered_names(
     ),
 ) -> int:
     """List metrics, patterns, model types and whatever else has a name, one line each."""
-    chosen_format = choose_listing_format(format, output)
+    chosen_format = choose_list_output_format(format, output)
     if what is not None and what not in (*LISTS, SCHEMA):
         raise make_unknown_name_error("list", what, [*LISTS, SCHEMA])
     if what == SCHEMA:
@@ -74,8 +74,8 @@ def list_registered_names(
         text = MANNERS[chosen_format](
             [entry for name in names for entry in list_catalogue_entries(name)]
         )
-    write_listing(
-        wrap_catalogue_entries(text)
+    write_text_to_file_or_stdout(
+        wrap_long_entry_summaries(text)
         if chosen_format == "table" and output is None and is_terminal()
         else text,
         output,
@@ -83,18 +83,18 @@ def list_registered_names(
     return 0
 
 
-def wrap_catalogue_entries(text: str) -> str:
+def wrap_long_entry_summaries(text: str) -> str:
     """Wrap long summaries under their own column, so that the terminal does not break words."""
     from attncli.cli.help import compute_help_text_width
 
     return "".join(
         f"{part}\n"
         for line in text.splitlines()
-        for part in wrap_catalogue_entry(line, compute_help_text_width())
+        for part in wrap_entry_summary(line, compute_help_text_width())
     )
 
 
-def wrap_catalogue_entry(line: str, width: int) -> list[str]:
+def wrap_entry_summary(line: str, width: int) -> list[str]:
     entry = ENTRY.match(line)
     indent = len(entry[0]) if entry else 0
     first, *rest = textwrap.wrap(
@@ -103,7 +103,7 @@ def wrap_catalogue_entry(line: str, width: int) -> list[str]:
     return [line[:indent] + first, *(" " * indent + part for part in rest)]
 
 
-def choose_listing_format(format: str | None, output: Path | None) -> str:
+def choose_list_output_format(format: str | None, output: Path | None) -> str:
     """Return the requested format, or the one that the file's extension implies."""
     from attncli.io.atomic_files import is_exempt_from_extension, require_writable
 
@@ -120,7 +120,7 @@ def choose_listing_format(format: str | None, output: Path | None) -> str:
     return format or ENDINGS.get(ending, "table")
 
 
-def write_listing(text: str, output: Path | None) -> None:
+def write_text_to_file_or_stdout(text: str, output: Path | None) -> None:
     from attncli.io.atomic_files import write_atomically
     from attncli.io.standard_streams import write_stdout
 

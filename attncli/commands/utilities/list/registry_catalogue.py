@@ -38,7 +38,7 @@ LISTS = (*SMALL, ARCHITECTURES)
 def list_catalogue_entries(name: str) -> list[Entry]:
     """Return all entries of one list."""
     if name == VARIANT_LIST:
-        found: Iterable[Entry] = list_variant_entries()
+        found: Iterable[Entry] = list_network_variant_entries()
     elif name == ARCHITECTURES:
         found = list_architecture_entries()
     else:
@@ -52,7 +52,7 @@ def list_registry_entries(registry: Registry[Callable[..., object]]) -> Iterable
         yield {"name": name, "summary": registry.summary(name), "detail": " ".join(detail.split())}
 
 
-def list_variant_entries() -> Iterable[Entry]:
+def list_network_variant_entries() -> Iterable[Entry]:
     """Return an entry for each variant and each set of variants, with the parts that it switches
     on."""
     parts = ("skip", "mlp", "mlp_skip")
@@ -70,8 +70,8 @@ def list_architecture_entries() -> Iterable[Entry]:
     text = (files("attncli.models.random") / "architectures.tsv").read_text()
     rows = csv.DictReader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE)
     every = [{key: value or "" for key, value in row.items()} for row in rows]
-    for tried in sorted(every, key=lambda tried: SHOWN.index(kind_of_architecture_support(tried))):
-        name, kind = tried.pop("type"), kind_of_architecture_support(tried)
+    for tried in sorted(every, key=lambda tried: SHOWN.index(classify_architecture_support(tried))):
+        name, kind = tried.pop("type"), classify_architecture_support(tried)
         yield {"name": name, "summary": describe_architecture_support(tried), "kind": kind, **tried}
 
 
@@ -94,7 +94,7 @@ KINDS: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
 SHOWN = (*list(KINDS)[1:], "not tried")
 
 
-def kind_of_architecture_support(tried: Mapping[str, str]) -> str:
+def classify_architecture_support(tried: Mapping[str, str]) -> str:
     return next(kind for kind, holds in KINDS.items() if holds(tried))
 
 
@@ -129,12 +129,12 @@ def format_entries_as_text(entries: Sequence[Entry]) -> str:
     for entry in entries:
         lists.setdefault((entry["list"], entry.get("kind", "")), []).append(entry)
     return "\n".join(
-        format_titled_entries(f"{title}: {kind} ({len(members)})" if kind else title, members)
+        format_entries_under_title(f"{title}: {kind} ({len(members)})" if kind else title, members)
         for (title, kind), members in lists.items()
     )
 
 
-def format_titled_entries(title: str, members: Sequence[Entry]) -> str:
+def format_entries_under_title(title: str, members: Sequence[Entry]) -> str:
     width = max(len(entry["name"]) for entry in members)
     lines = (f"  {entry['name']:<{width}}  {entry['summary']}\n" for entry in members)
     return f"{title}\n{''.join(lines)}"
@@ -153,12 +153,13 @@ def format_entries_as_csv(entries: Sequence[Entry]) -> str:
 def format_entries_as_json(entries: Sequence[Entry]) -> str:
     """Format the entries as a JSON list of objects; unknown values are null."""
     plain = [
-        {key: parse_entry_value(key, value) for key, value in entry.items()} for entry in entries
+        {key: parse_number_in_entry(key, value) for key, value in entry.items()}
+        for entry in entries
     ]
     return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
 
 
-def parse_entry_value(key: str, value: str) -> str | float | None:
+def parse_number_in_entry(key: str, value: str) -> str | float | None:
     if not value:
         return None
     return NUMBERS[key](value) if key in NUMBERS else value

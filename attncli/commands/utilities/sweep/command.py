@@ -23,18 +23,18 @@ from attncli.commands.utilities.sweep.swept_models import (
     parse_training_steps,
     read_report_if_complete,
 )
-from attncli.declare.command_table import MODEL_COMMANDS, import_function
+from attncli.declare.command_table import MODEL_COMMANDS, import_command_function
 from attncli.declare.option_declarations import (
     OptionValues,
-    list_group_parameters,
     list_option_flags,
-    list_parameters_without_groups,
+    list_parameters_of_flattened_groups,
+    list_parameters_of_option_group,
 )
 from attncli.declare.option_value_conversion import (
     convert_to_option_value,
-    declare_python_keyword,
+    declare_python_only_keyword,
     map_alternative_keyword_names,
-    split_annotation,
+    split_type_and_declarations,
 )
 from attncli.distributed_ranks import read_launch_environment
 from attncli.errors import InputError, UsageError, add_article, require_known_names
@@ -122,11 +122,11 @@ def sweep(
 KEYWORDS = {
     each.name: each
     for each in (
-        declare_python_keyword(
+        declare_python_only_keyword(
             "command", str | None, None, "What is run on each model, such as rank-collapse."
         ),
-        *list_group_parameters(ItemOptions),
-        *list_group_parameters(EngineOptions),
+        *list_parameters_of_option_group(ItemOptions),
+        *list_parameters_of_option_group(EngineOptions),
         OF_PYTHON["progress"],
     )
 }
@@ -168,9 +168,11 @@ def convert_keywords_to_options(
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The command's options as words for those who run it, and all of their values."""
     require_sweepable_command(command)
-    function = import_function(command)
+    function = import_command_function(command)
     known = {
-        each.name: each for each in list_parameters_without_groups(function) if each.name != SOURCE
+        each.name: each
+        for each in list_parameters_of_flattened_groups(function)
+        if each.name != SOURCE
     }
     usual = map_alternative_keyword_names(known)
     keywords = {usual.get(name, name): value for name, value in keywords.items()}
@@ -182,14 +184,15 @@ def convert_keywords_to_options(
         for word in format_command_line_option(known[name], value)
     ]
     rest = {
-        each.name: each.default for each in (*known.values(), *list_group_parameters(OutputOptions))
+        each.name: each.default
+        for each in (*known.values(), *list_parameters_of_option_group(OutputOptions))
     }
     return tuple(words), {**rest, **own}
 
 
 def format_command_line_option(parameter: Any, value: object) -> list[str]:
     """An option as the command line spells it."""
-    kind, (option, *_) = split_annotation(parameter)
+    kind, (option, *_) = split_type_and_declarations(parameter)
     names = list_option_flags(option, parameter.name, kind)[0].split("/")
     if isinstance(value, bool):
         return [names[0]] if value else names[1:2]
@@ -245,16 +248,16 @@ def run_sweep(
         )
         found = run_swept_models(
             plan,
-            prepare_engine_and_folder(question.run, plan.into),
+            prepare_engine_and_report_folder(question.run, plan.into),
             progress,
-            partial(refuse_gates_without_rows, conditions, shown),
+            partial(refuse_gates_without_report_rows, conditions, shown),
         )
     items = [item for item, _ in found]
     report = build_sweep_report(items, shown or default_sweep_metric(items))
     return SweepResult(report, [code for _, code in found if code])
 
 
-def prepare_engine_and_folder(run: EngineOptions, into: str) -> Engine:
+def prepare_engine_and_report_folder(run: EngineOptions, into: str) -> Engine:
     """Create the engine and the report folder; both are validated before any run."""
     default = "torchrun" if read_launch_environment().is_distributed else "local"
     engine = open_engine(run.engine or default, run.engine_options)
@@ -269,7 +272,7 @@ def prepare_engine_and_folder(run: EngineOptions, into: str) -> Engine:
     return engine
 
 
-def refuse_gates_without_rows(
+def refuse_gates_without_report_rows(
     conditions: Sequence[Condition], shown: SweepMetric | None, item: SweepItem
 ) -> None:
     """Report gates that the first report cannot answer before the second run starts."""
@@ -342,7 +345,7 @@ def read_named_reports(
             item, code = SweepItem(name, step, read_report(name)), 0
         except InputError as error:
             item, code = SweepItem(name, step, None, str(error)), error.exit_code
-        refuse_gates_without_rows(conditions, shown, item)
+        refuse_gates_without_report_rows(conditions, shown, item)
         found.append((item, code))
     return found
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from attncli.declare.option_declarations import DELETES, RUNS_JOBS, WRITES, declare_option
-from attncli.options.value_completion import complete_entries
+from attncli.options.value_completion import make_registry_name_completer
 
 DEFAULT_FOLDER = "attn-sweep"
 
@@ -70,7 +70,7 @@ class EngineOptions:
         metavar="local[:N]|submitit|dask|ray|torchrun",
         usual=True,
         applies=RUNS_JOBS,
-        complete=complete_entries("attncli.processes.engines"),
+        complete=make_registry_name_completer("attncli.processes.engines"),
         help="What runs the items (see `attn list engines`). [default: local:1, under torchrun its processes]",
     )
     engine_options: list[str] = engine_option(

@@ -54,7 +54,7 @@ def build_sweep_report(items: Sequence[SweepItem], shown: SweepMetric) -> Report
         headline=format_sweep_headline(trends, done, len(items)),
         rows=tuple(rows),
         metrics=merge_metric_definitions(items, rows),
-        source={"kind": "sweep", "items": [model_name_and_source(item) for item in items]},
+        source={"kind": "sweep", "items": [model_name_and_origin(item) for item in items]},
         views=(
             View(
                 f"{measure} over the sweep",
@@ -76,11 +76,11 @@ def build_sweep_report(items: Sequence[SweepItem], shown: SweepMetric) -> Report
 
 def build_trend_rows(item: SweepItem, shown: SweepMetric) -> Iterator[Row]:
     """One number for every variant, in the order of the report."""
-    for series, rows in group_rows_by_variant(item, shown).items():
-        yield combine_rows_of_model(rows, shown, report_row_keys_of_model(item, series))
+    for series, rows in group_report_rows_by_variant(item, shown).items():
+        yield combine_report_rows_of_model(rows, shown, report_row_keys_of_model(item, series))
 
 
-def group_rows_by_variant(item: SweepItem, shown: SweepMetric) -> dict[str, list[Row]]:
+def group_report_rows_by_variant(item: SweepItem, shown: SweepMetric) -> dict[str, list[Row]]:
     """The rows that are looked at, by their curve."""
     by_series: dict[str, list[Row]] = {}
     for row in shown.choose(item.report) if item.report else ():
@@ -90,7 +90,7 @@ def group_rows_by_variant(item: SweepItem, shown: SweepMetric) -> dict[str, list
 
 def table_label_of_metric(shown: SweepMetric, items: Sequence[SweepItem]) -> str:
     """Label of the table's numbers; it says "mean" only where several numbers were averaged."""
-    series = [group_rows_by_variant(item, shown) for item in items]
+    series = [group_report_rows_by_variant(item, shown) for item in items]
     several = any(len(rows) > 1 for found in series for rows in found.values())
     same_text = shown.text.startswith(f"{shown.aggregate}(")
     return f"{shown.aggregate}({shown.text})" if several and not same_text else shown.text
@@ -100,7 +100,7 @@ def report_row_keys_of_model(item: SweepItem, series: Scalar) -> dict[str, Scala
     return {"item": item.name, "step": item.step, "series": series}
 
 
-def combine_rows_of_model(
+def combine_report_rows_of_model(
     rows: Sequence[Row], shown: SweepMetric, keys: Mapping[str, Scalar]
 ) -> Row:
     """The row itself, with its spread, where it is the only one."""
@@ -183,7 +183,7 @@ def list_metrics_of_rows(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.metric for row in rows))
 
 
-def model_name_and_source(item: SweepItem) -> dict[str, object]:
+def model_name_and_origin(item: SweepItem) -> dict[str, object]:
     return {"item": item.name, "source": item.report.source if item.report else None}
 
 

@@ -98,10 +98,10 @@ class SweepRuns:
         if missing:
             try:
                 with closing(
-                    self.engine(self.iterate_unfinished_jobs(missing), len(missing))
+                    self.engine(self.iterate_jobs_without_report(missing), len(missing))
                 ) as outcomes:
                     for place, run in outcomes:
-                        self.read_run_outcome(place, run)
+                        self.read_report_or_failure_of_run(place, run)
                         progress(sum(p in self.finished for p in places), len(places), "models")
             finally:
                 self.remove_partial_files(missing)
@@ -125,7 +125,7 @@ class SweepRuns:
         )
         return True
 
-    def iterate_unfinished_jobs(self, places: Sequence[int]) -> Iterator[Job]:
+    def iterate_jobs_without_report(self, places: Sequence[int]) -> Iterator[Job]:
         """Yield the jobs; the cache is checked again for each, since another driver may have
         finished it meanwhile."""
         for place in places:
@@ -142,7 +142,7 @@ class SweepRuns:
                 self.plan.settings,
             )
 
-    def read_run_outcome(self, place: int, run: ProcessRun) -> None:
+    def read_report_or_failure_of_run(self, place: int, run: ProcessRun) -> None:
         """Read the report that the run has written, or describe its failure."""
         name, where = self.plan.names[place], self.reports[place]
         step = self.plan.training_steps[place]

@@ -36,7 +36,7 @@ def list_swept_models(
         refuse_invalid_model_name(text)
     found = list(sources) if revisions is None else list_models_at_revisions(sources, revisions)
     for pattern in patterns:
-        matches = sorted(match_glob_pattern(pattern), key=natural_sort_key)
+        matches = sorted(find_files_by_glob_pattern(pattern), key=natural_sort_key)
         if not matches:
             raise UsageError(
                 f"`glob={pattern!r}` matches nothing: quote it, and look what lies there."
@@ -47,7 +47,7 @@ def list_swept_models(
     return list(dict.fromkeys(found))
 
 
-def match_glob_pattern(pattern: str) -> list[str]:
+def find_files_by_glob_pattern(pattern: str) -> list[str]:
     """Files and folders here, or reports at addresses."""
     return (
         glob_remote_files(pattern) if is_remote_url(pattern) else glob.glob(pattern, recursive=True)

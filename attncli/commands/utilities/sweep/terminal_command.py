@@ -14,7 +14,7 @@ from attncli.declare.option_declarations import Applies, declare_argument, decla
 from attncli.errors import UsageError
 from attncli.io.remote_files import is_remote_url
 from attncli.options.run_and_output import OutputOptions
-from attncli.options.value_completion import complete_names
+from attncli.options.value_completion import make_name_completer
 from attncli.registry import list_entry_names
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def sweep(
             "Command to run on every model, with its own options (those not listed here are passed on to it). "
             "Without a command the items are finished reports."
         ),
-        complete=complete_names(lambda: MODEL_COMMANDS),
+        complete=make_name_completer(lambda: MODEL_COMMANDS),
     ),
     list_items: bool = declare_option(
         default=False,
@@ -72,7 +72,7 @@ def sweep(
     The table does not depend on the engine.
     """
     from attncli import gates
-    from attncli.cli.config.settings import resolve_options
+    from attncli.cli.config.settings import resolve_all_option_values
     from attncli.cli.report_writer import validate_output_options, write_report
     from attncli.commands.utilities.sweep.command import SweepRequest, plan_sweep, run_sweep
     from attncli.io.atomic_files import create_folder_if_missing
@@ -85,7 +85,7 @@ def sweep(
     question = SweepRequest(
         command,
         rest,
-        lambda name: resolve_options([command or "", name, *rest]),
+        lambda name: resolve_all_option_values([command or "", name, *rest]),
         items,
         run,
         select_option_environment_variables(os.environ),

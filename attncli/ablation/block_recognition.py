@@ -43,8 +43,8 @@ from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.capture.model_structure.blocks import (
     BlockStack,
     ModelStructure,
+    build_attention_free_block_stacks,
     build_model_structure,
-    build_stacks_without_attention,
     collect_distinct_blocks,
 )
 from attncli.capture.model_structure.probe_forward import ProbeResult, probe_forward
@@ -118,7 +118,7 @@ def find_token_mixing_blocks(model: nn.Module, seen: ProbeResult) -> ModelStruct
     structure = build_model_structure(model, seen, may_have_none=True)
     if structure.stacks:
         return structure
-    stacks = () if structure.outside else build_stacks_without_attention(model, seen)
+    stacks = () if structure.outside else build_attention_free_block_stacks(model, seen)
     if not stacks:
         raise InputError(
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."

@@ -25,7 +25,7 @@ from attncli.capture.model_structure.residual_stream import (
     find_residual_stream_input,
     find_residual_stream_output,
     replace_tensor_argument,
-    select_tensor_at_position,
+    select_nth_nested_tensor,
 )
 from attncli.errors import InputError
 from attncli.forward_argument_types import Args, Function, Kwargs, Output
@@ -106,7 +106,7 @@ class BlockTracking:
             self.tracker = None
         results = [
             find_residual_stream_output(output),
-            call.second and select_tensor_at_position(call.second[1], output),
+            call.second and select_nth_nested_tensor(call.second[1], output),
         ]
         streams = [result for result in results if result is not None]
         tags = [run.find_tag_of_tensor(stream) for stream in streams]
@@ -122,7 +122,7 @@ class BlockTracking:
         stream = find_residual_stream_input(args, kwargs)
         if stream is None:
             raise InputError(f"{describe_block(run.stack, run.call)} is given no stream of tokens.")
-        second = run.call.second and select_tensor_at_position(run.call.second[0], (args, kwargs))
+        second = run.call.second and select_nth_nested_tensor(run.call.second[0], (args, kwargs))
         run.outside = {
             id(tensor)
             for tensor in iter_nested_tensors((args, kwargs))

@@ -27,8 +27,8 @@ from attncli.capture.linear_attention.linear_attention_heads import LinearAttent
 from attncli.capture.model_errors import run_model_or_refuse_input, translate_model_errors
 from attncli.capture.model_structure.blocks import (
     BlockStack,
+    build_attention_free_block_stacks,
     build_model_structure,
-    build_stacks_without_attention,
 )
 from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
 from attncli.capture.model_structure.probe_forward import (
@@ -268,7 +268,7 @@ def prepare_linear_layers(
         find_linear_attention_layers,
     )
 
-    stacks = build_stacks_without_attention(body, seen)
+    stacks = build_attention_free_block_stacks(body, seen)
     mixers = find_token_mixers(body, stacks, short.kwargs, {}, short.tokens)
     linear = find_linear_attention_layers(body, mixers, short.kwargs, short.tokens)
     if linear.layers:

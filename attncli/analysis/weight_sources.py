@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attncli.head_weights.head_configs import HeadConfig
-from attncli.head_weights.head_files import open_tensors, require_matching_config
+from attncli.head_weights.head_files import open_checkpoint_tensors, require_tensors_match_config
 from attncli.model_and_file_sources import Source, parse_source
 from attncli.models.files.config_checks import refuse_quantised_weights
 from attncli.models.files.model_folder import FetchSettings, find_model_folder
@@ -43,7 +43,7 @@ def open_weights(source: Source | str | Path, how: FetchSettings, seed: int) -> 
     warnings = (*local.source.warnings, *filter(None, [describe_unread_shards(local.folder)]))
     return OpenedWeights(
         config,
-        open_tensors(local.folder, config, how.allow_pickle),
+        open_checkpoint_tensors(local.folder, config, how.allow_pickle),
         local.describe_model_source(),
         warnings,
     )
@@ -58,7 +58,7 @@ def open_in_memory_weights(
 
     config = build_in_memory_config(model, name)
     refuse_quantised_weights(Path(name), config.settings)
-    tensors = require_matching_config(
+    tensors = require_tensors_match_config(
         InMemoryTensors(name, rename_state_dict_to_saved_names(model)), config
     )
     return OpenedWeights(config, tensors, identity, warnings)

@@ -42,7 +42,10 @@ saved_maps                      maps in files, saved here or by other programs
 """
 
 from attncli.capture.attention_capture import STRIP_MEMORY, capture_attention
-from attncli.capture.softmax_attention.attention_interface import Strip, emit_map_rows_in_rounds
+from attncli.capture.softmax_attention.attention_interface import (
+    Strip,
+    emit_map_rows_while_requested,
+)
 from attncli.capture.softmax_attention.attention_site_names import AttentionSite, MapShape
 from attncli.capture.verify_captured_attention import VerifiedCapture, verify_capture
 
@@ -53,6 +56,6 @@ __all__ = [
     "Strip",
     "VerifiedCapture",
     "capture_attention",
-    "emit_map_rows_in_rounds",
+    "emit_map_rows_while_requested",
     "verify_capture",
 ]

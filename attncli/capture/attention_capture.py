@@ -91,7 +91,9 @@ class Capture:
         self.masked: set[str] = set()
         """Those of them that received a mask."""
         self.sinks = {
-            find_module_of_sinks(name) for name, _ in model.named_parameters() if SINK in name
+            find_module_path_of_sink_parameter(name)
+            for name, _ in model.named_parameters()
+            if SINK in name
         }
         """Names of modules with learned sinks, which take a share of every row."""
         self.watcher = SoftmaxCapture(model, self.emit_softmax_map_rows, memory)
@@ -130,7 +132,7 @@ class Capture:
         more = {name: promote_half_to_float32(value) for name, value in keywords.items()}
         call = EagerCall(module, exact[0], exact[1], exact[2], attention_mask, more)
         pair = module in self.pairs.modules
-        second = pair and self.pairs.is_second_call_of_layer(module, query, key)
+        second = pair and self.pairs.is_second_softmax_call_of_layer(module, query, key)
         site = (
             self.sites.name_differential_map_site()
             if second
@@ -148,26 +150,26 @@ class Capture:
                 eager = find_unpatched_eager_attention(module)
                 rows = count_rows_within_memory(self.memory, call.map_bytes_per_row)
 
-                def emit_applied_map_rows(strip: Strip) -> bool:
+                def emit_rows_applied_to_values(strip: Strip) -> bool:
                     applied = compute_differential_map_rows(strip, share) if second else strip
                     return self.check_and_emit_map_rows(site, module, applied)
 
                 output = None
                 if self.one_pass is not None and not (pair or self.group):
                     output = self.one_pass.attend_in_one_pass_if_possible(
-                        eager, call, rows, emit_applied_map_rows
+                        eager, call, rows, emit_rows_applied_to_values
                     )
                 if output is None:
-                    output = attend_in_row_strips(eager, call, rows, emit_applied_map_rows)
+                    output = attend_in_row_strips(eager, call, rows, emit_rows_applied_to_values)
             if pair:
-                self.pairs.add_output_of_one_map(module, query, key, output)
+                self.pairs.record_output_of_one_map(module, query, key, output)
         finally:
             self.watcher.silent = False
         return output.to(query.dtype), None
 
     def emit_softmax_map_rows(self, module: nn.Module, strip: Strip) -> bool:
         """Take a strip from SoftmaxCapture; the first row of a map begins a new site, unless the map is repeated."""
-        if strip.is_first_of_map:
+        if strip.contains_first_map_row:
             self.current = self.sites.name_attention_site(module)
             self.captured.append(self.current)
         assert self.current is not None
@@ -206,7 +208,7 @@ class Capture:
         """Refuse a pass in which a softmax inside a captured attention was no map, or a row of a map was missed."""
         if self.watcher.unclaimed:
             refuse_partial_capture(self.model, self.watcher.unclaimed, self.captured, self.apart)
-        self.pairs.refuse_unverified_differences()
+        self.pairs.refuse_unverified_map_subtractions()
         for site, shape in self.shapes.items():
             if self.rows[site] != shape.queries:
                 raise InputError(
@@ -214,7 +216,7 @@ class Capture:
                 )
 
 
-def find_module_of_sinks(name: str) -> str:
+def find_module_path_of_sink_parameter(name: str) -> str:
     """The module that a parameter's sinks belong to: they may come from a projection of its own."""
     parts = name.split(".")
     first = next(place for place, part in enumerate(parts) if SINK in part)
@@ -248,8 +250,8 @@ def capture_attention(
         force_eager_attention(model),
         replace_eager_attention(stream.attend_and_emit_map_rows),
         stream.watcher.hook_attention_modules(),
-        stream.pairs.hook_checks_of_differences(),
-        stream.sites.count_list_element_runs(),
+        stream.pairs.hook_map_subtraction_checks(),
+        stream.sites.count_list_element_forwards(),
     ):
         yield stream
 

@@ -101,7 +101,9 @@ def convert_sdpa_mask_to_eager(
         return (
             mask
             if is_additive
-            else masks.find_or_compute_for_mask(mask, lambda: zeros().masked_fill_(~mask, least))
+            else masks.get_cached_or_compute_for_mask(
+                mask, lambda: zeros().masked_fill_(~mask, least)
+            )
         )
     is_causal = how.get("is_causal")
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
@@ -109,4 +111,6 @@ def convert_sdpa_mask_to_eager(
     if not causal or length < 2:
         return None
     square = partial(torch.full, (1, 1, length, length), least, device=query.device)
-    return masks.find_or_compute_for_mask(None, lambda: square().triu_(1), length, query.device)
+    return masks.get_cached_or_compute_for_mask(
+        None, lambda: square().triu_(1), length, query.device
+    )

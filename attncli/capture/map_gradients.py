@@ -53,7 +53,7 @@ def retain_maps_with_gradients(
 
     with (
         force_eager_attention(model),
-        sites.count_list_element_runs(),
+        sites.count_list_element_forwards(),
         enable_gradients_before_blocks(model, blocks),
         swap_attention_functions({EAGER: attend_and_retain_map}),
     ):

@@ -32,7 +32,7 @@ class AttentionProperties:
     """Whether any of its blocks adds an MLP."""
 
     @property
-    def causes_of_linear_rate(self) -> str:
+    def causes_of_linear_collapse_rate(self) -> str:
         parts = {
             "causal mask": self.causal,
             "positions in the attention": self.positional,
@@ -66,7 +66,7 @@ def record_attention_with_unequal_weights(
             uneven.add(site.name)
 
     return capture_attention(
-        model, record_map_with_unequal_rows, apart=proof.paths_of_separate_softmaxes
+        model, record_map_with_unequal_rows, apart=proof.module_paths_of_separate_softmaxes
     )
 
 
@@ -78,7 +78,7 @@ def build_attention_properties(
     crossing = {site.name for site in proof.sites if not site.is_self_attention}
     return {
         stack.name: AttentionProperties(
-            *(is_any_module_in_stack(names, stack) for names in (causal, uneven, crossing))
+            *(is_any_module_in_block_stack(names, stack) for names in (causal, uneven, crossing))
         )
         for stack in stacks
     }
@@ -109,6 +109,6 @@ def has_uniform_attention_rows(strip: Strip) -> bool:
     )
 
 
-def is_any_module_in_stack(names: set[str], stack: BlockStack) -> bool:
+def is_any_module_in_block_stack(names: set[str], stack: BlockStack) -> bool:
     """Whether one of the modules is in a block of the stack."""
     return any(name.startswith(f"{call.name}.") for name in names for call in stack.calls)

@@ -81,7 +81,7 @@ class VerifiedCapture:
     """Modules with a softmax that weights no values."""
 
     @property
-    def paths_of_separate_softmaxes(self) -> frozenset[str]:
+    def module_paths_of_separate_softmaxes(self) -> frozenset[str]:
         """The paths of these modules, with stars for numbers."""
         return frozenset(each.family for each in self.left_out)
 
@@ -170,15 +170,17 @@ def run_model_under_capture(
 @contextmanager
 def gather_capture_evidence(model: nn.Module, inputs: Inputs) -> Iterator[CaptureEvidence]:
     """Within, one forward on these inputs runs under capture and shows what verification needs."""
-    evidence, small = CaptureEvidence(), choose_memory_for_part_of_rows(model, inputs)
+    evidence, small = CaptureEvidence(), choose_map_row_memory(model, inputs)
 
-    def run_and_keep_output(forward: Function, _: nn.Module, args: Args, kwargs: Kwargs) -> Output:
+    def run_model_and_keep_output(
+        forward: Function, _: nn.Module, args: Args, kwargs: Kwargs
+    ) -> Output:
         output = forward(*args, **kwargs)
         evidence.output = list_output_tensors(output)
         return output
 
     with (
-        wrap_forwards([model], run_and_keep_output),
+        wrap_forwards([model], run_model_and_keep_output),
         capture_attention(
             model, evidence.record_evidence_of_map_rows, small, apart=None
         ) as evidence.stream,
@@ -201,7 +203,7 @@ def has_nan(value: Tensor) -> bool:
     return bool(value.isnan().any())
 
 
-def choose_memory_for_part_of_rows(model: nn.Module, inputs: Inputs) -> int:
+def choose_map_row_memory(model: nn.Module, inputs: Inputs) -> int:
     """Bytes for a part of a map's rows."""
     heads = vars(getattr(model, "config", model)).get("num_attention_heads")
     tensors = [value for value in inputs.values() if isinstance(value, Tensor)]
@@ -227,7 +229,7 @@ def refuse_indistinguishable_attentions(sites: Sequence[AttentionSite]) -> None:
     """Refuse two attentions with the same stack, kind and layer: their numbers would be indistinguishable."""
     known: dict[tuple[str, str, int], AttentionSite] = {}
     for site in sites:
-        other = known.setdefault(site.stack_kind_and_layer, site)
+        other = known.setdefault(site.stack_name_kind_and_layer, site)
         if other is not site:
             raise InputError(
                 f"{site.name} and {other.name} would both be reported as {site.kind} attention of layer {site.layer} in "

@@ -1,7 +1,8 @@
 """Count a model's kinds of attention, from its config and the names of its tensors alone, whatever its family."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from attncli.records import Facts
@@ -99,7 +100,7 @@ def count_attention_kinds(config: Facts, tensors: Collection[str]) -> AttentionL
 
 def read_config_number(config: Facts, name: str) -> int | None:
     """The first of a quantity's config names that is set, unless layers differ."""
-    if any(word in layer for layer in find_differing_layers(config) for word in WORDS[name]):
+    if any(word in layer for layer in find_layer_specific_settings(config) for word in WORDS[name]):
         return None
     if name == "key_heads" and config.get("multi_query") is True and "num_kv_heads" not in config:
         return 1
@@ -107,7 +108,7 @@ def read_config_number(config: Facts, name: str) -> int | None:
     return next((value for value in numbers if value is not None), None)
 
 
-def find_differing_layers(config: Facts) -> list[Facts]:
+def find_layer_specific_settings(config: Facts) -> list[Facts]:
     """transformers' config entry for single layers that differ from the others."""
     found = config.get(PER_LAYER)
     return (
@@ -125,8 +126,8 @@ def count_layer_kinds(config: Facts, layers: int | None) -> dict[str, int]:
     """Counted from the config's list of layers; without one, known where no layer or every layer has a window."""
     listed = next((config[name] for name in OF_LAYERS if isinstance(config.get(name), list)), None)
     if listed is not None:
-        return count_by_kind(
-            KINDS.get(str(kind), str(kind).removesuffix("_attention")) for kind in listed
+        return dict(
+            Counter(KINDS.get(str(kind), str(kind).removesuffix("_attention")) for kind in listed)
         )
     if layers is None:
         return {}
@@ -144,13 +145,6 @@ def count_listed_layers(config: object) -> tuple[int, int]:
     kinds = count_layer_kinds({name: value for name, value in listed.items() if value}, None)
     layers = sum(kinds.values())
     return layers, layers - sum(kinds.get(kind, 0) for kind in WITHOUT_ATTENTION)
-
-
-def count_by_kind(kinds: Iterable[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for kind in kinds:
-        found[kind] = found.get(kind, 0) + 1
-    return found
 
 
 def count_layers_with_tensor(pattern: re.Pattern[str], tensors: Collection[str]) -> int:

@@ -45,13 +45,15 @@ def explain_missing_collapse_bound(config: HeadConfig, tensors: TensorReader) ->
     return ""
 
 
-def logit_range(tensors: TensorReader, config: HeadConfig, layer: int, residual: Array) -> float:
+def compute_largest_logit_range(
+    tensors: TensorReader, config: HeadConfig, layer: int, residual: Array
+) -> float:
     """Largest |E_ij - E_ij'| over heads, queries i and keys j, j', E = R W_QK R^T/√d of the residual R [token, feature]."""
-    place, found = config.tensor_layer_index(layer), []
-    for head in range(config.heads):
+    place, found = config.layer_index_in_tensor_names(layer), []
+    for head in range(config.head_count):
         w_q, _ = read_projection(tensors, config, place, "query", head)
         w_k, _ = read_projection(
-            tensors, config, place, "key", head * config.key_heads // config.heads
+            tensors, config, place, "key", head * config.key_head_count // config.head_count
         )
         found.append(float(np.ptp((residual @ w_q) @ (residual @ w_k).T, axis=1).max()))
     return max(found) * config.logit_scale(layer)
@@ -61,18 +63,19 @@ def compute_collapse_bound_constant(
     tensors: TensorReader, config: HeadConfig, layer: int
 ) -> LayerTheoremConstant:
     """Compute a layer's constant; biases change the common rows only, which the bound does not concern."""
-    place, parts = config.tensor_layer_index(layer), []
-    for head in range(config.heads):
-        key_head = head * config.key_heads // config.heads
+    place, parts = config.layer_index_in_tensor_names(layer), []
+    for head in range(config.head_count):
+        key_head = head * config.key_head_count // config.head_count
         w_q, _ = read_projection(tensors, config, place, "query", head)
         w_k, _ = read_projection(tensors, config, place, "key", key_head)
         w_v, _ = read_projection(tensors, config, place, "value", key_head)
         w_o = read_output_projection(tensors, config, place, head)
         one = (w_q[None], w_k[None], w_v[None], w_o[None])
         parts.append(
-            compute_log10_attention_constant(*one) - math.log10(4.0 / math.sqrt(config.key_width))
+            compute_log10_attention_constant(*one)
+            - math.log10(4.0 / math.sqrt(config.key_head_width))
         )
     log10_beta = max(parts)
-    scale = 4.0 * config.heads * config.logit_scale(layer)
+    scale = 4.0 * config.head_count * config.logit_scale(layer)
     beta = float(np.power(10.0, log10_beta)) if log10_beta < 300.0 else math.inf
     return LayerTheoremConstant(beta, log10_beta + math.log10(scale))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attncli.errors import InputError, UsageError
-from attncli.head_weights.attention_kind_counts import PER_LAYER, find_differing_layers
+from attncli.head_weights.attention_kind_counts import PER_LAYER, find_layer_specific_settings
 from attncli.head_weights.model_families import HeadFamily, find_family
 from attncli.maths.rotary_embedding import Rotary
 from attncli.models.files.config_checks import read_config_json, refuse_oversized_config_values
@@ -39,7 +39,7 @@ class HeadConfig:
         """Wrap a parsed config.json, or the config of an in-memory model."""
         config = cls(path, settings, find_family(str(path), settings))
         refuse_oversized_config_values(str(path), settings)
-        config.refuse_unsupported_layouts()
+        config.refuse_unsupported_weight_layouts()
         return config
 
     @property
@@ -47,44 +47,48 @@ class HeadConfig:
         return str(self.settings["model_type"])
 
     @property
-    def layers(self) -> int:
-        return self.read_number(self.family.layers)
+    def layer_count(self) -> int:
+        return self.read_size_setting(self.family.layers)
 
     @property
-    def heads(self) -> int:
-        return self.read_number(self.family.heads)
+    def head_count(self) -> int:
+        return self.read_size_setting(self.family.heads)
 
     @property
-    def key_heads(self) -> int:
+    def key_head_count(self) -> int:
         """The number of key heads, fewer than query heads under grouped-query attention."""
         values = self.settings.get("num_key_value_heads")
-        return self.heads if values is None else self.read_number("num_key_value_heads")
+        return self.head_count if values is None else self.read_size_setting("num_key_value_heads")
 
     @property
     def hidden_size(self) -> int:
-        return self.read_number(self.family.hidden_size)
+        return self.read_size_setting(self.family.hidden_size)
 
     @property
-    def key_width(self) -> int:
+    def key_head_width(self) -> int:
         values = self.settings.get("head_dim")
-        return self.hidden_size // self.heads if values is None else self.read_number("head_dim")
+        return (
+            self.hidden_size // self.head_count
+            if values is None
+            else self.read_size_setting("head_dim")
+        )
 
-    def read_number(self, name: str) -> int:
+    def read_size_setting(self, name: str) -> int:
         value = self.settings.get(name)
         if type(value) is not int or not 1 <= value <= LARGEST_SIZE:
             raise InputError(f"{self.path} has no usable {name}: {value!r}.")
         return value
 
-    def tensor_layer_index(self, layer: int) -> int:
+    def layer_index_in_tensor_names(self, layer: int) -> int:
         """The index in the layer's tensor names: ALBERT's layers share a group's weights."""
         values = self.settings.get("num_hidden_groups")
-        groups = self.layers if values is None else self.read_number("num_hidden_groups")
-        return int(layer / (self.layers / groups))
+        groups = self.layer_count if values is None else self.read_size_setting("num_hidden_groups")
+        return int(layer / (self.layer_count / groups))
 
     def logit_scale(self, layer: int) -> float:
         """The scale of the logits: 1 / √d, except for GPT-2's switches."""
         scale = (
-            1.0 / math.sqrt(self.key_width)
+            1.0 / math.sqrt(self.key_head_width)
             if self.settings.get("scale_attn_weights", True)
             else 1.0
         )
@@ -119,39 +123,42 @@ class HeadConfig:
         )
         share = self.family.rotary if share is None else share
         width = int(
-            self.key_width * self.require_positive("a share of rotary features", share, 1.0)
+            self.key_head_width
+            * self.require_positive_setting("a share of rotary features", share, 1.0)
         )
-        return Rotary(self.require_positive("rope_theta", base, math.inf), width)
+        return Rotary(self.require_positive_setting("rope_theta", base, math.inf), width)
 
-    def require_positive(self, name: str, value: object, most: float) -> float:
+    def require_positive_setting(self, name: str, value: object, most: float) -> float:
         """Require a number above 0, within the largest size."""
         largest = min(most, sys.float_info.max)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= largest:
             return float(value)
         raise InputError(f"{self.path} has no usable {name}: {value!r}.")
 
-    def refuse_unsupported_layouts(self) -> None:
+    def refuse_unsupported_weight_layouts(self) -> None:
         for name in (self.family.layers, self.family.heads, self.family.hidden_size):
-            self.read_number(name)
+            self.read_size_setting(name)
         if (self.settings.get("inner_group_num") or 1) != 1:
             raise UsageError(f"{self.path}: inner_group_num above 1 is not read here.")
         if self.settings.get("do_layer_norm_before") is False:
             raise UsageError(f"{self.path}: OPT with its norm after the skip is not read here.")
         self.refuse_attention_sizes_that_differ_by_layer()
-        if self.heads % self.key_heads:
+        if self.head_count % self.key_head_count:
             raise InputError(
-                f"{self.path}: {self.heads} heads do not share {self.key_heads} key heads."
+                f"{self.path}: {self.head_count} heads do not share {self.key_head_count} key heads."
             )
 
     def refuse_attention_sizes_that_differ_by_layer(self) -> None:
         """Refuse attention sizes that differ between layers: one number for all is read."""
-        names = {name for layer in find_differing_layers(self.settings) for name in layer} - OF_MLPS
+        names = {
+            name for layer in find_layer_specific_settings(self.settings) for name in layer
+        } - OF_MLPS
         if names:
             raise UsageError(
                 f"{self.path}: {PER_LAYER} gives layers their own {min(names)}, which is not read here."
             )
 
-    def refuse_unsupported_logits(self) -> None:
+    def refuse_unsupported_logit_terms(self) -> None:
         """Refuse logits that are not simply scaled products of queries and keys."""
         if self.family.logits:
             raise UsageError(

@@ -33,7 +33,7 @@ class InputNorm:
     """LayerNorm; False: RMSNorm, which leaves the mean."""
 
 
-def weight_name(tensors: TensorReader, template: str, place: int) -> str:
+def find_projection_weight_name(tensors: TensorReader, template: str, place: int) -> str:
     """The full name of a projection's weight."""
     expected = f"{template.format(l=place)}.weight"
     name = tensors.name(expected)
@@ -56,16 +56,18 @@ def read_projection(
     tensors: TensorReader, config: HeadConfig, place: int, part: Part, head: int
 ) -> tuple[Array, Array]:
     """Weights [hidden, d] and biases [d] of one head's queries, keys or values; keys' and values' heads are fewer if grouped."""
-    family, d = config.family, config.key_width
-    name = weight_name(tensors, find_weight_template(family, part), place)
-    outputs = d * sum(count_heads(config, each) for each in (PARTS if not family.key else (part,)))
+    family, d = config.family, config.key_head_width
+    name = find_projection_weight_name(tensors, find_weight_name_template(family, part), place)
+    outputs = d * sum(
+        count_heads_of_projection(config, each) for each in (PARTS if not family.key else (part,))
+    )
     transposed = family.layout == "conv1d"
     expected = (config.hidden_size, outputs) if transposed else (outputs, config.hidden_size)
-    require_shape(tensors, name, expected)
-    first = d * count_heads_before(config, part, head)
+    require_tensor_shape(tensors, name, expected)
+    first = d * count_preceding_heads_in_projection(config, part, head)
     rows = slice(first, first + d)
     bias = f"{name.removesuffix('.weight')}.bias"
-    b = read_vector(tensors, bias, outputs)[rows] if bias in tensors.places else np.zeros(d)
+    b = read_vector_of_size(tensors, bias, outputs)[rows] if bias in tensors.places else np.zeros(d)
     if transposed:
         return np.ascontiguousarray(tensors.read_tensor_columns(name, rows)), b
     return np.ascontiguousarray(tensors.read_tensor_rows(name, rows).T), b
@@ -75,30 +77,30 @@ def read_output_projection(
     tensors: TensorReader, config: HeadConfig, place: int, head: int
 ) -> Array:
     """Weights [d, hidden] that map one head's context back to the stream."""
-    d, inputs = config.key_width, config.heads * config.key_width
-    name = weight_name(tensors, config.family.output, place)
+    d, inputs = config.key_head_width, config.head_count * config.key_head_width
+    name = find_projection_weight_name(tensors, config.family.output, place)
     columns = slice(head * d, (head + 1) * d)
     transposed = config.family.layout == "conv1d"
     expected = (inputs, config.hidden_size) if transposed else (config.hidden_size, inputs)
-    require_shape(tensors, name, expected)
+    require_tensor_shape(tensors, name, expected)
     if transposed:
         return tensors.read_tensor_rows(name, columns)
     return np.ascontiguousarray(tensors.read_tensor_columns(name, columns).T)
 
 
-def read_vector(tensors: TensorReader, name: str, size: int) -> Array:
-    require_shape(tensors, name, (size,))
+def read_vector_of_size(tensors: TensorReader, name: str, size: int) -> Array:
+    require_tensor_shape(tensors, name, (size,))
     return tensors.read_tensor_rows(name, slice(None))
 
 
-def require_shape(tensors: TensorReader, name: str, expected: tuple[int, ...]) -> None:
+def require_tensor_shape(tensors: TensorReader, name: str, expected: tuple[int, ...]) -> None:
     if tensors.shape(name) != expected:
         raise InputError(
             f"{tensors.folder}: {name} has shape {tensors.shape(name)}, the config says {expected}."
         )
 
 
-def find_weight_template(family: HeadFamily, part: Part) -> str:
+def find_weight_name_template(family: HeadFamily, part: Part) -> str:
     fused = not family.key
     return (
         family.query
@@ -107,17 +109,19 @@ def find_weight_template(family: HeadFamily, part: Part) -> str:
     )
 
 
-def count_heads(config: HeadConfig, part: Part) -> int:
-    return config.heads if part == "query" else config.key_heads
+def count_heads_of_projection(config: HeadConfig, part: Part) -> int:
+    return config.head_count if part == "query" else config.key_head_count
 
 
-def count_heads_before(config: HeadConfig, part: Part, head: int) -> int:
+def count_preceding_heads_in_projection(config: HeadConfig, part: Part, head: int) -> int:
     """How many heads' outputs come before this head's in the projection."""
     if config.family.key:
         return head
     if config.family.layout == "interleaved":
         return len(PARTS) * head + PARTS.index(part)
-    return head + sum(count_heads(config, each) for each in PARTS[: PARTS.index(part)])
+    return head + sum(
+        count_heads_of_projection(config, each) for each in PARTS[: PARTS.index(part)]
+    )
 
 
 def find_input_layer_norm(
@@ -126,14 +130,20 @@ def find_input_layer_norm(
     """The norm that feeds this layer's projections; None if it is none, or has no gain in the file."""
     family = config.family
     template = family.first_norm if layer == 0 and family.first_norm else family.norm
-    before = config.tensor_layer_index(layer - 1) if layer else 0
-    path = template.format(l=config.tensor_layer_index(layer), p=before)
+    before = config.layer_index_in_tensor_names(layer - 1) if layer else 0
+    path = template.format(l=config.layer_index_in_tensor_names(layer), p=before)
     for weight_name, bias_name in NORM_NAMES if template else ():
         name = tensors.name(f"{path}.{weight_name}")
         if name is None:
             continue
-        gain = read_vector(tensors, name, config.hidden_size) + (1.0 if family.unit_offset else 0.0)
+        gain = read_vector_of_size(tensors, name, config.hidden_size) + (
+            1.0 if family.unit_offset else 0.0
+        )
         bias = f"{name.removesuffix(weight_name)}{bias_name}"
-        b = read_vector(tensors, bias, len(gain)) if bias in tensors.places else np.zeros(len(gain))
+        b = (
+            read_vector_of_size(tensors, bias, len(gain))
+            if bias in tensors.places
+            else np.zeros(len(gain))
+        )
         return InputNorm(gain, b, centred=not family.rms)
     return None

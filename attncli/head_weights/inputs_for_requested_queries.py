@@ -24,7 +24,7 @@ class ProjectionInverse(NamedTuple):
     """Largest over smallest singular value: how much rounding errors can grow."""
 
 
-def invert_projections(head: Head, dtype: str) -> ProjectionInverse:
+def invert_query_key_projections(head: Head, dtype: str) -> ProjectionInverse:
     """X [W_Q W_K] = [Q K] is solved by X = [Q K] [W_Q W_K]^+ where the 2d columns are independent."""
     both = np.concatenate([round_to_dtype(part, dtype) for part in (head.w_q, head.w_k)], axis=1)
     hidden, columns = both.shape
@@ -56,7 +56,7 @@ def solve_inputs_for_projections(
     head: Head, projections: Array, pseudo: ProjectionInverse, dtype: str
 ) -> Floats:
     """The least x with these projections, rounded; queries and keys are scaled against each other so that it is small."""
-    d = head.d
+    d = head.query_key_width
     biases = np.concatenate([round_to_dtype(part, dtype) for part in (head.b_q, head.b_k)])
     parts = [projections[:, part] @ pseudo.matrix[part] for part in (slice(0, d), slice(d, None))]
     largest = [float(np.abs(part).max(initial=0.0)) for part in parts]
@@ -71,7 +71,7 @@ def solve_inputs_for_projections(
     return round_to_dtype((projections * factors - biases) @ pseudo.matrix, dtype)
 
 
-def project_inputs(head: Head, x: Floats, dtype: str) -> tuple[Floats, Floats]:
+def project_inputs_to_queries_and_keys(head: Head, x: Floats, dtype: str) -> tuple[Floats, Floats]:
     """Queries and keys as the model computes them: a linear layer rounds once, then positions turn."""
     results = []
     for weights, bias in ((head.w_q, head.b_q), (head.w_k, head.b_k)):
@@ -84,7 +84,7 @@ def project_inputs(head: Head, x: Floats, dtype: str) -> tuple[Floats, Floats]:
     return results[0], results[1]
 
 
-def largest_input_vector_norm(head: Head, x: Floats) -> float | None:
+def compute_largest_input_vector_norm(head: Head, x: Floats) -> float | None:
     """Largest ‖z‖ / √hidden of the least standardised tokens z that the norm's gain and bias carry to such projections.
 
     Up to 1 the norm before the head can put them out: what is missing to its fixed length goes where W_Q and W_K do

@@ -38,16 +38,16 @@ def iter_head_products(
 ) -> Iterator[HeadProducts]:
     """Iterate over heads; only one head is in memory at a time."""
     for layer in layers:
-        place = config.tensor_layer_index(layer)
+        place = config.layer_index_in_tensor_names(layer)
         gain = read_input_layer_norm_gain(tensors, config, layer)
         normalised = config.family.qk_norm or find_qk_norm_tensor(tensors, place) is not None
         for head in heads:
-            key_head = head * config.key_heads // config.heads
+            key_head = head * config.key_head_count // config.head_count
             with np.errstate(over="ignore"):  # numbers outside float range are refused by name
                 qk = (
                     None
                     if normalised
-                    else query_key_product(tensors, config, place, head, key_head, gain)
+                    else build_query_key_product(tensors, config, place, head, key_head, gain)
                 )
                 value, _ = read_projection(tensors, config, place, "value", key_head)
                 output = read_output_projection(tensors, config, place, head)
@@ -67,7 +67,7 @@ def refuse_extreme_product(where: str, product: LowRankProduct) -> None:
             )
 
 
-def query_key_product(
+def build_query_key_product(
     tensors: TensorReader, config: HeadConfig, place: int, head: int, key_head: int, gain: Array
 ) -> LowRankProduct:
     query, _ = read_projection(tensors, config, place, "query", head)

@@ -8,14 +8,14 @@ from functools import partial
 
 from attncli.errors import UsageError
 from attncli.head_weights.head_configs import HeadConfig
-from attncli.head_weights.head_files import open_tensors
+from attncli.head_weights.head_files import open_checkpoint_tensors
 from attncli.head_weights.head_projections import (
     Array,
     InputNorm,
     find_input_layer_norm,
+    find_projection_weight_name,
     find_qk_norm_tensor,
     read_projection,
-    weight_name,
 )
 from attncli.maths.rotary_embedding import Rotary
 from attncli.models.files.model_folder import (
@@ -53,7 +53,7 @@ class Head:
     warnings: tuple[str, ...] = ()
 
     @property
-    def d(self) -> int:
+    def query_key_width(self) -> int:
         """Query and key width."""
         return int(self.w_q.shape[1])
 
@@ -65,9 +65,9 @@ def read_head(model: str, place: str, how: FetchSettings = NOTHING_TRUSTED) -> H
         raise UsageError(f"`head={place!r}`: write LAYER.HEAD, as in 0.3.")
     layer, head = int(spec["layer"]), int(spec["head"])
     local, config = require_scaled_product_logits(model, how)
-    if layer >= config.layers or head >= config.heads:
+    if layer >= config.layer_count or head >= config.head_count:
         raise UsageError(
-            f"`head={place!r}`: the model has layers 0 … {config.layers - 1} and heads 0 … {config.heads - 1}."
+            f"`head={place!r}`: the model has layers 0 … {config.layer_count - 1} and heads 0 … {config.head_count - 1}."
         )
     return make_head_reader(local, config, how)(layer, head)
 
@@ -76,14 +76,17 @@ def require_scaled_product_logits(model: str, how: FetchSettings) -> tuple[Local
     """Require a model whose logits are simply scaled products of queries and keys."""
     local = find_model_folder(model, how)
     config = HeadConfig.read_config(local.folder)
-    config.refuse_unsupported_logits()
+    config.refuse_unsupported_logit_terms()
     return local, config
 
 
 def make_head_reader(local: LocalModel, config: HeadConfig, how: FetchSettings) -> Reader:
     """Make a reader of any of its heads; the files are opened once."""
     return partial(
-        read_head_parts, local, config, open_tensors(local.folder, config, how.allow_pickle)
+        read_head_parts,
+        local,
+        config,
+        open_checkpoint_tensors(local.folder, config, how.allow_pickle),
     )
 
 
@@ -91,9 +94,9 @@ def read_head_parts(
     local: LocalModel, config: HeadConfig, tensors: TensorReader, layer: int, head: int
 ) -> Head:
     """Assemble all parts of the head, with its description."""
-    family, place = config.family, config.tensor_layer_index(layer)
+    family, place = config.family, config.layer_index_in_tensor_names(layer)
     refuse_qk_norm(tensors, place)
-    key_head = head * config.key_heads // config.heads
+    key_head = head * config.key_head_count // config.head_count
     w_q, b_q = read_projection(tensors, config, place, "query", head)
     w_k, b_k = read_projection(tensors, config, place, "key", key_head)
     digest = hashlib.sha256(b"".join(part.tobytes() for part in (w_q, w_k, b_q, b_k)))
@@ -113,7 +116,7 @@ def read_head_parts(
             "layer": layer,
             "head": head,
             "key_head": key_head,
-            "dtype": tensors.dtype(weight_name(tensors, family.query, place)),
+            "dtype": tensors.dtype(find_projection_weight_name(tensors, family.query, place)),
             "weights_sha256": digest.hexdigest(),
         },
         warnings=(*local.source.warnings, *filter(None, [describe_unread_shards(local.folder)])),

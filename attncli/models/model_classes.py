@@ -36,7 +36,7 @@ def iter_body_classes(config: PreTrainedConfig) -> Iterator[type[PreTrainedModel
         chosen = chosen[0] if isinstance(chosen, tuple) else chosen
     if chosen is not None:
         yield chosen
-    others = sorted(find_model_classes(type(config)), key=rank_body_first)
+    others = sorted(find_model_classes(type(config)), key=make_body_first_sort_key)
     yield from (other for other in others if other is not chosen)
 
 
@@ -68,7 +68,7 @@ def iter_modelling_modules(kind: type[PreTrainedConfig]) -> Iterator[ModuleType]
         yield importlib.import_module(f"{folder}.{name}")
 
 
-def rank_body_first(model_class: type[PreTrainedModel]) -> tuple[bool, bool, int]:
+def make_body_first_sort_key(model_class: type[PreTrainedModel]) -> tuple[bool, bool, int]:
     """Sort key that puts bodies before heads: `XModel` before `XEncoder` before `XForCausalLM`."""
     name = model_class.__name__
     return ("For" in name, not name.endswith("Model"), len(name))

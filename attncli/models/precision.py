@@ -45,7 +45,7 @@ def describe_dtype_change(
     ]
 
 
-def choose_stored_dtype(dtypes: Iterable[str]) -> torch.dtype:
+def find_common_dtype_of_weights(dtypes: Iterable[str]) -> torch.dtype:
     """The one floating dtype that holds every number of the files exactly; float32 if they hold none."""
     found = [STORED[dtype] for dtype in set(dtypes) & FLOATS.keys()]
     together = found[0] if found else torch.float32
@@ -95,7 +95,7 @@ def run_in_model_precision(body: nn.Module) -> Iterator[None]:
         yield
 
 
-def cast_model(model: nn.Module, dtype: torch.dtype) -> None:
+def cast_model_to_dtype(model: nn.Module, dtype: torch.dtype) -> None:
     """Cast a model in place. Indices and complex angles keep their dtype; non-persistent buffers (rotary angles) are never
     rounded to a short one."""
     with torch.no_grad():

@@ -97,7 +97,7 @@ class BatchCapture:
         """Begin a step's forward pass; those of an evaluation are not observed."""
         if not (module.training and torch.is_grad_enabled() and self.due()):
             return
-        self.defer_errors(
+        self.postpone_errors_to_step_end(
             lambda: self.begin_batch_capture(self.bind_arguments_by_name(args, kwargs))
         )
 
@@ -107,9 +107,9 @@ class BatchCapture:
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def end_step_capture(self, *_: object) -> None:
-        self.defer_errors(self.end_batch_capture)
+        self.postpone_errors_to_step_end(self.end_batch_capture)
 
-    def defer_errors(self, work: Callable[[], None]) -> None:
+    def postpone_errors_to_step_end(self, work: Callable[[], None]) -> None:
         """Run `work` and defer its errors to the end of the step."""
         if self.failure is not None and work != self.end_batch_capture:
             return
@@ -141,7 +141,7 @@ class StepCapture(BatchCapture):
         self.one_pass = OnePass(self.runs.metrics.heads, None)
         self.around = ExitStack()
         self.running = True
-        self.around.enter_context(self.sites.count_list_element_runs())
+        self.around.enter_context(self.sites.count_list_element_forwards())
         self.around.enter_context(
             observe_attention(self.runs.unwrapped.model, self.observe_attention_call)
         )
@@ -162,7 +162,7 @@ class StepCapture(BatchCapture):
         self.results += [seen for _, seen in sorted(pieces, key=lambda each: each[0])]
 
     def observe_attention_call(self, call: EagerCall) -> None:
-        self.defer_errors(lambda: self.measure_texts_of_attention_call(call))
+        self.postpone_errors_to_step_end(lambda: self.measure_texts_of_attention_call(call))
 
     def measure_texts_of_attention_call(self, call: EagerCall) -> None:
         """One attention of the batch, each text in it by itself."""
@@ -180,7 +180,7 @@ class StepCapture(BatchCapture):
             rows = count_rows_within_memory(STRIP_MEMORY, own.map_bytes_per_row)
             if (
                 self.one_pass.attend_in_one_pass_if_possible(
-                    eager, own.with_few_value_features(), rows, observe
+                    eager, own.copy_with_few_value_features(), rows, observe
                 )
                 is None
             ):

@@ -81,14 +81,14 @@ class AttnCallback(TrainerCallback):
             step=state.global_step,
             **self.monitor_settings,
         )
-        self.log_numbers_and_stop(self.monitor.first, control)
+        self.log_metrics_and_stop_training(self.monitor.first, control)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         assert self.monitor is not None
         self.monitor.now = state.global_step - 1
-        self.log_numbers_and_stop(self.monitor.step(), control)
+        self.log_metrics_and_stop_training(self.monitor.step(), control)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
@@ -97,7 +97,9 @@ class AttnCallback(TrainerCallback):
         self.monitor.close()
         self.trainer = None
 
-    def log_numbers_and_stop(self, numbers: dict[str, float], control: TrainerControl) -> None:
+    def log_metrics_and_stop_training(
+        self, numbers: dict[str, float], control: TrainerControl
+    ) -> None:
         """Log the numbers, and stop the training if required."""
         assert self.trainer is not None
         if numbers:

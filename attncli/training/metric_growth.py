@@ -39,7 +39,7 @@ class HeadMetricHistory:
         self.limits = dict(limits)
         self.looks: deque[tuple[int, dict[tuple[str, Place], float]]] = deque(maxlen=WINDOW)
 
-    def add_observation(self, step: int, rows: Sequence[Row]) -> None:
+    def record_observation(self, step: int, rows: Sequence[Row]) -> None:
         """Add an observation; a missing number leaves a gap."""
         found = {
             (row.metric, make_head_key(row)): row.value

@@ -36,8 +36,8 @@ from attncli.training.metric_growth import WINDOW, HeadMetricHistory
 from attncli.training.probe_text_runs import (
     Probe,
     ProbeRuns,
+    describe_trained_model,
     find_nonfinite_parameter,
-    identify_trained_model,
     prepare_probe_runs,
 )
 from attncli.training.rank_zero_communication import (
@@ -137,22 +137,22 @@ class Monitor:
         if settings["measure"] == BATCH:
             self.batch = build_batch_capture(self.runs, self.is_observation_due)
         self.history = TrainingHistory(settings["folder"])
-        self.reports = self.prepare_reports(chosen)
+        self.reports = self.prepare_step_reports(chosen)
         self.first = self.observe_model_now() if self.batch is None and self.now == 0 else {}
         """The numbers before the first step."""
 
-    def prepare_reports(self, metrics: MetricSelection) -> StepReports:
+    def prepare_step_reports(self, metrics: MetricSelection) -> StepReports:
         """Prepare the reports, with earlier observations that belong to this training."""
         growth = HeadMetricHistory(
             self.rules.list_metrics_with_growth(metrics.heads), self.rules.find_metric_limits()
         )
         read = describe_training_input(self.runs, self.batch)
         if is_rank_zero():
-            self.log_sentence_once(self.history.move_later_reports_aside(self.now))
+            self.log_warning_once(self.history.move_later_reports_aside(self.now))
             for step, report in self.history.iter_latest_reports(WINDOW):
-                growth.add_observation(step, report.rows)
+                growth.record_observation(step, report.rows)
         return StepReports(
-            self.runs.subject, metrics, identify_trained_model(self.trained), read, growth
+            self.runs.subject, metrics, describe_trained_model(self.trained), read, growth
         )
 
     def is_observation_due(self) -> bool:
@@ -168,7 +168,7 @@ class Monitor:
     def observe_model_now(self) -> dict[str, float]:
         """Observe the model now."""
         report = self.build_observation_report()
-        self.log_sentence_once("" if self.batch is None else self.batch.how)
+        self.log_warning_once("" if self.batch is None else self.batch.how)
         if report is None:
             return {}
         decisions = self.decide_training_conditions(report)
@@ -182,7 +182,7 @@ class Monitor:
         self.report = attncli.Answer.of(done)
         self.stopped = broadcast_from_rank_zero(decisions.stops)
         if is_rank_zero():
-            self.log_sentence_once(self.history.save_step_report(self.now, done))
+            self.log_warning_once(self.history.save_step_report(self.now, done))
             self.log_new_warnings(decisions)
             if self.stopped:
                 LOG.warning("attn, step %d: stopped by %s", self.now, self.stopped)
@@ -218,7 +218,7 @@ class Monitor:
             LOG.debug("a look has failed", exc_info=True)
         if self.report is None and self.batch is None:
             raise failure
-        self.log_sentence_once(f"a look has failed, and the training goes on: {failure}")
+        self.log_warning_once(f"a look has failed, and the training goes on: {failure}")
         return None
 
     def decide_training_conditions(self, report: Report) -> StopDecisions:
@@ -229,10 +229,10 @@ class Monitor:
         except UsageError as error:
             if self.report is None and self.batch is None:
                 raise
-            self.log_sentence_once(f"a condition was not decided: {error}")
+            self.log_warning_once(f"a condition was not decided: {error}")
             return StopDecisions((), "", {})
 
-    def log_sentence_once(self, sentence: str) -> None:
+    def log_warning_once(self, sentence: str) -> None:
         if sentence and sentence not in self.logged_texts:
             self.logged_texts.add(sentence)
             if is_rank_zero():

@@ -29,11 +29,11 @@ def find_unpadded_spans(inputs: Inputs) -> list[TextSpan]:
     return [
         piece
         for item in range(items)
-        for piece in find_runs_of_unpadded_tokens(item, mask[item] != 0)
+        for piece in find_contiguous_unpadded_tokens(item, mask[item] != 0)
     ]
 
 
-def find_runs_of_unpadded_tokens(item: int, real: Tensor) -> list[TextSpan]:
+def find_contiguous_unpadded_tokens(item: int, real: Tensor) -> list[TextSpan]:
     """Stretches of true values."""
     padded = torch.nn.functional.pad(real.to("cpu", torch.int8), (1, 1))
     steps = padded.diff()

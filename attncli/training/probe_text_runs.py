@@ -113,13 +113,13 @@ def prepare_probe_runs(
     most = LONGEST if own is None else min(LONGEST, find_max_positions(own) or LONGEST)
     with take_measurement_lock():
         texts = read_probe_inputs(trained, probe, tokenizer, tokens or most)
-        subject = verify_model_on_probe(trained, texts[0], bool(metrics.states), by_default)
+        subject = verify_capture_on_probe_text(trained, texts[0], bool(metrics.states), by_default)
     if not subject.stacks:
         metrics = replace(metrics, states=())
     return ProbeRuns(trained, subject, tuple(texts), metrics, UniformAttentionControl())
 
 
-def verify_model_on_probe(
+def verify_capture_on_probe_text(
     trained: UnwrappedModel, text: ModelInput, with_states: bool, by_default: bool
 ) -> PreparedModel:
     """The model, verified: at rest, and every softmax of it; a module of another origin has states only where these are requested."""
@@ -163,7 +163,7 @@ def read_probe_inputs(
             "token ids",
             EncodedText(ids[:tokens], label_tokens_by_ids(ids[:tokens]), 0),
         )
-        for n, ids in enumerate(read_probe_ids(probe), start=1)
+        for n, ids in enumerate(read_probe_token_ids(probe), start=1)
     ]
 
 
@@ -197,7 +197,7 @@ def read_probe_texts(probe: Any) -> tuple[str, ...]:
     return tuple(map(str, probe)) if is_texts else ()
 
 
-def read_probe_ids(probe: object) -> list[list[int]]:
+def read_probe_token_ids(probe: object) -> list[list[int]]:
     """Whole numbers of any library: one text, or a list of such for each."""
     every = probe if isinstance(probe, list) else []
     rows = [every] if every and all(map(is_whole_number, every)) else every
@@ -231,7 +231,7 @@ def make_model_input_from_arguments(model: nn.Module, kwargs: Kwargs) -> ModelIn
     return ModelInput("probe", "arguments", dict(placed), main.shape[1] if main.dim() > 1 else 1)
 
 
-def identify_trained_model(trained: UnwrappedModel) -> JsonObject:
+def describe_trained_model(trained: UnwrappedModel) -> JsonObject:
     """Identity of the model for the report; the weights are not hashed, which would cost more than
     an observation."""
     model = trained.model

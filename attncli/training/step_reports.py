@@ -61,7 +61,7 @@ class StepReports:
         own = HeadObservations(texts=list(seen))
         rows = self.build_head_metric_rows(own)
         self.latest = rows
-        self.growth.add_observation(step, rows)
+        self.growth.record_observation(step, rows)
         grown = list(self.growth.build_metric_growth_rows(rows))
         return replace(
             self.build_empty_step_report(step),
@@ -94,7 +94,7 @@ class StepReports:
                 spread=None,
                 n=1,
                 note=message,
-                keys=find_location_keys(row),
+                keys=read_location_of_report_row(row),
                 each=(),
             )
             for row in places
@@ -126,7 +126,7 @@ def build_metric_growth_tables(rows: Sequence[Row]) -> Iterator[View]:
         yield View("growth over the last looks", "layer.head", tuple(known))
 
 
-def find_location_keys(row: Row) -> dict[str, Scalar]:
+def read_location_of_report_row(row: Row) -> dict[str, Scalar]:
     """The keys that locate a number."""
     return {name: row.keys[name] for name in row.coordinates if name in row.keys}
 

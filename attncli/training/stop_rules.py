@@ -80,24 +80,24 @@ def evaluate_stop_conditions(
     report: Report, rules: Iterable[Condition]
 ) -> tuple[tuple[Verdict, ...], dict[str, str]]:
     """The verdicts, and messages of those that failed, by condition."""
-    ready = [condition for condition in rules if has_needed_slopes(report, condition)]
+    ready = [condition for condition in rules if has_report_slopes_for_condition(report, condition)]
     verdicts = tuple(gates.decide_report_gates(report, ready))
     failed = {
-        condition.text: f"{condition.text}: {verdict.text}{describe_row_of_aggregate(report, condition)}"
+        condition.text: f"{condition.text}: {verdict.text}{describe_location_of_extreme_value(report, condition)}"
         for condition, verdict in zip(ready, verdicts, strict=True)
         if verdict.failed
     }
     return verdicts, failed
 
 
-def has_needed_slopes(report: Report, condition: Condition) -> bool:
+def has_report_slopes_for_condition(report: Report, condition: Condition) -> bool:
     """Whether the slopes exist that the condition needs; they need a few observations."""
     if not condition.metric.endswith((GROWTH, LEFT)):
         return True
     return any(row.metric == condition.metric and row.value is not None for row in report.rows)
 
 
-def describe_row_of_aggregate(report: Report, condition: Condition) -> str:
+def describe_location_of_extreme_value(report: Report, condition: Condition) -> str:
     """The location of the number behind an aggregate, which its verdict does not name."""
     if condition.aggregate not in ("min", "max"):
         return ""

@@ -111,7 +111,9 @@ def test_cross_attention_is_a_cause_of_a_linear_rate() -> None:
     """The decoder's keys and values are the encoder's, which the decoder's own residual leaves as they are."""
     examined = prepare_model(tiny("t5"), needs=Requirement.ANATOMY).anatomy
     assert examined is not None
-    causes = {name: each.causes_of_linear_rate for name, each in examined.properties.items()}
+    causes = {
+        name: each.causes_of_linear_collapse_rate for name, each in examined.properties.items()
+    }
     assert causes["decoder"] == "causal mask, positions in the attention, cross-attention"
     assert causes["encoder"] == "positions in the attention"
 
@@ -150,7 +152,7 @@ def missed_rows() -> Iterator[None]:
     usual = Capture.count_captured_rows
 
     def count(self: Capture, site: Any, strip: Any) -> None:
-        if strip.is_first_of_map:
+        if strip.contains_first_map_row:
             usual(self, site, strip)
 
     with mock.patch.object(Capture, "count_captured_rows", count):

@@ -16,7 +16,7 @@ from attncli.capture.saved_maps.map_names import NAME, name_attention_map_tensor
 from attncli.capture.softmax_attention import differential_attention
 from attncli.capture.softmax_attention.attention_site_names import (
     SiteNamer,
-    find_distinguishing_words,
+    find_distinguishing_path_words,
 )
 from attncli.capture.verify_captured_attention import refuse_indistinguishable_attentions
 from attncli.errors import InputError
@@ -48,14 +48,14 @@ def test_names_are_unique_and_layers_are_those_of_the_model(kind: str) -> None:
     names = name_stacks_of_attention_sites(list(sites), stacks)
     assert len({(site.stack, name) for site, name in names.items()}) == len({site.stack for site in sites})  # fmt: skip
     assert len({(names[site], site.kind, site.layer) for site in sites}) == len(sites)
-    assert len({site.stack_kind_and_layer for site in sites}) == len(sites)
+    assert len({site.stack_name_kind_and_layer for site in sites}) == len(sites)
     assert len({name_in_file(site) for site in sites}) == len(sites)
     for site in sites:
         there = [call for call in calls if call.name.startswith(f"{site.stack}.")]
         alike = [
             other
             for other in sites
-            if other.stack_kind_and_layer[:2] == site.stack_kind_and_layer[:2]
+            if other.stack_name_kind_and_layer[:2] == site.stack_name_kind_and_layer[:2]
         ]
         assert site.layer < max(len(alike), len(there)), site
     config = model.config
@@ -90,7 +90,7 @@ def test_two_attentions_of_one_name_are_refused() -> None:
     ],
 )
 def test_what_a_path_says_beside_the_kind(path: str, words: str) -> None:
-    assert find_distinguishing_words(path) == words
+    assert find_distinguishing_path_words(path) == words
 
 
 class Attention(nn.Module):
@@ -112,7 +112,7 @@ class Block(nn.Module):
 def test_what_attends_twice_in_a_layer_stays_in_it_and_a_layer_that_runs_again_is_another() -> None:
     model = nn.ModuleDict({"layers": nn.ModuleList([Block(), Block()])})
     sites, found = SiteNamer(model), []
-    with sites.count_list_element_runs():
+    with sites.count_list_element_forwards():
         for _ in range(2):
             for block in model["layers"]:  # type: ignore[attr-defined]
                 block(lambda module: found.append(sites.name_attention_site(module)))

@@ -17,7 +17,7 @@ from attncli.capture import (
     verify_capture,
     verify_captured_attention,
 )
-from attncli.capture.attention_capture import find_module_of_sinks
+from attncli.capture.attention_capture import find_module_path_of_sink_parameter
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.capture.other_mixers.uncapturable_attention import (
     find_mixers_with_uncapturable_attention,
@@ -108,7 +108,7 @@ def test_it_is_left_out_only_where_that_was_proved() -> None:
     found = verify_capture(model, inputs)
     with pytest.raises(InputError, match="DoubledAttention takes a softmax that never weighs"):
         maps(model, inputs, proved=found.shapes)
-    seen = maps(model, inputs, proved=found.shapes, apart=found.paths_of_separate_softmaxes)
+    seen = maps(model, inputs, proved=found.shapes, apart=found.module_paths_of_separate_softmaxes)
     assert list(seen) == list(found.sites)
     alone = maps(model.model, inputs)
     assert all(map(torch.equal, seen.values(), alone.values()))
@@ -316,7 +316,7 @@ def test_models_that_draw_are_proved_on_the_same_draws() -> None:
     ],
 )
 def test_sinks_may_come_from_a_projection(parameter: str, holder: str) -> None:
-    assert find_module_of_sinks(parameter) == holder
+    assert find_module_path_of_sink_parameter(parameter) == holder
 
 
 @pytest.mark.parametrize(

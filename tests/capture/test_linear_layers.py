@@ -120,7 +120,9 @@ def given_to(kind: str, tokens: int) -> KernelCall:
     ending, function = CLASSES[kind]
 
     def take(mixer: nn.Module, call: KernelCall) -> None:
-        calls.extend([call.copy_with_changed_floats(Tensor.clone)] if call.name == function else [])
+        calls.extend(
+            [call.copy_call_with_changed_floats(Tensor.clone)] if call.name == function else []
+        )
 
     mixer = model.get_submodule(mixers_named(model, ending)[0].paths[0])
     with (

@@ -367,11 +367,11 @@ def test_spans_of_masks() -> None:
 
 def test_what_a_mask_shows_is_read_once_until_the_mask_is_written_to() -> None:
     masks, read, mask = PerMask(), iter(range(9)), torch.zeros(3)
-    assert [masks.find_or_compute_for_mask(mask, read.__next__) for _ in range(2)] == [0, 0]
-    assert masks.find_or_compute_for_mask(mask, read.__next__, 5) == 1
+    assert [masks.get_cached_or_compute_for_mask(mask, read.__next__) for _ in range(2)] == [0, 0]
+    assert masks.get_cached_or_compute_for_mask(mask, read.__next__, 5) == 1
     mask[0] = 1.0
-    assert masks.find_or_compute_for_mask(mask, read.__next__) == 2
-    assert masks.find_or_compute_for_mask(mask.clone(), read.__next__) == 3
+    assert masks.get_cached_or_compute_for_mask(mask, read.__next__) == 2
+    assert masks.get_cached_or_compute_for_mask(mask.clone(), read.__next__) == 3
 
 
 def observe(

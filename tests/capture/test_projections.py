@@ -30,7 +30,7 @@ class Watched:
         for start in range(0, TOKENS, rows):
             part = None if outputs is None else outputs[:, start : start + rows]
             weights = torch.ones(1, HEADS, min(rows, TOKENS - start), TOKENS)
-            self.watch.add_outputs_of_rows(
+            self.watch.collect_head_outputs_of_map_rows(
                 site, Strip(weights, start, 0, TOKENS, TOKENS, outputs=part)
             )
 
@@ -44,10 +44,10 @@ def test_the_first_layer_with_exactly_this_input_is_taken_once() -> None:
     """Not one before it that is given as many other numbers, nor one after it."""
     watched, layer = Watched(), nn.Linear(HEADS * VALUES, 5)
     watched.strips(FIRST, outputs())
-    watched.watch.find_projection_by_input(layer, (2.0 * outputs().flatten(2),))
+    watched.watch.find_output_projection_by_input(layer, (2.0 * outputs().flatten(2),))
     assert watched.sites == []
     for _ in range(2):
-        watched.watch.find_projection_by_input(layer, (outputs().flatten(2),))
+        watched.watch.find_output_projection_by_input(layer, (outputs().flatten(2),))
     assert watched.sites == [FIRST]
     assert torch.equal(watched.projections[0], layer.weight.T.reshape(HEADS, VALUES, 5))
 
@@ -55,7 +55,7 @@ def test_the_first_layer_with_exactly_this_input_is_taken_once() -> None:
 def test_weights_that_stand_the_other_way_are_turned() -> None:
     watched, layer = Watched(), Conv1D(5, HEADS * VALUES)
     watched.strips(FIRST, outputs())
-    watched.watch.find_projection_by_input(layer, (outputs().flatten(2),))
+    watched.watch.find_output_projection_by_input(layer, (outputs().flatten(2),))
     assert torch.equal(watched.projections[0], layer.weight.reshape(HEADS, VALUES, 5))
 
 
@@ -63,5 +63,7 @@ def test_outputs_that_were_not_seen_are_not_those_of_the_attention_before() -> N
     watched = Watched()
     watched.strips(FIRST, outputs())
     watched.strips(SECOND, None)
-    watched.watch.find_projection_by_input(nn.Linear(HEADS * VALUES, 5), (outputs().flatten(2),))
+    watched.watch.find_output_projection_by_input(
+        nn.Linear(HEADS * VALUES, 5), (outputs().flatten(2),)
+    )
     assert watched.sites == []

@@ -33,7 +33,10 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
 )
 from attncli.capture import verify_capture
 from attncli.capture.linear_attention.linear_attention_capture import find_linear_attention_layers
-from attncli.capture.model_structure.blocks import find_block_stacks, find_stacks_without_attention
+from attncli.capture.model_structure.blocks import (
+    find_attention_free_block_stacks,
+    find_block_stacks,
+)
 from attncli.capture.other_mixers.token_mixers import find_token_mixers
 from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.capture.verify_captured_attention import (
@@ -201,7 +204,7 @@ def try_mixers(
     tokens = max((value.shape[1] for value in inputs.values() if value.dim() >= 2), default=0)
     shapes = proof.shapes
     try:
-        find_stacks = find_block_stacks if proof.sites else find_stacks_without_attention
+        find_stacks = find_block_stacks if proof.sites else find_attention_free_block_stacks
         stacks = find_stacks(model, inputs)
     except InputError:
         return "", ""

@@ -12,8 +12,8 @@ from safetensors.numpy import load_file, save_file
 from attncli.commands.inspect_weights.report import build_weights_report
 from attncli.errors import AttnError, InputError, UsageError
 from attncli.head_weights.inputs_for_requested_queries import (
-    invert_projections,
-    project_inputs,
+    invert_query_key_projections,
+    project_inputs_to_queries_and_keys,
     solve_inputs_for_projections,
     solve_projections_for_scores,
 )
@@ -51,7 +51,7 @@ def run(model: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 def ours(folder: Path, x: np.ndarray) -> np.ndarray:
     head = read_head(str(folder), f"{LAYER}.{HEAD}")
-    queries, keys = project_inputs(head, x, "float64")
+    queries, keys = project_inputs_to_queries_and_keys(head, x, "float64")
     logits = head.scale * queries @ keys.T
     if head.causal:
         logits[np.triu_indices(len(x), 1)] = -np.inf
@@ -74,12 +74,12 @@ def test_inputs_have_the_wanted_logits(kind: str, tmp_path: Path) -> None:
     """Biases, grouped keys, fused layouts and rotary positions are all undone."""
     saved(kind, tmp_path)
     head = read_head(str(tmp_path), f"{LAYER}.{HEAD}")
-    queries, keys = np.random.default_rng(0).normal(size=(2, 9, head.d))
-    pseudo = invert_projections(head, "float64")
+    queries, keys = np.random.default_rng(0).normal(size=(2, 9, head.query_key_width))
+    pseudo = invert_query_key_projections(head, "float64")
     x = solve_inputs_for_projections(
         head, solve_projections_for_scores(head, queries, keys), pseudo, "float64"
     )
-    made = project_inputs(head, x, "float64")
+    made = project_inputs_to_queries_and_keys(head, x, "float64")
     np.testing.assert_allclose(head.scale * made[0] @ made[1].T, queries @ keys.T, atol=1e-9)
     values = np.linalg.svd(np.hstack([head.w_q, head.w_k]), compute_uv=False)
     assert pseudo.condition == pytest.approx(values[0] / values[-1])
@@ -138,7 +138,7 @@ def test_narrow_types_are_read_exactly(dtype: str, tmp_path: Path) -> None:
     model = saved("bert", tmp_path, getattr(torch, dtype))
     own = model.encoder.layer[LAYER].attention.self
     head = read_head(str(tmp_path), f"{LAYER}.{HEAD}")
-    part = slice(HEAD * head.d, (HEAD + 1) * head.d)
+    part = slice(HEAD * head.query_key_width, (HEAD + 1) * head.query_key_width)
     np.testing.assert_array_equal(head.w_q, own.query.weight.detach().double().numpy()[part].T)
     np.testing.assert_array_equal(head.b_k, own.key.bias.detach().double().numpy()[part])
 
@@ -235,4 +235,4 @@ def test_dependent_columns_are_refused(tmp_path: Path) -> None:
     saved("bert", tmp_path, num_attention_heads=1)
     head = read_head(str(tmp_path), "0.0")
     with pytest.raises(InputError, match="96 columns, of which 48 are independent"):
-        invert_projections(head, "float64")
+        invert_query_key_projections(head, "float64")

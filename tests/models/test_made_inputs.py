@@ -19,8 +19,8 @@ from attncli.models.loading.load_model import load_model
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.random.dummy_inputs import (
     does_model_accept_inputs,
-    list_encoder_state_inputs,
     list_required_inputs,
+    list_unread_encoder_state_inputs,
     make_example_inputs,
 )
 from attncli.models.random.random_inputs import find_input_maker
@@ -181,7 +181,7 @@ def test_a_part_is_handed_the_states_it_does_not_run_without(kind: str, more: st
 
 def test_what_runs_without_is_not_handed_other_states() -> None:
     model = build_model("trocr", TINY, seed=0)
-    assert list_encoder_state_inputs(model, list_required_inputs(model)) == [
+    assert list_unread_encoder_state_inputs(model, list_required_inputs(model)) == [
         "encoder_hidden_states"
     ]
     assert list(make_example_inputs(model)) == ["input_ids"]

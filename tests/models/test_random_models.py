@@ -15,7 +15,7 @@ from attncli.models.loading.random_init import make_random_init_model
 from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model, make_random_model
-from attncli.models.random.size_overrides import resolve_size_names
+from attncli.models.random.size_overrides import resolve_config_size_names
 from attncli.models.random.tiny_configs import shrink_default_config
 from attncli.models.random.tiny_overrides import OVERRIDES
 from attncli.models.random.tiny_sizes import TinySizeUnits
@@ -112,7 +112,7 @@ def test_sizes_are_those_asked_for(
 
 def test_words_mean_every_stack_and_dots_mean_one() -> None:
     both = {"encoder_layers": 3, "decoder_layers": 3}
-    assert resolve_size_names("bart", BartConfig(), {"layers": "3"}) == both
+    assert resolve_config_size_names("bart", BartConfig(), {"layers": "3"}) == both
     beside = build_model("clip", {"tiny": "", "layers": 3}, seed=0).config
     assert beside.text_config.num_hidden_layers == beside.vision_config.num_hidden_layers == 3
     one = build_model("clip", {"tiny": "", "text_config.num_hidden_layers": 3}, seed=0).config

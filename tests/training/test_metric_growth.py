@@ -20,7 +20,7 @@ def after(values: Any, metric: str = "max_logit", **how: Any) -> list[Row]:
     """At steps 10, 20, 30 …"""
     growth = HeadMetricHistory([metric], **how)
     for place, value in enumerate(values, start=1):
-        growth.add_observation(10 * place, rows(value, metric))
+        growth.record_observation(10 * place, rows(value, metric))
     return list(growth.build_metric_growth_rows(rows(values[-1], metric)))
 
 

@@ -27,7 +27,7 @@ from attncli.capture.model_structure.residual_stream import (
     find_residual_stream_input,
     find_residual_stream_output,
     replace_tensor_in_output,
-    select_tensor_at_position,
+    select_nth_nested_tensor,
 )
 from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.errors import InputError
@@ -183,7 +183,7 @@ def run_with_replaced_outputs(
             refuse_changed_second_stream(stack, call, tensors[call.second[0]], seconds[stack.name])
         output = forward(*args, **kwargs)
         if call.second:
-            second = select_tensor_at_position(call.second[1], output)
+            second = select_nth_nested_tensor(call.second[1], output)
             seconds[stack.name] = None if second is None else second.clone()
         left = find_residual_stream_output(output)
         if left is None:

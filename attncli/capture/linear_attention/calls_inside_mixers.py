@@ -53,7 +53,9 @@ class KernelCall:
             if isinstance(value, Tensor) and value.is_floating_point()
         }
 
-    def copy_with_changed_arguments(self, change: Callable[[Key, Output], Output]) -> "KernelCall":
+    def copy_call_with_changed_arguments(
+        self, change: Callable[[Key, Output], Output]
+    ) -> "KernelCall":
         """The same call with every argument transformed."""
         return replace(
             self,
@@ -61,29 +63,29 @@ class KernelCall:
             kwargs={name: change(name, value) for name, value in self.kwargs.items()},
         )
 
-    def copy_with_changed_floats(self, change: Callable[[Tensor], Tensor]) -> "KernelCall":
+    def copy_call_with_changed_floats(self, change: Callable[[Tensor], Tensor]) -> "KernelCall":
         """The same call with every floating tensor transformed."""
 
         def change_if_floating(_: Key, value: Output) -> Any:
             floating = isinstance(value, Tensor) and value.is_floating_point()
             return change(value) if floating else value
 
-        return self.copy_with_changed_arguments(change_if_floating)
+        return self.copy_call_with_changed_arguments(change_if_floating)
 
     def copy_detached_in_float32(self) -> "KernelCall":
         """The same call without gradients and half precision."""
-        return self.copy_with_changed_floats(
+        return self.copy_call_with_changed_floats(
             lambda tensor: promote_half_to_float32(tensor.detach())
         )
 
-    def compute_output_with_replaced(self, key: Key, instead: Tensor) -> Tensor:
+    def compute_output_with_new_argument(self, key: Key, instead: Tensor) -> Tensor:
         """The first floating tensor of its result, with another tensor for one argument."""
-        found = self.run_with_replaced_argument(key, instead)
+        found = self.run_call_with_new_argument(key, instead)
         return next(value for value in iter_nested_tensors(found) if value.is_floating_point())
 
-    def run_with_replaced_argument(self, key: Key, instead: Tensor) -> Output:
+    def run_call_with_new_argument(self, key: Key, instead: Tensor) -> Output:
         """Run the call; return its whole result."""
-        arguments = self.copy_with_changed_arguments(
+        arguments = self.copy_call_with_changed_arguments(
             lambda place, value: instead if place == key else value
         )
         return self.function(*arguments.args, **arguments.kwargs)
@@ -240,7 +242,7 @@ def list_names_in_bytecode(code: CodeType) -> set[str]:
 
 
 @contextmanager
-def cast_call_to_float64(call: KernelCall) -> Iterator[KernelCall]:
+def cast_kernel_call_to_float64(call: KernelCall) -> Iterator[KernelCall]:
     """Run the call in float64, if its computation is float64 throughout."""
     with torch.no_grad(), force_float64():
-        yield call.copy_with_changed_floats(lambda tensor: tensor.detach().double())
+        yield call.copy_call_with_changed_floats(lambda tensor: tensor.detach().double())

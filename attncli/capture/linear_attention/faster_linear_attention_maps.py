@@ -37,14 +37,16 @@ class RecurrentState:
     tokens: Mapping[Key, int]
     """The axis of tokens of each argument that has one."""
 
-    def select_tokens_of_call(self, call: KernelCall, first: int, last: int) -> KernelCall:
+    def select_tokens_of_call_arguments(
+        self, call: KernelCall, first: int, last: int
+    ) -> KernelCall:
         """The call on some tokens alone."""
 
         def narrow_token_axis(key: Key, value: Output) -> Any:
             axis = self.tokens.get(key)
             return value if axis is None else value.narrow(axis, first, last - first)
 
-        return call.copy_with_changed_arguments(narrow_token_axis)
+        return call.copy_call_with_changed_arguments(narrow_token_axis)
 
     def run_from_recurrent_state(
         self, call: KernelCall, key: Key, values: Tensor, state: Tensor | None
@@ -53,7 +55,7 @@ class RecurrentState:
         kwargs = {**call.kwargs, self.state_argument: state, self.returns_state_argument: True}
         with_state = replace(call, kwargs=kwargs)
         output, left = list(
-            iter_nested_tensors(with_state.run_with_replaced_argument(key, values))
+            iter_nested_tensors(with_state.run_call_with_new_argument(key, values))
         )[:2]
         return output, left
 
@@ -75,7 +77,7 @@ def find_faster_map_methods(call: KernelCall, values: ValueArgument) -> FasterMa
     with torch.no_grad():
         for attempt in (
             try_map_from_recurrent_state,
-            try_columns_in_batches,
+            try_map_columns_in_batches,
             try_computing_channels_separately,
         ):
             try:
@@ -97,13 +99,13 @@ def try_map_from_recurrent_state(
         return methods
     value = call.select_floating_arguments()[values.key]
     tokens = find_argument_axes_of_size(call, value.shape[values.token])
-    whole = call.compute_output_with_replaced(values.key, value)
+    whole = call.compute_output_with_new_argument(values.key, value)
     size = value.shape[values.token]
     half = size // 2
     carried = RecurrentState(with_state, STATES[with_state], 0, tokens)
     first, wider = (
         carried.run_from_recurrent_state(
-            carried.select_tokens_of_call(call, 0, half),
+            carried.select_tokens_of_call_arguments(call, 0, half),
             values.key,
             each.narrow(values.token, 0, half),
             None,
@@ -118,7 +120,7 @@ def try_map_from_recurrent_state(
     carried = replace(carried, width=axis)
     rest = value.narrow(values.token, half, size - half)
     second, _ = carried.run_from_recurrent_state(
-        carried.select_tokens_of_call(call, half, size), values.key, rest, first[1]
+        carried.select_tokens_of_call_arguments(call, half, size), values.key, rest, first[1]
     )
     together = torch.cat([first[0], second], values.token)
     return replace(methods, state=carried) if are_outputs_close(together, whole) else methods
@@ -133,28 +135,30 @@ def find_argument_axes_of_size(call: KernelCall, size: int, after: int = 1) -> d
     }
 
 
-def try_columns_in_batches(
+def try_map_columns_in_batches(
     methods: FasterMapMethods, call: KernelCall, values: ValueArgument
 ) -> FasterMapMethods:
     draw = RandomArgument(call.select_floating_arguments()[values.key])
     parts = [draw(), draw()]
-    found = repeat_call_along_batch(call, 2).compute_output_with_replaced(
+    found = repeat_kernel_call_along_batch(call, 2).compute_output_with_new_argument(
         values.key, torch.cat(parts)
     )
-    expected = torch.cat([call.compute_output_with_replaced(values.key, part) for part in parts])
+    expected = torch.cat(
+        [call.compute_output_with_new_argument(values.key, part) for part in parts]
+    )
     return replace(
         methods, batched=found.shape == expected.shape and are_outputs_close(found, expected)
     )
 
 
-def repeat_call_along_batch(call: KernelCall, size: int) -> KernelCall:
+def repeat_kernel_call_along_batch(call: KernelCall, size: int) -> KernelCall:
     """Repeat the call along the batch, the same for all arguments but its values."""
 
     def expand_batch_axis(tensor: Tensor) -> Tensor:
         alone = tensor.ndim > 2 and tensor.shape[0] == 1
         return tensor.expand(size, *tensor.shape[1:]) if alone else tensor
 
-    return call.copy_with_changed_floats(expand_batch_axis)
+    return call.copy_call_with_changed_floats(expand_batch_axis)
 
 
 def try_computing_channels_separately(
@@ -167,18 +171,18 @@ def try_computing_channels_separately(
     axis = 3 - values.token
     found = find_argument_axes_of_size(call, value.shape[axis], after=0)
     chosen = range(0, value.shape[axis], 2)
-    few = select_channels_of_call(call, found, chosen)
-    alone = few.compute_output_with_replaced(
+    few = select_channels_in_call_arguments(call, found, chosen)
+    alone = few.compute_output_with_new_argument(
         values.key, few.select_floating_arguments()[values.key]
     )
-    expected = call.compute_output_with_replaced(values.key, value).index_select(
+    expected = call.compute_output_with_new_argument(values.key, value).index_select(
         axis, torch.tensor(chosen)
     )
     works = alone.shape == expected.shape and are_outputs_close(alone, expected)
     return replace(methods, channels=found if works else None)
 
 
-def select_channels_of_call(
+def select_channels_in_call_arguments(
     call: KernelCall, axes: Mapping[Key, int], chosen: Sequence[int]
 ) -> KernelCall:
     """Remove the channels from the call that are not chosen."""
@@ -189,4 +193,4 @@ def select_channels_of_call(
             return value
         return value.index_select(axis, torch.tensor(chosen, device=value.device))
 
-    return call.copy_with_changed_arguments(select_channels_of_argument)
+    return call.copy_call_with_changed_arguments(select_channels_of_argument)

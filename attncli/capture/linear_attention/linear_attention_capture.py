@@ -46,7 +46,7 @@ from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.capture.softmax_attention.attention_interface import (
     Strip,
     count_rows_within_memory,
-    emit_map_rows_in_rounds,
+    emit_map_rows_while_requested,
 )
 from attncli.capture.softmax_attention.attention_site_names import LINEAR, AttentionSite
 from attncli.errors import InputError, NonFiniteNumbers
@@ -72,9 +72,11 @@ def find_linear_attention_layers(
         model(**inputs)
     known = {
         type(module): find_calls_linear_in_values(calls[module], lengths)
-        for module in select_first_of_each_class(modules)
+        for module in select_first_module_of_each_class(modules)
     }
-    rest = [module for module in select_first_of_each_class(modules) if not known[type(module)]]
+    rest = [
+        module for module in select_first_module_of_each_class(modules) if not known[type(module)]
+    ]
     steps = find_scans_in_forward_code(model, rest, inputs, lengths)
     found: list[LinearAttentionLayer] = []
     refused: dict[str, str] = {}
@@ -93,12 +95,12 @@ def find_linear_attention_layers(
                     step.step,
                 )
             else:
-                refused[mixer.kind] = explain_no_call_linear_in_values(calls[module], module)
+                refused[mixer.kind] = explain_why_no_call_is_linear(calls[module], module)
     kinds = {mixer.kind for mixer in mixers} - set(refused)
     return LinearAttentionLayers(tuple(found), refused, frozenset(kinds))
 
 
-def select_first_of_each_class(modules: Mapping[str, nn.Module]) -> list[nn.Module]:
+def select_first_module_of_each_class(modules: Mapping[str, nn.Module]) -> list[nn.Module]:
     """The first module of each class."""
     first: dict[type, nn.Module] = {}
     for module in modules.values():
@@ -125,7 +127,7 @@ def find_scans_in_forward_code(
         with torch.no_grad():
             steps = (find_linear_step_of_forward(seen, tokens) for tokens in lengths)
             step, values = next((each for each in steps if each), (None, None))
-        call = None if step is None else seen.build_call_between_tensors(step)
+        call = None if step is None else seen.build_call_replaying_forward_steps(step)
         if step is not None and values is not None and call is not None:
             found[type(mixer)] = MixerInnerCall(step, values, call)
     return found
@@ -160,7 +162,7 @@ def find_calls_linear_in_values(
     return {}
 
 
-def explain_no_call_linear_in_values(calls: Sequence[KernelCall], mixer: nn.Module) -> str:
+def explain_why_no_call_is_linear(calls: Sequence[KernelCall], mixer: nn.Module) -> str:
     if any(weight.dtype.itemsize < 4 for weight in mixer.parameters()):
         return (
             "no function that it calls is linear in an argument that reaches other tokens, and steps of its forward are rounded "
@@ -224,7 +226,7 @@ def capture_linear_attention(
     modules = {layer.site.name: model.get_submodule(layer.site.name) for layer in layers}
     there = {(modules[layer.site.name], layer.place): layer for layer in layers}
 
-    def emit_maps_of_call(mixer: nn.Module, call: KernelCall) -> None:
+    def emit_attention_maps_of_call(mixer: nn.Module, call: KernelCall) -> None:
         layer = there.get((mixer, call.function_and_call_number))
         if layer is not None:
             with torch.autocast(
@@ -242,12 +244,12 @@ def capture_linear_attention(
         seen, step = RecordedSteps(forward, args, kwargs, find_forward_code(mixer)), stepped[mixer]
         with StepRecorder(seen, (step.value_place, step.output_place)):
             found = forward(*args, **kwargs)
-        if (call := seen.build_call_between_tensors(step)) is not None:
-            emit_maps_of_call(mixer, call)
+        if (call := seen.build_call_replaying_forward_steps(step)) is not None:
+            emit_attention_maps_of_call(mixer, call)
         return found
 
     with (
-        record_calls_inside_mixers(modules.values(), emit_maps_of_call),
+        record_calls_inside_mixers(modules.values(), emit_attention_maps_of_call),
         wrap_forwards(stepped, run_mixer_and_capture_scan),
     ):
         yield missed
@@ -290,7 +292,7 @@ def emit_linear_attention_maps(
                 missed += float(left.double().square().sum())
             yield build_linear_map_rows(layer, strip, maps.tokens)
 
-    emit_map_rows_in_rounds(iter_map_rows, lambda strip: bool(observe(layer.site, strip)))
+    emit_map_rows_while_requested(iter_map_rows, lambda strip: bool(observe(layer.site, strip)))
     return check_output_reconstruction(layer.site, missed, outputs)
 
 

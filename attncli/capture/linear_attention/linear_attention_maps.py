@@ -16,8 +16,8 @@ from attncli.capture.linear_attention.calls_inside_mixers import KernelCall
 from attncli.capture.linear_attention.faster_linear_attention_maps import (
     FasterMapMethods,
     RecurrentState,
-    repeat_call_along_batch,
-    select_channels_of_call,
+    repeat_kernel_call_along_batch,
+    select_channels_in_call_arguments,
 )
 from attncli.capture.linear_attention.linearity_tests import ValueArgument
 
@@ -55,7 +55,7 @@ class LinearAttentionMap:
     ) -> None:
         call = call.copy_detached_in_float32()
         if heads is not None and shortcuts.channels is not None:
-            call, heads = select_channels_of_call(call, shortcuts.channels, heads), None
+            call, heads = select_channels_in_call_arguments(call, shortcuts.channels, heads), None
         self.call, self.values, self.shortcuts = call, values, shortcuts
         self.heads = None if heads is None else torch.tensor(heads)
         """The head numbers to compute; None: all."""
@@ -75,14 +75,14 @@ class LinearAttentionMap:
     def iter_map_rows(self, rows: int, memory: int) -> Iterator[LinearMapStrip]:
         """All rows in order, so many at a time; whole maps may take `memory` bytes."""
         if self.shortcuts.state is not None:
-            return self.iter_map_rows_from_state(self.shortcuts.state, rows)
+            return self.iter_map_rows_from_recurrent_state(self.shortcuts.state, rows)
         heads = self.split_tensor_into_heads(self.value_tensor).shape[1]
         size = heads * self.tokens**2 * self.value_tensor.element_size()
         if self.shortcuts.batched and self.values.shared_axis is None and size <= memory:
-            return self.iter_map_rows_by_columns(rows)
+            return self.iter_map_rows_from_batched_columns(rows)
         return self.iter_map_rows_from_gradients(rows)
 
-    def iter_map_rows_from_state(
+    def iter_map_rows_from_recurrent_state(
         self, carried: RecurrentState, rows: int
     ) -> Iterator[LinearMapStrip]:
         values, shared = self.values, self.values.shared_axis
@@ -100,15 +100,15 @@ class LinearAttentionMap:
                 wider[carried.width] = last - first
                 state = torch.cat([state, state.new_zeros(wider)], carried.width)
             with torch.no_grad():
-                part = carried.select_tokens_of_call(self.call, first, last)
+                part = carried.select_tokens_of_call_arguments(self.call, first, last)
                 output, state = carried.run_from_recurrent_state(part, values.key, columns, state)
             yield LinearMapStrip(self.split_tensor_into_heads(output)[0], first)
 
-    def iter_map_rows_by_columns(self, rows: int) -> Iterator[LinearMapStrip]:
+    def iter_map_rows_from_batched_columns(self, rows: int) -> Iterator[LinearMapStrip]:
         """Compute every channel at once, a batch of columns at a time."""
         whole: Tensor | None = None
         at_once = max(1, min(self.tokens, COLUMNS // self.value_tensor.numel()))
-        nothing = self.call.compute_output_with_replaced(
+        nothing = self.call.compute_output_with_new_argument(
             self.values.key, torch.zeros_like(self.value_tensor)
         )
         for first in range(0, self.tokens, at_once):
@@ -117,7 +117,7 @@ class LinearAttentionMap:
             place = torch.arange(size, device=columns.device)
             columns.movedim(self.values.token, 1)[place, first + place] = 1.0
             found = (
-                repeat_call_along_batch(self.call, size).compute_output_with_replaced(
+                repeat_kernel_call_along_batch(self.call, size).compute_output_with_new_argument(
                     self.values.key, columns
                 )
                 - nothing
@@ -147,7 +147,7 @@ class LinearAttentionMap:
             shape[shared] = min(ROWS, self.tokens)
         leaf = self.value_tensor.new_zeros(shape).requires_grad_()
         with torch.enable_grad():
-            output = self.call.compute_output_with_replaced(self.values.key, leaf)
+            output = self.call.compute_output_with_new_argument(self.values.key, leaf)
 
         def compute_map_rows(first: int, last: int) -> Tensor:
             expected = torch.zeros_like(output)
@@ -169,8 +169,8 @@ class LinearAttentionMap:
     def compute_linear_part_of_output(self) -> Tensor:
         """The linear part of the output: [head, token, feature], without what zero values give."""
         with torch.no_grad():
-            found = self.call.compute_output_with_replaced(self.values.key, self.value_tensor)
-            nothing = self.call.compute_output_with_replaced(
+            found = self.call.compute_output_with_new_argument(self.values.key, self.value_tensor)
+            nothing = self.call.compute_output_with_new_argument(
                 self.values.key, torch.zeros_like(self.value_tensor)
             )
             return self.split_tensor_into_heads(found - nothing)[0]

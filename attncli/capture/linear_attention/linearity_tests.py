@@ -14,7 +14,7 @@ from torch import Tensor
 from attncli.capture.linear_attention.calls_inside_mixers import (
     KernelCall,
     Key,
-    cast_call_to_float64,
+    cast_kernel_call_to_float64,
 )
 from attncli.tolerances import LINEAR_ARGUMENT
 
@@ -58,7 +58,7 @@ def find_value_argument_in_float64(
 ) -> tuple[ValueArgument | None, bool]:
     """The values of a call in float64, and whether the test could run: submodules keep their weights' dtype."""
     try:
-        with cast_call_to_float64(call) as full:
+        with cast_kernel_call_to_float64(call) as full:
             return find_first_linear_argument(full, tokens), True
     except Exception:
         return None, False
@@ -78,7 +78,7 @@ def find_first_linear_argument(call: KernelCall, tokens: int) -> ValueArgument |
     for key, value in call.select_floating_arguments().items():
         if value.ndim not in (3, 4) or value.shape[0] != 1 or tokens not in value.shape[1:]:
             continue
-        if call.compute_output_with_replaced(key, value).shape == value.shape:
+        if call.compute_output_with_new_argument(key, value).shape == value.shape:
             found = classify_axes_of_value_argument(call, key, value, tokens)
             if found is not None:
                 return found
@@ -92,7 +92,7 @@ def classify_axes_of_value_argument(
     draw = RandomArgument(value)
 
     def compute_output_from_values(values: Tensor) -> Tensor:
-        return call.compute_output_with_replaced(key, values) - rest
+        return call.compute_output_with_new_argument(key, values) - rest
 
     rest = torch.zeros_like(value)
     rest = compute_output_from_values(
@@ -124,7 +124,7 @@ def classify_axes_of_value_argument(
         if axis != shared
     ):
         return None
-    wide = shared is not None and accepts_more_value_features(call, key, draw, shared)
+    wide = shared is not None and does_call_accept_wider_values(call, key, draw, shared)
     return ValueArgument(
         key,
         token,
@@ -188,16 +188,16 @@ def commutes_with_feature_mixing(apply: Function, draw: RandomArgument, axis: in
     )
 
 
-def accepts_more_value_features(
+def does_call_accept_wider_values(
     call: KernelCall, key: Key, draw: RandomArgument, axis: int
 ) -> bool:
     """Whether values with more features work as those with fewer do."""
     parts = [draw() for _ in range(WIDE)]
     try:
-        found = call.compute_output_with_replaced(key, torch.cat(parts, axis))
+        found = call.compute_output_with_new_argument(key, torch.cat(parts, axis))
     except Exception:
         return False
-    expected = torch.cat([call.compute_output_with_replaced(key, part) for part in parts], axis)
+    expected = torch.cat([call.compute_output_with_new_argument(key, part) for part in parts], axis)
     return found.shape == expected.shape and are_outputs_close(found, expected)
 
 

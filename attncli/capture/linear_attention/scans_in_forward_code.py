@@ -70,13 +70,13 @@ class RecordedSteps:
             if isinstance(found, Tensor) and found.is_floating_point()
         ]
 
-    def build_call_between_tensors(self, step: MixerCodeStep) -> KernelCall | None:
+    def build_call_replaying_forward_steps(self, step: MixerCodeStep) -> KernelCall | None:
         """The call from one step to the other; None where either has several results, or none."""
         made = dict(self.list_tensors_computed_once())
         if step.value_place not in made or step.output_place not in made:
             return None
 
-        def replay_forward_between_tensors(**value: Tensor) -> Tensor:
+        def replay_forward_with_other_values(**value: Tensor) -> Tensor:
             (instead,) = value.values()
             with StepReplayer(self.code, step, instead):
                 try:
@@ -86,7 +86,7 @@ class RecordedSteps:
             raise RuntimeError("the forward did not come to the same step again")
 
         return KernelCall(
-            step.name, 0, replay_forward_between_tensors, (), {step.value: made[step.value_place]}
+            step.name, 0, replay_forward_with_other_values, (), {step.value: made[step.value_place]}
         )
 
 
@@ -181,7 +181,7 @@ def find_linear_step_of_forward(
     for number in reversed(range(len(made))):
         known_ids, output = made[number]
         for taken, value in made[:number]:
-            if value.shape != output.shape or not can_be_values_tensor(value, tokens):
+            if value.shape != output.shape or not has_shape_of_value_tensor(value, tokens):
                 continue
             step = MixerCodeStep(
                 taken,
@@ -189,7 +189,7 @@ def find_linear_step_of_forward(
                 name_variable_at_instruction(seen.code, taken),
                 name_variable_at_instruction(seen.code, known_ids),
             )
-            call = seen.build_call_between_tensors(step)
+            call = seen.build_call_replaying_forward_steps(step)
             values = None if call is None else find_value_tensor_argument(call, tokens)
             if (
                 call is not None
@@ -200,13 +200,13 @@ def find_linear_step_of_forward(
     return None
 
 
-def can_be_values_tensor(value: Tensor, tokens: int) -> bool:
+def has_shape_of_value_tensor(value: Tensor, tokens: int) -> bool:
     return value.ndim in (3, 4) and value.shape[0] == 1 and tokens in value.shape[1:]
 
 
 def does_call_reproduce_output(call: KernelCall, values: ValueArgument, output: Tensor) -> bool:
     """Whether a run from the same values gives the model's output, and has a map that combines values."""
-    again = call.compute_output_with_replaced(
+    again = call.compute_output_with_new_argument(
         values.key, call.select_floating_arguments()[values.key]
     )
     if not torch.equal(again, promote_half_to_float32(output)):

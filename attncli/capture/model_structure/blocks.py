@@ -93,12 +93,14 @@ def find_block_stacks(model: nn.Module, inputs: Inputs) -> tuple[BlockStack, ...
     return build_model_structure(model, probe_forward(model, inputs), False).stacks
 
 
-def find_stacks_without_attention(model: nn.Module, inputs: Inputs) -> tuple[BlockStack, ...]:
+def find_attention_free_block_stacks(model: nn.Module, inputs: Inputs) -> tuple[BlockStack, ...]:
     """Find stacks in a model without attention: its outermost lists of alike modules that run."""
-    return build_stacks_without_attention(model, probe_forward(model, inputs))
+    return build_attention_free_block_stacks(model, probe_forward(model, inputs))
 
 
-def build_stacks_without_attention(model: nn.Module, seen: ProbeResult) -> tuple[BlockStack, ...]:
+def build_attention_free_block_stacks(
+    model: nn.Module, seen: ProbeResult
+) -> tuple[BlockStack, ...]:
     """The outermost lists of alike modules that ran in a recorded forward."""
     modules = dict(model.named_modules())
     lists = {call.container for call in seen.calls if call.container is not None}
@@ -118,7 +120,7 @@ def build_model_structure(
     loose = {
         call.container
         for run in find_block_call_sequences(seen, containers)
-        for call in iter_calls_with_additional_input(run, seen)
+        for call in iter_block_calls_with_extra_input(run, seen)
     }
     containers = find_block_lists(model, seen, loose) if loose else containers
     runs = find_block_call_sequences(seen, containers)
@@ -160,14 +162,14 @@ def locate_attention_outside_blocks(
     )
 
 
-def iter_calls_with_additional_input(
+def iter_block_calls_with_extra_input(
     run: list[ModuleCall], seen: ProbeResult
 ) -> Iterator[ModuleCall]:
     """Iterate over calls of a sequence whose input is more than the output of the call before."""
     known = {call.number for call in run}
     for before, call in pairwise(run):
         follows = call.follows is not None and call.follows == before.result
-        if not follows and seen.trace_sources_to_calls(call.takes, known) != {before.number}:
+        if not follows and seen.trace_inputs_to_module_calls(call.takes, known) != {before.number}:
             yield call
 
 
@@ -234,7 +236,7 @@ def make_block_stack(name: str, run: list[ModuleCall], seen: ProbeResult) -> Blo
                 before,
                 (call in attending, call in bare),
                 (1, 1) if call.two_streams else second,
-                partial(seen.trace_sources_to_calls, known=known),
+                partial(seen.trace_inputs_to_module_calls, known=known),
             )
             for layer, (before, call) in enumerate(zip(earlier, run, strict=True))
         ),
@@ -344,12 +346,16 @@ def observe_block_states(
     ) -> Output:
         stack, call = following.locate_block_call(module)
         if call.layer == 0:
-            observe_stream_state(stack, 0, find_residual_stream_input(args, kwargs), module)
+            observe_residual_stream_state(
+                stack, 0, find_residual_stream_input(args, kwargs), module
+            )
         output = forward(*args, **kwargs)
-        observe_stream_state(stack, call.layer + 1, find_residual_stream_output(output), module)
+        observe_residual_stream_state(
+            stack, call.layer + 1, find_residual_stream_output(output), module
+        )
         return output
 
-    def observe_stream_state(
+    def observe_residual_stream_state(
         stack: BlockStack, state: int, hidden: torch.Tensor | None, block: nn.Module
     ) -> None:
         if hidden is None:

@@ -66,7 +66,9 @@ class ProbeResult:
     ran: set[nn.Module] = field(default_factory=set)
     """The modules that were called."""
 
-    def trace_sources_to_calls(self, sources: Iterable[int], known: Collection[int]) -> set[int]:
+    def trace_inputs_to_module_calls(
+        self, sources: Iterable[int], known: Collection[int]
+    ) -> set[int]:
         """Trace sources back to calls among the `known`, and to the model's input."""
         found, waiting = set[int](), list(sources)
         while waiting:

@@ -65,7 +65,7 @@ def find_second_residual_stream_tensor(values: object) -> torch.Tensor | None:
     return second if alike else None
 
 
-def select_tensor_at_position(place: int, values: object) -> torch.Tensor | None:
+def select_nth_nested_tensor(place: int, values: object) -> torch.Tensor | None:
     """The tensor at a position among all that a block takes or returns."""
     return next(islice(iter_nested_tensors(values), place, None), None)
 

@@ -64,22 +64,22 @@ def find_residual_stream_truncation(
     ):
         stacks = find_block_stacks(model, inputs)
     first = dict.fromkeys(stack.calls[0].module for stack in stacks)
-    long = (block for block in first if is_one_item_with_more_tokens(seen[block], tokens))
+    long = (block for block in first if is_shape_of_one_longer_sequence(seen[block], tokens))
     cut = StreamTruncation(tuple(long), tokens)
     if not cut.blocks:
         return cut
     with cut.truncate_residual_streams():
-        same = try_it(model, inputs) and describe_stack_structure(
+        same = try_it(model, inputs) and list_block_calls_by_stack(
             find_block_stacks(model, inputs)
-        ) == describe_stack_structure(stacks)
+        ) == list_block_calls_by_stack(stacks)
     return cut if same else StreamTruncation()
 
 
-def is_one_item_with_more_tokens(shape: tuple[int, ...], tokens: int) -> bool:
+def is_shape_of_one_longer_sequence(shape: tuple[int, ...], tokens: int) -> bool:
     """Whether a tensor is one item's [1, token, feature] with more tokens than these."""
     return len(shape) == 3 and shape[0] == 1 and shape[1] > LONGER * tokens
 
 
-def describe_stack_structure(stacks: tuple[BlockStack, ...]) -> list[object]:
+def list_block_calls_by_stack(stacks: tuple[BlockStack, ...]) -> list[object]:
     """What must stay the same under truncation: the stacks and the attention outside them."""
     return [(stack.name, [vars(call) for call in stack.calls]) for stack in stacks]

@@ -21,14 +21,14 @@ from attncli.capture.one_pass.attention_output_and_statistics import (
 from attncli.capture.one_pass.attention_score_formula import (
     Formula,
     NotCovered,
-    combine_bias_and_mask,
+    combine_score_bias_and_mask,
     iter_row_ranges_for_biases,
 )
 from attncli.capture.one_pass.compiled_library import Arguments, Library, NoLibrary
 from attncli.capture.one_pass.fused_attention_calls import (
     FUSED_BY_DEVICE,
     attend_in_fused_calls,
-    require_fused_call_suffices,
+    require_fused_attention_support,
 )
 from attncli.capture.one_pass.tiled_attention import TiledAttention
 from attncli.capture.softmax_attention.attention_interface import EagerCall, MapOperands, Strip
@@ -86,7 +86,7 @@ def compute_attention_in_one_pass(
 ) -> Strip:
     """Compute the output and the statistics of a whole map by what there is for its device."""
     if call.query.device.type in FUSED_BY_DEVICE:
-        causal = require_fused_call_suffices(call, formula, request, spans)
+        causal = require_fused_attention_support(call, formula, request, spans)
         assert spans is not None
         results, seen = (
             attend_in_fused_calls(call, formula, request, causal),
@@ -100,7 +100,7 @@ def compute_attention_in_one_pass(
     require_bounded_attention_scores(call, formula, results.sizes)
     if request.spans and seen.spans is None:
         raise NotCovered("keys of a query that are no span")
-    sums = results.collect_map_sums()._replace(multiply_by_gram=gram)
+    sums = results.collect_column_and_diagonal_sums()._replace(multiply_by_gram=gram)
     statistics = MapStatistics(request, results.rows, sums, seen)
     hidden = torch.full((), torch.nan).expand(*call.query.shape[:3], call.key_count)
     where = (0, 0, call.query_count, call.key_count)
@@ -139,10 +139,12 @@ class MapInStrips:
         with unseen():
             visible, first, last = self.find_keys_visible_to_rows(start, stop)
             written = self.reserve_memory_for_map_rows(stop - start, first, last)
-            bias = combine_bias_and_mask(call, self.formula, self.spans, start, stop)
+            bias = combine_score_bias_and_mask(call, self.formula, self.spans, start, stop)
             self.attend(start, stop, bias, written)
             found = self.results.rows[..., start:stop]
-            statistics = MapStatistics(self.request, found, self.results.collect_map_sums())
+            statistics = MapStatistics(
+                self.request, found, self.results.collect_column_and_diagonal_sums()
+            )
             return Strip(
                 written.weights,
                 *(start, first, call.query_count, call.key_count),
@@ -232,14 +234,14 @@ class ScoreReader(NamedTuple):
         attend = self.choose_attention_implementation(request, results, vectors)
         counted = CountedKeys(call.query_count, call.key_count)
         for start, stop in iter_row_ranges_for_biases(call, self.formula, spans):
-            bias = combine_bias_and_mask(call, self.formula, spans, start, stop)
+            bias = combine_score_bias_and_mask(call, self.formula, spans, start, stop)
             attend(start, stop, bias, None)
             if spans is None:
                 assert call.mask is not None
                 visible = counted.count_keys_of_mask_rows(
                     slice_mask_rows(call.mask, start, stop), start, stop
                 )
-                results.subtract_counts_of_hidden_keys(visible, request, start, stop)
+                results.remove_hidden_keys_from_statistics(visible, request, start, stop)
         return (
             results,
             counted.count_visible_keys() if spans is None else spans.count_visible_keys(),
@@ -253,7 +255,7 @@ class ScoreReader(NamedTuple):
             tiled = TiledAttention(call, formula, request, spans, results, vectors)
             return prepare_tiled_attention(tiled, self.workspace)
         arguments = fill_compiled_library_arguments(call, formula, request, results, spans)
-        maps = pass_vectors_to_library(arguments, vectors)
+        maps = add_vectors_to_library_arguments(arguments, vectors)
         return prepare_compiled_attention(self.library, arguments, maps, self.workspace)
 
 
@@ -308,7 +310,7 @@ def fill_compiled_library_arguments(
         "key": make_rows_contiguous(call.key),
         "value": make_rows_contiguous(call.value),
     }
-    pairs = None if spans is None else spans.stack_span_starts_and_stops()
+    pairs = None if spans is None else spans.build_span_bounds_tensor()
     tensors = {
         **sides,
         "spans": pairs,
@@ -323,7 +325,7 @@ def fill_compiled_library_arguments(
         "sizes": results.sizes,
     }
     arguments = Arguments(
-        scale=formula.scale, cap=formula.cap, small=SMALL, what=request.library_flags
+        scale=formula.scale, cap=formula.cap, small=SMALL, what=request.compiled_library_flags
     )
     for name, tensor in tensors.items():
         setattr(arguments, name, None if tensor is None else tensor.data_ptr())
@@ -344,7 +346,7 @@ def fill_compiled_library_arguments(
     return arguments
 
 
-def pass_vectors_to_library(arguments: Arguments, vectors: MapVectors | None) -> int:
+def add_vectors_to_library_arguments(arguments: Arguments, vectors: MapVectors | None) -> int:
     """Add what maps are multiplied with; the number of maps that are computed."""
     if vectors is None:
         return int(arguments.batch * arguments.heads)

@@ -72,7 +72,7 @@ class Results(NamedTuple):
             floats.new_zeros(3, *lead),
         )
 
-    def collect_map_sums(self) -> MapSums:
+    def collect_column_and_diagonal_sums(self) -> MapSums:
         return MapSums(self.columns, self.diagonals, self.column_squares)
 
     def write_largest_qkv_entries(self, call: EagerCall) -> None:
@@ -81,7 +81,7 @@ class Results(NamedTuple):
             least, most = torch.aminmax(side)
             self.sizes[number] = torch.maximum(-least, most)
 
-    def subtract_counts_of_hidden_keys(
+    def remove_hidden_keys_from_statistics(
         self, visible: Tensor, request: StatisticsRequest, start: int, stop: int
     ) -> None:
         """Correct what counts hidden keys, where a bias hid them."""

@@ -75,7 +75,7 @@ def iter_row_ranges_for_biases(
         yield start, min(start + step, call.query_count)
 
 
-def combine_bias_and_mask(
+def combine_score_bias_and_mask(
     call: EagerCall, formula: Formula, spans: KeySpans | None, start: int, stop: int
 ) -> Tensor | None:
     """[batch or 1, head or 1, query or 1, key] float32: what is added to the scores of some rows."""

@@ -85,11 +85,11 @@ def attend_in_fused_calls(
     return results
 
 
-def require_fused_call_suffices(
+def require_fused_attention_support(
     call: EagerCall, formula: Formula, request: StatisticsRequest, spans: KeySpans | None
 ) -> bool:
     """Whether the attention is causal; raise NotCovered where fused calls do not give all that is needed of it."""
-    more = request.weights or request.library_flags or request.first_vectors
+    more = request.weights or request.compiled_library_flags or request.first_vectors
     if more or not SERVED.issuperset(request.rows):
         raise NotCovered("fused calls do not give all statistics")
     if formula.cap or formula.sinks is not None or formula.bias is not None or spans is None:

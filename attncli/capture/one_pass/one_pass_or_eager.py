@@ -38,7 +38,7 @@ from attncli.capture.softmax_attention.attention_interface import (
     EagerCall,
     Strip,
     compute_output_and_map_rows,
-    emit_map_rows_in_rounds,
+    emit_map_rows_while_requested,
 )
 from attncli.capture.softmax_attention.map_statistics import (
     StatisticsRequest,
@@ -74,7 +74,7 @@ class OnePass:
         self.start_forward_pass()
 
     @property
-    def request(self) -> StatisticsRequest:
+    def statistics_request(self) -> StatisticsRequest:
         return request_statistics_for_metrics(*self.statistics_arguments)
 
     @property
@@ -102,7 +102,7 @@ class OnePass:
             return None
         on_device = call.query.device.type in FUSED_BY_DEVICE
         self.paths[FUSED_CALLS if on_device else ONE_PASS] += 1
-        emit_map_rows_in_rounds(strips, observe)
+        emit_map_rows_while_requested(strips, observe)
         return output
 
     def compute_output_and_map_rows(
@@ -121,12 +121,17 @@ class OnePass:
                     read_attention_score_formula(call),
                     self.find_visible_key_spans(call),
                 )
-                require_supported_call(call, formula, spans)
-            if self.request.weights:
+                require_one_pass_support(call, formula, spans)
+            if self.statistics_request.weights:
                 return self.compute_output_and_weight_rows(eager, call, formula, spans, rows)
             with unseen():
                 found = compute_attention_in_one_pass(
-                    call, formula, self.request, self.compiled_library, self.workspace, spans
+                    call,
+                    formula,
+                    self.statistics_request,
+                    self.compiled_library,
+                    self.workspace,
+                    spans,
                 )
             own = compute_first_and_last_rows_eagerly(eager, call)
             with unseen():
@@ -134,7 +139,7 @@ class OnePass:
                 for output, strip in own:
                     require_rows_equal_to_eager(found, output, strip)
             assert found.outputs is not None
-            return found.outputs, lambda _: [drop_scores_missing_in_eager(found, own)]
+            return found.outputs, lambda _: [drop_scores_if_eager_has_none(found, own)]
         except NotCovered as why:
             self.uncovered[call.module] = str(why)
             raise
@@ -145,7 +150,7 @@ class OnePass:
         """The same in strips that have weights: the first rows and the last are judged before."""
         more = (
             formula,
-            self.request,
+            self.statistics_request,
             self.compiled_library,
             (self.workspace, self.map_memory),
             spans,
@@ -160,9 +165,9 @@ class OnePass:
                 )
 
         def iter_map_rows(number: int) -> Iterator[Strip]:
-            found = MapInStrips(call.with_few_value_features(), *more) if number else whole
+            found = MapInStrips(call.copy_with_few_value_features(), *more) if number else whole
             for start in range(0, call.query_count, rows):
-                yield drop_scores_missing_in_eager(found.compute_map_rows(start, rows), own)
+                yield drop_scores_if_eager_has_none(found.compute_map_rows(start, rows), own)
 
         return whole.results.output, iter_map_rows
 
@@ -184,12 +189,12 @@ class OnePass:
     def find_visible_key_spans(self, call: EagerCall) -> KeySpans | None:
         """The keys that the call's mask shows, read once for all layers; None where these are no spans."""
         sizes = call.query_count, call.key_count
-        return self.masks.find_or_compute_for_mask(
+        return self.masks.get_cached_or_compute_for_mask(
             call.mask, lambda: find_visible_spans(call.mask, *sizes), *sizes
         )
 
 
-def require_supported_call(call: EagerCall, formula: Formula, spans: KeySpans | None) -> None:
+def require_one_pass_support(call: EagerCall, formula: Formula, spans: KeySpans | None) -> None:
     """Raise NotCovered for devices, dtypes and shapes that the library is not for."""
     sides = (call.query, call.key, call.value)
     if any(side.dtype != torch.float32 for side in sides):
@@ -254,7 +259,7 @@ def pad_weights_to_all_keys(strip: Strip) -> Tensor:
     return torch.nn.functional.pad(strip.weights, (strip.first_key, after))
 
 
-def drop_scores_missing_in_eager(found: Strip, own: Sequence[tuple[Tensor, Strip]]) -> Strip:
+def drop_scores_if_eager_has_none(found: Strip, own: Sequence[tuple[Tensor, Strip]]) -> Strip:
     """The strip without scores if those of the model's own function were not seen."""
     scored = all(strip.scores is not None for _, strip in own)
     return found if scored else found._replace(scores=None)

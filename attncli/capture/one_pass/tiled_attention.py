@@ -132,7 +132,7 @@ class TiledAttention:
         by_head = (*query.shape[:2], shape[2])
         self.apply_cap_bias_and_mask(scores.view(by_head), tile, bias)
         torch.softmax(scores, dim=-1, out=weights)
-        self.subtract_sink_shares(scores.view(by_head), weights.view(by_head), tile.heads)
+        self.remove_sink_share_from_weights(scores.view(by_head), weights.view(by_head), tile.heads)
         output = torch.bmm(weights, value).view(*query.shape[:2], -1)
         self.results.output[tile.item, tile.rows, tile.heads] = output.transpose(0, 1)
         return scores.view(by_head), weights.view(by_head)
@@ -146,7 +146,7 @@ class TiledAttention:
         for columns, hidden in tile.edges:
             scores[..., columns].masked_fill_(hidden, torch.finfo(scores.dtype).min)
 
-    def subtract_sink_shares(self, scores: Tensor, weights: Tensor, heads: slice) -> None:
+    def remove_sink_share_from_weights(self, scores: Tensor, weights: Tensor, heads: slice) -> None:
         """Take off each row what its learned sink gets of the softmax."""
         if self.formula.sinks is not None:
             total = scores.amax(dim=-1) - weights.amax(dim=-1).log()
@@ -174,13 +174,13 @@ class TiledAttention:
                 find_keys_outside_spans(key, tile.starts, tile.stops)[:, 0], nan
             )
             self.select_results_of_tile_rows(number, tile).copy_(shown)
-        self.add_column_and_diagonal_sums(rows, tile)
+        self.accumulate_column_and_diagonal_sums(rows, tile)
 
     def select_results_of_tile_rows(self, number: int, tile: Tile) -> Tensor:
         """[1, head, query]: where a statistic of the tile's rows goes."""
         return self.results.rows[number, tile.item : tile.item + 1, tile.heads, tile.rows]
 
-    def add_column_and_diagonal_sums(self, rows: MapStripRows, tile: Tile) -> None:
+    def accumulate_column_and_diagonal_sums(self, rows: MapStripRows, tile: Tile) -> None:
         """Add up what was requested over columns, diagonals and all of the map."""
         if self.request.columns:
             self.results.columns[tile.item, tile.heads, tile.keys] += rows.weights[0].sum(dim=-2)
@@ -192,9 +192,11 @@ class TiledAttention:
             received = rows.received_squares[0]
             self.results.column_squares[tile.item, tile.heads, tile.keys] += received
         if self.vectors is not None:
-            self.add_gram_products(rows.weights[0], tile, self.vectors)
+            self.accumulate_gram_matrix_products(rows.weights[0], tile, self.vectors)
 
-    def add_gram_products(self, weights: Tensor, tile: Tile, vectors: MapVectors) -> None:
+    def accumulate_gram_matrix_products(
+        self, weights: Tensor, tile: Tile, vectors: MapVectors
+    ) -> None:
         """Add A^T A v of weights [head, query, key], of those heads that it is wanted of."""
         first = tile.item * self.query.shape[1] + tile.heads.start
         heads = range(first, first + len(weights))

@@ -208,7 +208,7 @@ def compare_outputs_with_moved_token(
     middle.add_(sample_noise_like(middle))
     try:
         first, again, other = (
-            compute_outputs_with_other_stream(module, inputs, stream, each.clone())
+            compute_outputs_with_new_hidden_state(module, inputs, stream, each.clone())
             for each in (stream, stream, moved)
         )
     except Exception:  # submodules with an unusual calling convention cannot be called again
@@ -218,7 +218,7 @@ def compare_outputs_with_moved_token(
     return list(zip(first, other, strict=True))
 
 
-def compute_outputs_with_other_stream(
+def compute_outputs_with_new_hidden_state(
     module: nn.Module, inputs: ModuleInputs, stream: Tensor, instead: Tensor
 ) -> list[Tensor]:
     args, kwargs = replace_tensor_argument(inputs.args, inputs.kwargs, stream, instead)

@@ -64,8 +64,8 @@ class RoundingPerturbation(TorchFunctionMode):
         if func in ASKING:
             return result
         with unseen():
-            if all(map(holds_whole_numbers, iter_nested_tensors((args, kwargs)))):
-                mark_tensors_of_whole_numbers(result)
+            if all(map(is_integer_valued_tensor, iter_nested_tensors((args, kwargs)))):
+                mark_integer_valued_tensors(result)
                 return result
         name = read_torch_function_name(func)
         if name in MOVING:
@@ -79,9 +79,13 @@ class RoundingPerturbation(TorchFunctionMode):
     def perturb_function_result(self, name: str, result: Output, value: object) -> Output:
         """Perturb what a function returns, if it computed it."""
         with unseen():
-            if type(result) is not Tensor or not result.is_floating_point() or is_mask_like(result):
+            if (
+                type(result) is not Tensor
+                or not result.is_floating_point()
+                or could_be_mask_tensor(result)
+            ):
                 return result
-            shared = is_result_an_argument(result, value)
+            shared = does_result_share_argument_storage(result, value)
         if not shared:
             return self.perturb_last_bits(result)
         written = name.endswith("_") and (not name.endswith("__") or name.startswith("__i"))
@@ -96,7 +100,7 @@ class RoundingPerturbation(TorchFunctionMode):
         return numbers * factors
 
 
-def holds_whole_numbers(numbers: Tensor) -> bool:
+def is_integer_valued_tensor(numbers: Tensor) -> bool:
     """Whether numbers are whole, or computed from such alone and not written to since."""
     if not numbers.is_floating_point():
         return True
@@ -104,20 +108,20 @@ def holds_whole_numbers(numbers: Tensor) -> bool:
     return version is not None and bool(version == read_tensor_version(numbers))
 
 
-def mark_tensors_of_whole_numbers(result: Output) -> None:
+def mark_integer_valued_tensors(result: Output) -> None:
     for part in iter_nested_tensors(result):
         if part.is_floating_point():
             setattr(part, COUNTED, read_tensor_version(part))
 
 
-def is_mask_like(numbers: Tensor) -> bool:
+def could_be_mask_tensor(numbers: Tensor) -> bool:
     """Whether all are 0, 1 or large enough to mask what they are added to: 1 - mask must stay 0."""
     some = numbers.reshape(-1)[:GLANCE] if numbers.is_contiguous() else numbers[..., :GLANCE]
     size = some.abs()
     return bool(((size == 0) | (size == 1) | (size > torch.finfo(size.dtype).max / 2)).all())
 
 
-def is_result_an_argument(result: Tensor, value: object) -> bool:
+def does_result_share_argument_storage(result: Tensor, value: object) -> bool:
     """Whether a function returned one of its arguments, or a view of one."""
     storage = result.untyped_storage().data_ptr()
     return any(

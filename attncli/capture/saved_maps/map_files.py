@@ -95,7 +95,7 @@ class MapFile:
         """Refuse two tensors with one layer number: `layers.0.attention` and `layers.00.attention`."""
         known: dict[tuple[str, str, int], SavedMap] = {}
         for saved in self.maps:
-            other = known.setdefault(saved.site.stack_kind_and_layer, saved)
+            other = known.setdefault(saved.site.stack_name_kind_and_layer, saved)
             if other is not saved:
                 raise InputError(
                     f"{self.path}: {other.name} and {saved.name} are both the {saved.site.kind} attention of layer "
@@ -192,7 +192,7 @@ class MapFile:
                 raise InputError(f"{self.path}: {name} holds what is neither 1 nor 0.")
             return torch.from_numpy(numbers != 0)[None, None]
         if saved.causal:
-            return make_causal_key_mask(start, stop, saved.shape[2])[None, None]
+            return make_causal_visible_key_mask(start, stop, saved.shape[2])[None, None]
         return None
 
     def check_attention_weights(
@@ -200,7 +200,7 @@ class MapFile:
     ) -> None:
         """Refuse numbers that are no attention, with their position; a difference of two maps has both signs."""
         sums = weights.sum(dim=-1)
-        self.add_row_sums(saved.name, sums)
+        self.record_extreme_row_sums(saved.name, sums)
         if saved.site.is_differential_map:
             wrong = ~((sums - total).abs() <= SAVED_ROW_SUM.tolerance_for_dtype())
         else:
@@ -230,7 +230,7 @@ class MapFile:
             f"weight on keys that {name_visible_keys_tensor(saved.name)} hides: one of them is of another text."
         )
 
-    def add_row_sums(self, name: str, sums: Tensor) -> None:
+    def record_extreme_row_sums(self, name: str, sums: Tensor) -> None:
         """Add the sums of rows [head, query] of a map."""
         least, largest = sums.amin(dim=-1), sums.abs().amax(dim=-1)
         if name in self.row_sums:
@@ -238,13 +238,13 @@ class MapFile:
             least, largest = least.minimum(before[0]), largest.maximum(before[1])
         self.row_sums[name] = least, largest
 
-    def find_least_row_sums(self) -> dict[str, float]:
+    def find_smallest_row_sum_by_map(self) -> dict[str, float]:
         """The least row sum of every map, except for heads without any weight."""
         own = {name: least[largest > 0.0] for name, (least, largest) in self.row_sums.items()}
         return {name: float(least.min()) for name, least in own.items() if len(least)}
 
 
-def make_causal_key_mask(start: int, stop: int, keys: int) -> Tensor:
+def make_causal_visible_key_mask(start: int, stop: int, keys: int) -> Tensor:
     """[query, key]: keys up to the query itself."""
     return torch.arange(keys) <= torch.arange(start, stop)[:, None]
 
@@ -266,7 +266,7 @@ def compute_weight_on_future_keys(
     largest = 0.0
     for start in range(0, queries, step):
         stop = min(start + step, queries)
-        ahead = ~make_causal_key_mask(start, stop, keys).numpy()
+        ahead = ~make_causal_visible_key_mask(start, stop, keys).numpy()
         later = np.where(ahead, np.abs(file.read_block(name, start, stop, axis=1)), 0.0)
         found = float(later.sum(axis=-1).max())
         if not found <= SAVED_HIDDEN_WEIGHT.tolerance_for_dtype():

@@ -78,7 +78,7 @@ class ExternalMaps:
         self.places = dict(self.iter_layer_map_locations(batch))
         if batch is not None and not any(BATCH in place.axes for place in self.places.values()):
             raise UsageError(
-                f"`batch={batch}`: {self.path} has no axis of texts, it holds {self.describe()}.",
+                f"`batch={batch}`: {self.path} has no axis of texts, it holds {self.describe_arrays_read_as_maps()}.",
                 about=["batch"],
             )
         self.metadata = dict(arrays.metadata)
@@ -109,7 +109,7 @@ class ExternalMaps:
         place = self.places[name]
         return f"{place.array}, read as [{', '.join(place.axes)}],"
 
-    def describe(self) -> str:
+    def describe_arrays_read_as_maps(self) -> str:
         """Describe how arrays were read; of many arrays the first."""
         places = {place.array: place for place in self.places.values()}
         first = next(iter(places.values()))

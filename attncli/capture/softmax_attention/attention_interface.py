@@ -83,17 +83,17 @@ class Strip(NamedTuple):
         return self.weights.sum(dim=-1) if found is None else found.find_row_statistic("row_sums")
 
     @property
-    def is_first_of_map(self) -> bool:
+    def contains_first_map_row(self) -> bool:
         """Whether this strip begins a map in its first round."""
         return self.first_query == 0 and self.round == 0
 
     @property
-    def is_last_of_map(self) -> bool:
+    def contains_last_map_row(self) -> bool:
         """Whether this strip ends the map in this round."""
         return self.first_query + self.weights.shape[2] == self.queries
 
 
-def emit_map_rows_in_rounds(
+def emit_map_rows_while_requested(
     strips: Callable[[int], Iterable[Strip]], observe: Callable[[Strip], bool]
 ) -> None:
     """Emit all strips of one map in order, and all of them again as long as the observer requests it at the last.
@@ -128,7 +128,7 @@ def attend_in_row_strips(
 
     def iter_map_rows(number: int) -> Iterator[Strip]:
         nonlocal whole
-        one_call = call.with_few_value_features() if number else call
+        one_call = call.copy_with_few_value_features() if number else call
         for start in range(0, call.query_count, rows):
             output, strip = compute_output_and_map_rows(eager, one_call, start, rows)
             # one output tensor for all strips: small ones between strips would keep the heap from reusing memory
@@ -138,7 +138,7 @@ def attend_in_row_strips(
                 whole[:, start : start + output.shape[1]] = output
             yield strip if number else strip._replace(outputs=output)
 
-    emit_map_rows_in_rounds(iter_map_rows, observe)
+    emit_map_rows_while_requested(iter_map_rows, observe)
     assert whole is not None
     return whole
 
@@ -179,13 +179,13 @@ class LastSoftmax(TorchFunctionMode):
     ) -> Output:
         result = func(*args, **(kwargs or {}))
         if func in SOFTMAX:
-            scores = self.undo_subtracted_maxima(args[0])
+            scores = self.find_scores_before_max_subtraction(args[0])
             self.scores, self.weights, self.version = scores, result, read_tensor_version(result)
-        elif func in SUBTRACTIONS and has_one_number_per_row(args):
+        elif func in SUBTRACTIONS and is_second_tensor_one_number_per_row(args):
             self.shifted = result, args[0]
         return result
 
-    def undo_subtracted_maxima(self, value: Tensor) -> Tensor:
+    def find_scores_before_max_subtraction(self, value: Tensor) -> Tensor:
         """The scores before a model subtracted their rows' maxima, which changes no weight."""
         shifted = self.shifted
         return shifted[1] if shifted is not None and shifted[0] is value else value
@@ -205,7 +205,7 @@ class LastSoftmax(TorchFunctionMode):
         return scores[..., :keys] if same else None
 
 
-def has_one_number_per_row(args: Args) -> bool:
+def is_second_tensor_one_number_per_row(args: Args) -> bool:
     """Whether the arguments are a tensor and one number for each of its rows."""
     tensors = len(args) == 2 and all(isinstance(each, Tensor) for each in args)
     return tensors and args[1].dim() == args[0].dim() and args[1].shape[-1] == 1
@@ -215,13 +215,13 @@ def emit_map_rows_without_output(
     eager: Attention, call: "EagerCall", rows: int, observe: Callable[[Strip], bool]
 ) -> None:
     """Emit the map of one attention in strips, without its output."""
-    narrow = call.with_few_value_features()
+    narrow = call.copy_with_few_value_features()
 
     def iter_map_rows(number: int) -> Iterator[Strip]:
         for start in range(0, call.query_count, rows):
             yield compute_output_and_map_rows(eager, narrow, start, rows)[1]
 
-    emit_map_rows_in_rounds(iter_map_rows, observe)
+    emit_map_rows_while_requested(iter_map_rows, observe)
 
 
 NARROW = 16
@@ -245,7 +245,7 @@ class EagerCall(NamedTuple):
     mask: Tensor | None
     keywords: Kwargs
 
-    def with_few_value_features(self) -> "EagerCall":
+    def copy_with_few_value_features(self) -> "EagerCall":
         """The same call with few features of the values, so that their product costs less in repeated rounds."""
         return self._replace(value=self.value[..., :NARROW].contiguous())
 

@@ -47,7 +47,7 @@ class OutputGates(OutputProjections):
         self.found_gate = observe
         self.sigmoids: deque[Tensor] = deque(maxlen=KEPT)
 
-    def find_projection_by_input(self, module: nn.Module, args: Args) -> None:
+    def find_gated_projection_by_input(self, module: nn.Module, args: Args) -> None:
         first = args[0] if args else None
         if self.site is None or self.context is None or not isinstance(first, Tensor):
             return
@@ -106,7 +106,7 @@ def observe_output_gates(
     watch = OutputGates(observe)
     linear = (module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D)))
     with (
-        hook_forwards((module, watch.find_projection_by_input) for module in linear),
+        hook_forwards((module, watch.find_gated_projection_by_input) for module in linear),
         SigmoidTracker(watch.sigmoids),
     ):
-        yield watch.add_outputs_of_rows
+        yield watch.collect_head_outputs_of_map_rows

@@ -33,7 +33,7 @@ class OutputProjections:
     site: AttentionSite | None = None
     context: Tensor | None = None
 
-    def add_outputs_of_rows(self, site: AttentionSite, strip: Strip) -> None:
+    def collect_head_outputs_of_map_rows(self, site: AttentionSite, strip: Strip) -> None:
         """Add the outputs of one strip."""
         outputs = strip.outputs
         if strip.first_query == 0:
@@ -45,7 +45,7 @@ class OutputProjections:
             start = strip.first_query
             self.context[:, start : start + outputs.shape[1]] = outputs
 
-    def find_projection_by_input(self, module: nn.Module, args: Args) -> None:
+    def find_output_projection_by_input(self, module: nn.Module, args: Args) -> None:
         """Compare a linear layer's input with the outputs, before it runs."""
         if self.site is None or self.context is None or not args:
             return
@@ -100,5 +100,5 @@ def observe_output_projections(
     """Within, pass the strips of a streamed forward to the yielded function; `observe` is called with each projection."""
     watch = OutputProjections(observe, find_tensor_parallel_group(model))
     linear = (module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D)))
-    with hook_forwards((module, watch.find_projection_by_input) for module in linear):
-        yield watch.add_outputs_of_rows
+    with hook_forwards((module, watch.find_output_projection_by_input) for module in linear):
+        yield watch.collect_head_outputs_of_map_rows

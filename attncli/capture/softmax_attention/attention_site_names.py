@@ -50,11 +50,11 @@ class AttentionSite:
     """The module's path."""
 
     @property
-    def stack_kind_and_layer(self) -> tuple[str, str, int]:
+    def stack_name_kind_and_layer(self) -> tuple[str, str, int]:
         """The key that identifies it among the model's attentions."""
         return self.stack, self.kind, self.layer
 
-    def is_inside(self, block: str) -> bool:
+    def is_inside_block(self, block: str) -> bool:
         """Whether it is in the block of this path, or is that block."""
         return f"{self.name}.".startswith(f"{block}.")
 
@@ -93,12 +93,13 @@ class SiteNamer:
     def __init__(self, model: nn.Module) -> None:
         self.names = {id(module): name for name, module in model.named_modules()}
         self.spans = read_layer_types(model)
-        self.own_indices = find_distinguishing_indices(self.names.values())
+        self.own_indices = find_distinguishing_path_numbers(self.names.values())
         self.kinds = find_attention_kinds(model)
         self.elements = {
             name: module
             for name, module in model.named_modules()
-            if NUMBER.fullmatch(name, name.rfind(".") + 1) or could_attend_by_name(name, module)
+            if NUMBER.fullmatch(name, name.rfind(".") + 1)
+            or is_composite_module_named_attention(name, module)
         }
         """Elements of module lists, and modules that may attend: their runs are counted."""
         self.start_forward_pass()
@@ -112,7 +113,7 @@ class SiteNamer:
         self.latest: dict[str, tuple[int, int, int]] = {}
         """For each module: the run of its list element, its layer, and how often it attended in that run."""
 
-    def count_list_element_runs(self) -> AbstractContextManager[None]:
+    def count_list_element_forwards(self) -> AbstractContextManager[None]:
         """Within, count the runs of all list elements."""
         return hook_forwards(
             (module, lambda *_, name=name: self.runs.update((name,)))
@@ -126,7 +127,7 @@ class SiteNamer:
             family.partition(".*")[0],
             self.kinds.get(family) or find_attention_kind_by_class(family),
         )
-        run = self.runs[find_list_element_path(name)]
+        run = self.runs[find_enclosing_list_element_path(name)]
         before, layer, times = self.latest.get(name, (0, 0, 0))
         if run > 0 and run == before:
             times += 1
@@ -149,13 +150,13 @@ class SiteNamer:
         return replace(self.last, kind=DIFFERENCE)
 
 
-def find_list_element_path(name: str) -> str:
+def find_enclosing_list_element_path(name: str) -> str:
     """The path of the innermost list element around a module; its own path where there is none."""
     numbers = list(NUMBER.finditer(name))
     return name[: numbers[-1].end()] if numbers else name
 
 
-def find_path_within_layer(family: str) -> str:
+def find_module_path_within_layer(family: str) -> str:
     """A module's path within its layer; its whole path outside any list."""
     _, inside, tail = family.partition(".*")
     return tail if inside else family
@@ -163,7 +164,7 @@ def find_path_within_layer(family: str) -> str:
 
 def find_attention_kind_by_class(family: str, classes: Iterable[str] = ()) -> str:
     """The kind by the classes of the modules on the path within the layer."""
-    described = " ".join((find_path_within_layer(family), *classes))
+    described = " ".join((find_module_path_within_layer(family), *classes))
     return CROSSING if CROSS.search(described) else SELF
 
 
@@ -178,14 +179,14 @@ def find_attention_kinds(model: nn.Module) -> dict[str, str]:
         or {"self_attn", "multihead_attn"} <= dict(module.named_children()).keys()
     }
     for name, module in model.named_modules():
-        if could_attend_by_name(name, module):
+        if is_composite_module_named_attention(name, module):
             family = NUMBER.sub("*", name)
             base = find_attention_kind_by_class(
-                family, (classes[inner] for inner in iter_paths_in_layer(name))
+                family, (classes[inner] for inner in iter_parent_module_paths_in_layer(name))
             )
             base = CROSSING if name in torchs_crossing else base
-            words[family.partition(".*")[0], base][family] = find_distinguishing_words(
-                find_path_within_layer(family)
+            words[family.partition(".*")[0], base][family] = find_distinguishing_path_words(
+                find_module_path_within_layer(family)
             )
     return {
         family: f"{base} {own}" if own and len(set(found.values())) > 1 else base
@@ -194,29 +195,29 @@ def find_attention_kinds(model: nn.Module) -> dict[str, str]:
     }
 
 
-def iter_paths_in_layer(name: str) -> Iterator[str]:
+def iter_parent_module_paths_in_layer(name: str) -> Iterator[str]:
     """Iterate over the paths from a module's list element to the module, without the element."""
-    element = find_list_element_path(name)
+    element = find_enclosing_list_element_path(name)
     while len(name) > len(element):
         yield name
         name = name.rpartition(".")[0]
 
 
-def is_named_attention(name: str, module: nn.Module) -> bool:
+def is_module_named_attention(name: str, module: nn.Module) -> bool:
     return bool(ATTENDS.search(type(module).__name__) or ATTENDS.search(name.rpartition(".")[2]))
 
 
-def could_attend_by_name(name: str, module: nn.Module) -> bool:
+def is_composite_module_named_attention(name: str, module: nn.Module) -> bool:
     """Named as attention, and made of parts: projections, not a norm or a dropout."""
-    return is_named_attention(name, module) and any(True for _ in module.children())
+    return is_module_named_attention(name, module) and any(True for _ in module.children())
 
 
-def find_distinguishing_words(path: str) -> str:
+def find_distinguishing_path_words(path: str) -> str:
     """The words of a path that distinguish an attention beyond its kind: `token to image` of `cross_attn_token_to_image`."""
     return " ".join(word.lower() for word in WORD.findall(path) if not SAID.fullmatch(word))
 
 
-def find_distinguishing_indices(names: Iterable[str]) -> dict[str, int]:
+def find_distinguishing_path_numbers(names: Iterable[str]) -> dict[str, int]:
     """The one number in which each path differs from its siblings'; none of paths without numbers, or with several that
     differ."""
     families: dict[str, list[str]] = defaultdict(list)
@@ -241,10 +242,10 @@ def read_layer_types(model: nn.Module) -> list[str]:
     return []
 
 
-def find_stack_of_attention(site: AttentionSite, stacks: Sequence[BlockStack]) -> str:
+def find_block_stack_of_attention(site: AttentionSite, stacks: Sequence[BlockStack]) -> str:
     """The stack of the block that an attention runs in, if its layer has that index there; else its own list."""
     for stack in stacks:
         for call in stack.calls:
-            if site.is_inside(call.name) and call.layer == site.layer:
+            if site.is_inside_block(call.name) and call.layer == site.layer:
                 return stack.name
     return site.stack

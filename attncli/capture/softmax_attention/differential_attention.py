@@ -31,7 +31,7 @@ def compute_differential_lambda(module: nn.Module) -> float:
     return float(learned) + float(module.lambda_init)  # type: ignore[arg-type]
 
 
-def subtract_second_map_share(pairs: Tensor, share: float, dim: int) -> Tensor:
+def subtract_lambda_times_second_half(pairs: Tensor, share: float, dim: int) -> Tensor:
     """Subtract a share of the second half from the first."""
     first, other = pairs.chunk(2, dim=dim)
     return first - share * other
@@ -39,7 +39,7 @@ def subtract_second_map_share(pairs: Tensor, share: float, dim: int) -> Tensor:
 
 def compute_differential_map_rows(strip: Strip, share: float) -> Strip:
     """Turn a strip of both maps into one of the map that the model applies."""
-    weights = subtract_second_map_share(strip.weights, share, dim=1)
+    weights = subtract_lambda_times_second_half(strip.weights, share, dim=1)
     return strip._replace(weights=weights, outputs=None, scores=None, total=1.0 - share, sides=None)
 
 
@@ -57,7 +57,9 @@ class DifferentialPairs:
         self.due: dict[nn.Module, Tensor] = {}
         """The result that each attention must compute next."""
 
-    def is_second_call_of_layer(self, module: nn.Module, query: Tensor, key: Tensor) -> bool:
+    def is_second_softmax_call_of_layer(
+        self, module: nn.Module, query: Tensor, key: Tensor
+    ) -> bool:
         """Whether this is the second call, with the same queries and keys as the first; other calls are refused."""
         if module not in self.first:
             return False
@@ -65,7 +67,7 @@ class DifferentialPairs:
             raise make_unknown_differential_error(module)
         return True
 
-    def add_output_of_one_map(
+    def record_output_of_one_map(
         self, module: nn.Module, query: Tensor, key: Tensor, output: Tensor
     ) -> None:
         """Take the output of either call."""
@@ -73,11 +75,11 @@ class DifferentialPairs:
             self.first[module] = query, key, output
             return
         both = torch.cat([self.first.pop(module)[2], output], dim=-1)
-        self.due[module] = subtract_second_map_share(
+        self.due[module] = subtract_lambda_times_second_half(
             both, compute_differential_lambda(module), dim=2
         )
 
-    def check_difference_of_outputs(self, module: nn.Module, value: object) -> None:
+    def check_map_subtraction(self, module: nn.Module, value: object) -> None:
         """Compare the input of the first submodule after both calls with what the two calls give together."""
         expected = self.due.pop(module, None)
         if expected is None:
@@ -88,16 +90,16 @@ class DifferentialPairs:
         if not float((value - expected).abs().max()) <= allowed * float(value.abs().max()):
             raise make_unknown_differential_error(module)
 
-    def refuse_unverified_differences(self) -> None:
+    def refuse_unverified_map_subtractions(self) -> None:
         """Refuse attention that was not verified by the end of the forward pass."""
         for module in (*self.first, *self.due):
             raise make_unknown_differential_error(module)
 
-    def hook_checks_of_differences(self) -> AbstractContextManager[None]:
+    def hook_map_subtraction_checks(self) -> AbstractContextManager[None]:
         return hook_forwards(
             (
                 part,
-                lambda _, args, module=module: self.check_difference_of_outputs(
+                lambda _, args, module=module: self.check_map_subtraction(
                     module, args[0] if args else None
                 ),
             )

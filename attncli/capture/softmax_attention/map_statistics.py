@@ -60,7 +60,7 @@ class StatisticsRequest(NamedTuple):
     """Vectors [key, vector] by the number of keys, with which A^T A is multiplied in the first reading."""
 
     @property
-    def library_flags(self) -> int:
+    def compiled_library_flags(self) -> int:
         squares = COLUMN_SQUARES * self.column_squares
         squares += CENTRED_SQUARES * ("centred_sums_of_squares" in self.rows)
         return COLUMNS * self.columns + OFFSETS * self.offsets + squares
@@ -75,7 +75,7 @@ def request_statistics_for_metrics(
     rows = RecordedRows(period)
     for name in names:
         if ATTENTION.declaration_of_entry(name).of == "summaries":
-            rows.record_reads_of_metric(name)
+            rows.record_statistics_read_by_metric(name)
     known = {"row_sums", *rows.__dict__, *(["sums_of_squares"] if kinds & SQUARES else [])}
     known |= {"weights_on_first_token"} if "gates" in kinds else set()
     known |= {"centred_sums_of_squares"} if "spectrum" in kinds else set()
@@ -104,7 +104,7 @@ class RecordedRows(MapStripRows):
         super().__init__(torch.ones(1, 1, 1, 1), period=period)
         self.listed: dict[int, None] = {}
 
-    def record_reads_of_metric(self, name: str) -> None:
+    def record_statistics_read_by_metric(self, name: str) -> None:
         """Compute a metric, unless it needs a text that repeats itself and this does not."""
         needs = ATTENTION.declaration_of_entry(name).needs
         self.scores = self.weights if "scores" in needs else None

@@ -33,7 +33,9 @@ class MixedMapTracker:
     there: bool = False
     """Whether this pass follows any product."""
 
-    def mark_possible_map(self, module: nn.Module, weights: Tensor, result: Tensor) -> None:
+    def mark_possible_attention_map(
+        self, module: nn.Module, weights: Tensor, result: Tensor
+    ) -> None:
         queries, keys = weights.shape[-2:]
         absent = Counter((queries, keys)) - Counter(result.shape)
         if keys > 1 and not absent:

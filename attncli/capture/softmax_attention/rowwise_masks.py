@@ -63,7 +63,7 @@ class RowwiseMask(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Function, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> Output:
-        if func is torch.ops.aten.slice.Tensor and is_slice_of_whole_mask(*args):
+        if func is torch.ops.aten.slice.Tensor and does_slice_keep_whole_mask(*args):
             return args[0]
         if func is torch.ops.aten.detach.default:
             return args[0]
@@ -77,7 +77,7 @@ class PerMask:
 
     known: dict[Hashable, tuple[Tensor | None, int, Any]] = field(default_factory=dict)
 
-    def find_or_compute_for_mask(
+    def get_cached_or_compute_for_mask(
         self, mask: Tensor | None, compute: Callable[[], Derived], *arguments: Hashable
     ) -> Derived:
         """`arguments`: whatever else the result depends on."""
@@ -106,7 +106,7 @@ def materialise_mask(value: object) -> Output:
     return value.materialise_whole_mask() if isinstance(value, RowwiseMask) else value
 
 
-def is_slice_of_whole_mask(
+def does_slice_keep_whole_mask(
     mask: torch.Tensor, dim: int = 0, start: int | None = 0, end: int | None = None, step: int = 1
 ) -> bool:
     """Whether mask[start:end:step] is the mask, as in `mask[..., : key.shape[-2]]`."""
@@ -119,7 +119,9 @@ def make_rowwise_mask(
     """Make the mask that transformers' eager attention would get, row by row where it is large."""
     if q_length * kv_length < WHOLE_BELOW or not isinstance(q_offset, int):
         return make_whole_mask(batch_size, q_length, kv_length, q_offset, **kwargs)
-    if kwargs.pop("allow_is_bidirectional_skip", False) and is_no_key_hidden(kv_length, kwargs):
+    if kwargs.pop("allow_is_bidirectional_skip", False) and does_mask_hide_no_key(
+        kv_length, kwargs
+    ):
         return None
 
     def compute_eager_mask_rows(start: int, stop: int) -> torch.Tensor:
@@ -132,7 +134,7 @@ def make_rowwise_mask(
     return RowwiseMask(compute_eager_mask_rows, shape, first.dtype, first.device)
 
 
-def is_no_key_hidden(kv_length: int, kwargs: Kwargs) -> bool:
+def does_mask_hide_no_key(kv_length: int, kwargs: Kwargs) -> bool:
     """Whether a bidirectional mask hides no key: no padding, and no window shorter than the keys."""
     padding, window = kwargs.get("attention_mask"), kwargs.get("local_size")
     return (padding is None or bool(padding.all())) and (window is None or kv_length < window)

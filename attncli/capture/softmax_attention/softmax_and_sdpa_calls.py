@@ -24,10 +24,10 @@ from attncli.capture.softmax_attention.attention_interface import (
     MapOperands,
     Strip,
     count_rows_within_memory,
-    emit_map_rows_in_rounds,
+    emit_map_rows_while_requested,
     promote_half_to_float32,
 )
-from attncli.capture.softmax_attention.attention_site_names import is_named_attention
+from attncli.capture.softmax_attention.attention_site_names import is_module_named_attention
 from attncli.capture.softmax_attention.post_softmax_mixing import PRODUCTS, MixedMapTracker
 from attncli.errors import InputError
 from attncli.forward_argument_types import Args, Function, Kwargs, Output
@@ -87,7 +87,7 @@ class SoftmaxCapture(TorchFunctionMode):
         self.modules = [
             module
             for name, module in model.named_modules()
-            if module in seen or is_named_attention(name, module)
+            if module in seen or is_module_named_attention(name, module)
         ]
 
     def start_forward_pass(self) -> None:
@@ -184,13 +184,15 @@ class SoftmaxCapture(TorchFunctionMode):
                 continue
             if func in PRODUCTS:
                 found = self.pending.pop(number)
-                strip = make_strip_of_whole_map(found.weights, found.visible, found.scores)
+                strip = convert_whole_map_to_row_strip(found.weights, found.visible, found.scores)
                 self.keys[-1].add(strip.keys)
-                self.mixed.mark_possible_map(found.module, found.weights, result)
+                self.mixed.mark_possible_attention_map(found.module, found.weights, result)
                 self.emit_whole_map(strip)
             elif isinstance(result, Tensor) and read_torch_function_name(func) in UNCHANGED:
                 self.mark_tensor_as_map(result, number)
-            elif args and source is args[0] and is_masking_call(func, args, result):
+            elif (
+                args and source is args[0] and does_function_zero_masked_entries(func, args, result)
+            ):
                 self.follow_map_through_masking(number, args[1])
                 self.mark_tensor_as_map(result, number)
             else:
@@ -211,7 +213,7 @@ class SoftmaxCapture(TorchFunctionMode):
 
     def emit_whole_map(self, strip: Strip) -> None:
         """Emit a map in one piece, as often as the observer requests it."""
-        emit_map_rows_in_rounds(lambda _: [strip], self.emit_map_rows)
+        emit_map_rows_while_requested(lambda _: [strip], self.emit_map_rows)
 
     def run_multi_head_attention(self, func: Function, args: Args, kwargs: Kwargs) -> Output:
         """Run torch's own multi-head module: it merges its masks, and calls sdpa where no weights are requested."""
@@ -242,7 +244,7 @@ def is_map_still_referenced(pending: PendingMap) -> bool:
     return any(tensor() is not None for tensor in pending.references)
 
 
-def is_masking_call(func: Function, args: Args, result: Output) -> bool:
+def does_function_zero_masked_entries(func: Function, args: Args, result: Output) -> bool:
     """Whether a function returns its first argument with some entries set to zero."""
     is_applied = len(args) == 3 and isinstance(args[1], Tensor) and isinstance(result, Tensor)
     return is_applied and func in MASKING and bool(args[2] == 0)
@@ -264,7 +266,7 @@ def find_unmasked_keys(scores: Tensor) -> Tensor | None:
     return None if bool(visible.all()) else visible[None, None]
 
 
-def make_strip_of_whole_map(
+def convert_whole_map_to_row_strip(
     weights: Tensor, visible: Tensor | None = None, scores: Tensor | None = None
 ) -> Strip:
     """A strip of a whole map, as [batch, head, query, key]."""
@@ -339,7 +341,7 @@ def compute_sdpa_in_row_strips(
             weights = torch.softmax(logits, dim=-1).nan_to_num(0.0)
             if not number:
                 outputs.append(weights @ value)
-            strip = make_strip_of_whole_map(weights, find_unmasked_keys(logits), logits)
+            strip = convert_whole_map_to_row_strip(weights, find_unmasked_keys(logits), logits)
             rows_of = query[..., start : start + rows, :]
             sides = MapOperands(
                 reshape_map_to_four_axes(rows_of),
@@ -348,5 +350,5 @@ def compute_sdpa_in_row_strips(
             )
             yield strip._replace(first_query=start, queries=queries, sides=sides)
 
-    emit_map_rows_in_rounds(iter_map_rows, hand_on)
+    emit_map_rows_while_requested(iter_map_rows, hand_on)
     return torch.cat(outputs, dim=-2).to(dtype)

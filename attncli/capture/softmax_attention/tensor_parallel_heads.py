@@ -38,9 +38,9 @@ def gather_heads_of_all_processes(
         )
     outputs, scores = strip.outputs, strip.scores
     return strip._replace(
-        weights=gather_tensor_parts(strip.weights, 1, group),
-        outputs=None if outputs is None else gather_tensor_parts(outputs, 2, group),
-        scores=gather_tensor_parts(scores, 1, group)
+        weights=all_gather_along_dimension(strip.weights, 1, group),
+        outputs=None if outputs is None else all_gather_along_dimension(outputs, 2, group),
+        scores=all_gather_along_dimension(scores, 1, group)
         if scores is not None and scores.shape[1] == own
         else None,
         sides=None,  # other processes' values and scores are not here
@@ -56,7 +56,7 @@ def read_head_count_from_config(module: nn.Module) -> int:
     return found if isinstance(found, int) else 0
 
 
-def gather_tensor_parts(tensor: Tensor, dim: int, group: ProcessGroup | None) -> Tensor:
+def all_gather_along_dimension(tensor: Tensor, dim: int, group: ProcessGroup | None) -> Tensor:
     """Concatenate the processes' parts along one dimension, in the order of their ranks."""
     mine = tensor.contiguous()
     parts = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]

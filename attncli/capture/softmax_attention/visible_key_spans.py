@@ -29,17 +29,17 @@ class KeySpans(NamedTuple):
         return VisibleKeys(
             (stop - first)[:, None].float(),
             (first == 0)[:, None],
-            count_spans_over_keys(first, stop, self.keys),
-            count_spans_over_keys(place - stop, place - first, offsets),
+            count_spans_covering_each_key(first, stop, self.keys),
+            count_spans_covering_each_key(place - stop, place - first, offsets),
             torch.stack([first[0], stop[0]], dim=-1) if alike else None,
         )
 
-    def stack_span_starts_and_stops(self) -> Tensor:
+    def build_span_bounds_tensor(self) -> Tensor:
         """[batch or 1, query, 2] int32."""
         return torch.stack([self.first, self.stop], dim=-1).int().contiguous()
 
 
-def count_spans_over_keys(first: Tensor, stop: Tensor, size: int) -> Tensor:
+def count_spans_covering_each_key(first: Tensor, stop: Tensor, size: int) -> Tensor:
     """[item, 1, place]: how many of an item's spans contain each place, in float64."""
     ones = torch.ones_like(first, dtype=torch.float64)
     steps = ones.new_zeros((len(first), size + 1))
@@ -81,7 +81,7 @@ def find_spans_of_mask_rows(rows: Tensor) -> Tensor | None:
     """[batch or 1, query, 2] of rows [batch or 1, 1, query, key]."""
     shown = rows[:, 0] == 0.0
     hidden = rows[:, 0] <= torch.finfo(rows.dtype).min / 2
-    first, stop = find_span_ends(shown)
+    first, stop = find_first_and_last_visible_keys(shown)
     whole = (stop - first == shown.sum(dim=-1)) & shown.any(dim=-1)
     known = bool(whole.all()) and bool((shown | hidden).all())
     return torch.stack([first, stop], dim=-1) if known else None
@@ -96,13 +96,13 @@ class RowSpans:
         self.gaps = False
         """Whether some query's keys have gaps, or items of the batch see other keys."""
 
-    def add_rows_of_visible_keys(
+    def record_visible_keys_of_rows(
         self, visible: Tensor, first_query: int, first_key: int = 0
     ) -> None:
         """Add rows [batch or 1, 1, query, key] bool, from this query and key on."""
         rows = visible[0, 0].cpu()
         own = self.spans[first_query : first_query + len(rows)]
-        own[:, 0], own[:, 1] = find_span_ends(rows)
+        own[:, 0], own[:, 1] = find_first_and_last_visible_keys(rows)
         self.gaps |= not torch.equal(own[:, 1] - own[:, 0], rows.sum(dim=-1))
         self.gaps |= len(visible) > 1 and not bool((visible == visible[:1]).all())
         own += first_key
@@ -133,7 +133,7 @@ class CountedKeys:
         self.per_offset = self.per_offset + torch.nn.functional.pad(sums, (start, after))
         self.per_key = self.per_key + visible.sum(dim=-2).double()
         self.counts.append(visible.sum(dim=-1))
-        self.spans.add_rows_of_visible_keys(visible, start)
+        self.spans.record_visible_keys_of_rows(visible, start)
         self.sees_first.append(visible[..., 0])
         return visible
 
@@ -145,7 +145,7 @@ class CountedKeys:
         )
 
 
-def find_span_ends(shown: Tensor) -> tuple[Tensor, Tensor]:
+def find_first_and_last_visible_keys(shown: Tensor) -> tuple[Tensor, Tensor]:
     """[…]: the first key of […, key] that is shown, and the one after the last."""
     bits = shown.to(torch.uint8)
     return bits.argmax(dim=-1), bits.shape[-1] - bits.flip(-1).argmax(dim=-1)

@@ -15,7 +15,7 @@ from attncli.capture.map_gradients import (
     retain_maps_with_gradients,
 )
 from attncli.capture.model_structure.blocks import collect_distinct_blocks, observe_block_states
-from attncli.capture.softmax_attention.attention_site_names import find_stack_of_attention
+from attncli.capture.softmax_attention.attention_site_names import find_block_stack_of_attention
 from attncli.commands.attribute.relevance_targets import STATE, TargetScore, select_score_to_explain
 from attncli.errors import InputError
 from attncli.models.inputs.model_input import ModelInput
@@ -112,7 +112,7 @@ def find_layer_stack_of_token(
         for each in attentions
         if each.site.is_self_attention
         and len(each.weights) == tokens
-        and find_stack_of_attention(each.site, subject.stacks) == subject.stack.name
+        and find_block_stack_of_attention(each.site, subject.stacks) == subject.stack.name
     }
     if len(found) != 1:
         raise InputError(

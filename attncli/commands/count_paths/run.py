@@ -55,13 +55,13 @@ def read_layer_and_head_counts(
         return count_layers_and_heads_of_model_type(source.name, source.sizes)
     if source.kind == "live":
         own = build_in_memory_config(source.live.model, str(source.live))
-        return own.layers, own.heads, source.live.describe_in_memory_model(), ()
+        return own.layer_count, own.head_count, source.live.describe_in_memory_model(), ()
     from attncli.head_weights.head_configs import HeadConfig
     from attncli.models.files.model_folder import find_model_folder
 
     local = find_model_folder(source, files.build_fetch_settings(), config_alone=True)
     config = HeadConfig.read_config(local.folder)
-    return config.layers, config.heads, local.describe_model_source(), ()
+    return config.layer_count, config.head_count, local.describe_model_source(), ()
 
 
 def count_layers_and_heads_of_model_type(

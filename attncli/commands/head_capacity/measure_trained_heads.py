@@ -221,5 +221,8 @@ def measure_reachable_pattern_shares(
     except AttnError as error:
         return f"n/a: {error}"
     return ReachableShares(
-        loaded_head.d, dtype_of_stored_head_weights(loaded_head), len(patterns.seeds), found
+        loaded_head.query_key_width,
+        dtype_of_stored_head_weights(loaded_head),
+        len(patterns.seeds),
+        found,
     )

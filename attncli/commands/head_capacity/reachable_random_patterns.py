@@ -13,7 +13,7 @@ from attncli.commands.head_capacity.one_head.inputs_for_pattern import (
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import FitAttempt
 from attncli.head_weights.inputs_for_requested_queries import (
-    invert_projections,
+    invert_query_key_projections,
     solve_projections_for_scores,
 )
 from attncli.head_weights.trained_head import Head
@@ -68,11 +68,13 @@ class RandomPatterns:
         """Keys in a row → share of patterns shown; sizes after the first with share 0 are omitted."""
         shares: dict[int, float] = {}
         dtype = dtype_of_stored_head_weights(head)
-        pseudo = invert_projections(head, dtype)
+        pseudo = invert_query_key_projections(head, dtype)
         for k in self.iterate_key_counts_per_query():
             shown = 0
             for seed in self.seeds:
-                target, attempt = self.fit_random_pattern(head.d, head.causal, k, seed)
+                target, attempt = self.fit_random_pattern(
+                    head.query_key_width, head.causal, k, seed
+                )
                 if not attempt.met or attempt.fit is None:
                     continue
                 queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)

@@ -188,7 +188,7 @@ def build_head_inputs_report(
         )
     save, seeds = how.save_module, run.list_seeds()
     targets = chosen.build_targets(seeds[0], head.causal)
-    request = replace(request, d=head.d, causal=head.causal)
+    request = replace(request, d=head.query_key_width, causal=head.causal)
     found = find_inputs_for_patterns(
         head, targets, search.requested_fit_methods, request, seeds, how.progress
     )

@@ -36,7 +36,7 @@ from attncli.analysis.heads.report_rows.head_rows import (
 from attncli.analysis.heads.report_rows.token_names import TokenNames
 from attncli.analysis.heads.report_rows.token_pairs import token_pair_rows
 from attncli.analysis.heads.report_tables import build_inspection_views
-from attncli.capture import AttentionSite, MapShape, Strip, emit_map_rows_in_rounds
+from attncli.capture import AttentionSite, MapShape, Strip, emit_map_rows_while_requested
 from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.capture.saved_maps.map_files import MapFile, SavedMap
 from attncli.errors import InputError, UsageError, format_count, list_first_names
@@ -77,7 +77,7 @@ def inspect_maps(
     pairs = token_pair_rows(own, [read_token_names(file)], keys, plan.selects, plan.metrics.pairs)
     rows = [*build_role_rows(heads), *rows, *pairs]
     identity: JsonObject = {"kind": "maps", "path": str(file.path), "model": file.model_description}
-    identity |= {} if file.own is None else {"read": file.own.describe()}
+    identity |= {} if file.own is None else {"read": file.own.describe_arrays_read_as_maps()}
     named, ranked_rows = read_token_names(file), sort_rows_by_head_ranking(rows, plan.ranking)
     return Report(
         study="inspect-model",
@@ -169,7 +169,7 @@ def warn_about_unusual_maps(file: MapFile) -> Iterator[str]:
     """Warn about unusual maps of other programs; those of a captured model have been verified."""
     if file.own is None:
         return
-    sums = file.find_least_row_sums()
+    sums = file.find_smallest_row_sum_by_map()
     of = f"of {format_count(len(file.row_sums), 'layer')}"
     short = [least for least in sums.values() if least < 1.0 - SAVED_ROW_SUM.tolerance_for_dtype()]
     if short and not any(saved.site.is_differential_map for saved in file.maps):
@@ -207,7 +207,7 @@ def observe_saved_maps(
         return observer.observe_map_rows(site, strip)
 
     def pass_saved_map_to_observers(saved: SavedMap) -> None:
-        emit_map_rows_in_rounds(
+        emit_map_rows_while_requested(
             lambda _: file.iter_saved_map_rows(saved),
             partial(pass_map_rows_to_observers, saved.site),
         )

@@ -57,8 +57,8 @@ def build_weights_report(
     opened = open_weights(source, how, seed)
     config, tensors = opened.config, opened.tensors
     counts = count_attention_kinds(config.settings, tensors.places)
-    chosen_layers = select_layer_or_head_indices("layer", layers, config.layers)
-    chosen_heads = select_layer_or_head_indices("head", heads, config.heads)
+    chosen_layers = select_layer_or_head_indices("layer", layers, config.layer_count)
+    chosen_heads = select_layer_or_head_indices("head", heads, config.head_count)
     rows: list[Row] = []
     total = len(chosen_layers) * len(chosen_heads)
     for done, products in enumerate(
@@ -67,12 +67,12 @@ def build_weights_report(
         progress(done, total, "heads")
         rows += build_weight_metric_rows_of_head(products, names, rotary=bool(config.family.rotary))
     progress(total, total, "heads")
-    nulls = list(build_random_weight_rows(names, config.hidden_size, config.key_width))
+    nulls = list(build_random_weight_rows(names, config.hidden_size, config.key_head_width))
     return Report(
         study="inspect-model weights",
         headline=format_head_weights_headline(
             config.model_type,
-            format_count_of_total(total, config.layers * config.heads),
+            format_count_of_total(total, config.layer_count * config.head_count),
             rows,
             nulls,
         ),
@@ -186,11 +186,11 @@ def build_head_weight_tables(names: Sequence[str]) -> Iterator[View]:
 def build_head_weight_warnings(opened: OpenedWeights) -> Iterator[str]:
     config = opened.config
     yield from opened.warnings
-    own = len({config.tensor_layer_index(layer) for layer in range(config.layers)})
-    if own < config.layers:
+    own = len({config.layer_index_in_tensor_names(layer) for layer in range(config.layer_count)})
+    if own < config.layer_count:
         yield (
-            f"the {config.layers} layers share the weights of {format_count(own, 'layer')}: only "
-            f"{own * config.heads} of their {config.layers * config.heads} heads have numbers of their own."
+            f"the {config.layer_count} layers share the weights of {format_count(own, 'layer')}: only "
+            f"{own * config.head_count} of their {config.layer_count * config.head_count} heads have numbers of their own."
         )
     if config.family.rotary and not config.family.qk_norm:
         yield f"qk metrics are {AT_OFFSET_0}."

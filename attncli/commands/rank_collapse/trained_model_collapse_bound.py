@@ -27,8 +27,8 @@ from attncli.errors import AttnError, InputError, format_count
 from attncli.head_weights.collapse_bound_constants import (
     LayerTheoremConstant,
     compute_collapse_bound_constant,
+    compute_largest_logit_range,
     explain_missing_collapse_bound,
-    logit_range,
 )
 from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_projections import Array
@@ -77,11 +77,11 @@ def evaluate_collapse_theorem(
         config = HeadConfig(
             Path(type(model).__name__), sentence, find_family(type(model).__name__, sentence)
         )
-        config.refuse_unsupported_layouts()
+        config.refuse_unsupported_weight_layouts()
         tensors = InMemoryTensors(type(model).__name__, model.state_dict())
         constants = []
-        for layer in range(config.layers):
-            progress(layer, config.layers, "layers' constants")
+        for layer in range(config.layer_count):
+            progress(layer, config.layer_count, "layers' constants")
             constants.append(compute_collapse_bound_constant(tensors, config, layer))
     except AttnError as error:
         why = explain_unsupported_model_type(model.config.to_dict()) or str(error).removesuffix(".")
@@ -127,7 +127,7 @@ def capture_rank_one_residuals(
 ) -> list[AttentionResiduals]:
     """Residuals of the input and output of every attention layer, in execution order."""
     read, written = [], []
-    places = list(dict.fromkeys(map(config.tensor_layer_index, range(config.layers))))
+    places = list(dict.fromkeys(map(config.layer_index_in_tensor_names, range(config.layer_count))))
 
     def find_module_of_each_layer(template: str) -> list[nn.Module]:
         return [find_module_by_path_suffix(model, template.format(l=place)) for place in places]
@@ -148,15 +148,15 @@ def capture_rank_one_residuals(
     ]
     with hook_forwards(reading, writing), torch.no_grad(), run_in_model_precision(model):
         model(**text.kwargs)
-    if len(read) != config.layers or len(written) != config.layers:
+    if len(read) != config.layer_count or len(written) != config.layer_count:
         raise InputError(
-            f"{text.name}: {format_count(len(read), 'attention')} read and {len(written)} wrote, where the config says {config.layers}."
+            f"{text.name}: {format_count(len(read), 'attention')} read and {len(written)} wrote, where the config says {config.layer_count}."
         )
     return [
         AttentionResiduals(
             composite_norm(subtract_mean_over_tokens(a)),
             composite_norm(subtract_mean_over_tokens(b)),
-            logit_range(tensors, config, layer, subtract_mean_over_tokens(a)),
+            compute_largest_logit_range(tensors, config, layer, subtract_mean_over_tokens(a)),
         )
         for layer, (a, b) in enumerate(zip(read, written, strict=True))
     ]
@@ -185,7 +185,7 @@ def describe_collapse_theorem(rows: Sequence[Row], config: HeadConfig, uncovered
             list_values_of_metric(rows, "layer_radius"),
         )
     )
-    sentence = f"tokens lie within the bound's radius in {inside} of {format_count(config.layers, 'layer')}"
+    sentence = f"tokens lie within the bound's radius in {inside} of {format_count(config.layer_count, 'layer')}"
     if known:
         sentence += f" (4βH/√d from {format_number(min(known))} to {format_number(max(known))})"
     return f"{sentence}; {describe_bound_coverage(rows)}"

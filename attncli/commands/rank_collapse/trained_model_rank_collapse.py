@@ -163,7 +163,10 @@ def describe_collapse_regimes(
             drag = ", ".join(
                 filter(
                     None,
-                    ["the skip" if switches.skip else "", properties[stack].causes_of_linear_rate],
+                    [
+                        "the skip" if switches.skip else "",
+                        properties[stack].causes_of_linear_collapse_rate,
+                    ],
                 )
             )
             support = describe_what_prevents_collapse(

@@ -24,7 +24,7 @@ from attncli.analysis.paths.jacobian_norm_sampling import (
 )
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
-from attncli.capture.softmax_attention.attention_site_names import find_stack_of_attention
+from attncli.capture.softmax_attention.attention_site_names import find_block_stack_of_attention
 from attncli.commands.sensitivity.report import (
     METRICS,
     RepeatedToken,
@@ -177,7 +177,7 @@ def multiply_rollout_maps(subject: DecomposableModel, text: ModelInput) -> Rollo
     def add_rows_to_mean_maps(site: AttentionSite, strip: Strip) -> None:
         if (
             site.kind != "self"
-            or find_stack_of_attention(site, subject.stacks) != subject.stack.name
+            or find_block_stack_of_attention(site, subject.stacks) != subject.stack.name
         ):
             return
         if site not in means:

@@ -40,7 +40,7 @@ def refuse_adapter(folder: Path) -> None:
         )
 
 
-def refuse_adapted_or_packed_weights(folder: Path, config: Facts) -> None:
+def refuse_adapted_or_quantised_weights(folder: Path, config: Facts) -> None:
     """Refuse tensors that are not yet the model's weights: an adapter to be merged, or packed numbers."""
     refuse_adapter(folder)
     refuse_quantised_weights(folder / "config.json", config)
@@ -55,7 +55,7 @@ def read_model_config(folder: Path) -> JsonObject:
         raise InputError(
             f'{path} names no model_type: add it by hand, as in "model_type": "bert", if you know it.'
         )
-    refuse_adapted_or_packed_weights(folder, config)
+    refuse_adapted_or_quantised_weights(folder, config)
     refuse_oversized_config_values(str(path), config)
     refuse_invalid_dropout(path, config)
     return config

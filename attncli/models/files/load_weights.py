@@ -27,9 +27,9 @@ from attncli.models.files.lazy_tensors import (
 )
 from attncli.models.files.state_dict_hashing import hash_state_dict, name_stored_dtype
 from attncli.models.files.weight_files import (
-    choose_pickled_weights,
     find_weight_files,
     iter_stored_weights,
+    list_pickled_weights_if_allowed,
     read_safetensors_headers,
 )
 from attncli.models.files.weight_hashing import FLOATS, hash_weights
@@ -65,7 +65,7 @@ class LoadedWeights:
 
 def read_weights(folder: Path, allow_pickle: bool) -> LoadedWeights:
     """Read all weights, in either format."""
-    pickled = choose_pickled_weights(folder, allow_pickle)
+    pickled = list_pickled_weights_if_allowed(folder, allow_pickle)
     return read_pickled_weights(folder, pickled) if pickled else read_safetensors_weights(folder)
 
 

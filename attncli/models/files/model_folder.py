@@ -52,7 +52,7 @@ def find_model_folder(
 ) -> LocalModel:
     """Find the folder that SOURCE names; a hub model, or its config alone, comes from the cache or is fetched."""
     source = parse_source(source) if isinstance(source, str) else source
-    revision = choose_revision(source, how.revision)
+    revision = choose_hub_revision(source, how.revision)
     require_source_kind(source, SAVED_MODELS, "reading weights")
     if source.kind == "folder":
         if not source.path.is_dir():
@@ -73,7 +73,7 @@ def find_model_folder(
     return LocalModel(folder, source, revision)
 
 
-def choose_revision(source: Source, requested: str | None) -> str | None:
+def choose_hub_revision(source: Source, requested: str | None) -> str | None:
     """The revision in the id or in --revision; only hub models have any."""
     if requested is not None and source.kind != "hub":
         raise UsageError(

@@ -32,7 +32,7 @@ SAFETENSORS, PICKLED = WeightFileLayout(ONE_FILE, INDEX), WeightFileLayout(PICKL
 
 def find_weight_files(folder: Path) -> list[Path]:
     """Find the one weight file, or the shards that the index names."""
-    found = list_files_of_layout(folder, SAFETENSORS)
+    found = list_weight_files_of_layout(folder, SAFETENSORS)
     if found:
         return found
     pickles = find_pickled_weights(folder)
@@ -45,9 +45,9 @@ def find_weight_files(folder: Path) -> list[Path]:
     raise InputError(f"{folder} has neither {ONE_FILE} nor {INDEX}: give a saved model's folder.")
 
 
-def choose_pickled_weights(folder: Path, allow_pickle: bool) -> list[Path]:
+def list_pickled_weights_if_allowed(folder: Path, allow_pickle: bool) -> list[Path]:
     """Choose pickles: None where there are safetensors; otherwise only if the user allows it."""
-    found = [] if has_safetensors_files(folder) else list_files_of_layout(folder, PICKLED)
+    found = [] if has_safetensors_files(folder) else list_weight_files_of_layout(folder, PICKLED)
     if found and not allow_pickle:
         raise InputError(
             f"{folder} has its weights in {found[0].name}, a pickle: `allow_pickle=True` reads its tensors and nothing else, "
@@ -58,7 +58,7 @@ def choose_pickled_weights(folder: Path, allow_pickle: bool) -> list[Path]:
 
 def refuse_unreadable_weights(folder: Path, allow_pickle: bool) -> None:
     """Refuse what names and headers of the files show to be unreadable, before reading a tensor."""
-    if not choose_pickled_weights(folder, allow_pickle):
+    if not list_pickled_weights_if_allowed(folder, allow_pickle):
         read_safetensors_headers(find_weight_files(folder))
 
 
@@ -84,13 +84,13 @@ def find_pickled_weights(folder: Path) -> list[str]:
     return [name for name in found if name not in NOT_WEIGHTS]
 
 
-def list_files_of_layout(folder: Path, layout: WeightFileLayout) -> list[Path]:
+def list_weight_files_of_layout(folder: Path, layout: WeightFileLayout) -> list[Path]:
     """The layout's files in reading order; none where the folder has neither its file nor its index."""
     if (folder / layout.whole).is_file():
         return [folder / layout.whole]
     if not (folder / layout.index_name).is_file():
         return []
-    shards = sorted(set(read_weight_map(folder / layout.index_name).values()))
+    shards = sorted(set(read_shard_index(folder / layout.index_name).values()))
     missing = [name for name in shards if not (folder / name).is_file()]
     if missing or not shards:
         raise InputError(
@@ -99,7 +99,7 @@ def list_files_of_layout(folder: Path, layout: WeightFileLayout) -> list[Path]:
     return [folder / name for name in shards]
 
 
-def read_weight_map(index: Path) -> Mapping[str, str]:
+def read_shard_index(index: Path) -> Mapping[str, str]:
     """Read the index: which shard holds which tensor; all shards must be in the folder itself."""
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict):
@@ -126,7 +126,7 @@ def read_safetensors_headers(files: Sequence[Path]) -> dict[str, TensorOffset]:
 
 def refuse_mismatched_index(index: Path, places: Mapping[str, TensorOffset]) -> None:
     """Refuse an index and shards that disagree about a tensor."""
-    weight_map = read_weight_map(index)
+    weight_map = read_shard_index(index)
     for name in sorted(weight_map.keys() | places.keys()):
         holder = places[name].path.name if name in places else "no shard"
         if weight_map.get(name) != holder:

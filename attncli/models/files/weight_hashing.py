@@ -51,13 +51,13 @@ def hash_weights(weights: Iterable[WeightBytes]) -> str:
         digest.update(repr((weight.name, weight.dtype, weight.shape)).encode())
         start = 0
         for chunk in weight.chunks:
-            refuse_non_finite(weight, chunk, start)
+            refuse_non_finite_weights(weight, chunk, start)
             digest.update(chunk.data)
             start += chunk.size
     return digest.hexdigest()
 
 
-def refuse_non_finite(weight: WeightBytes, chunk: NDArray[np.uint8], start: int) -> None:
+def refuse_non_finite_weights(weight: WeightBytes, chunk: NDArray[np.uint8], start: int) -> None:
     bits = FLOATS.get(weight.dtype)
     if bits is None:
         return

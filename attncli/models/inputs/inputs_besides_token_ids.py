@@ -65,13 +65,13 @@ def find_inputs_besides_token_ids(body: PreTrainedModel) -> ExtraInputs:
             body, f"several codes for each token (`{WORDS}` of shape {list(short[WORDS].shape)})"
         )
     alone = {name: value for name, value in short.items() if name in OF_WORDS}
-    if len(alone) == len(short) or can_run_on_ids_alone(body, alone, short):
+    if len(alone) == len(short) or can_run_on_token_ids_alone(body, alone, short):
         return ExtraInputs(decoder)
     refuse_model_ignoring_token_ids(body, short)
     return ExtraInputs(decoder, tuple(short))
 
 
-def can_run_on_ids_alone(body: PreTrainedModel, alone: Inputs, short: Inputs) -> bool:
+def can_run_on_token_ids_alone(body: PreTrainedModel, alone: Inputs, short: Inputs) -> bool:
     """Whether the model runs on ids alone, and every attention still runs that does with other inputs.
 
     Other inputs may switch the text's own part off, as speech does: then the text runs without them.

@@ -119,7 +119,7 @@ def find_called_forward_signature(module: nn.Module, args: Args) -> inspect.Sign
     return find_forward_signature(module) if args and hands_on else own
 
 
-def require_inputs_run(model: nn.Module, inputs: Inputs) -> None:
+def require_model_accepts_inputs(model: nn.Module, inputs: Inputs) -> None:
     """Run the module, and refuse inputs that its own code rejects."""
     with torch.no_grad():
         run_model_or_refuse_input(model, inputs, wrong="on its `inputs`", advice="")
@@ -176,7 +176,7 @@ def count_tokens_by_input_shapes(body: nn.Module, texts: Sequence[Inputs]) -> di
     counts: dict[Shapes, int] = {}
     for each in texts:
         if (names := frozenset(each)) not in ran:
-            require_inputs_run(body, each)
+            require_model_accepts_inputs(body, each)
             ran.add(names)
         if (shapes := describe_input_shapes(each)) not in counts:
             counts[shapes] = count_tokens_of_python_input(body, each)

@@ -56,7 +56,7 @@ def count_texts_in_batch(model: PreTrainedModel, inputs: Inputs) -> int:
     main = find_main_input_name(model, tensors)
     first, one = tensors[main], usual.get(main)
     if one is not None and len(one) != 1:
-        refuse_batch_in_other_axes(model, main, tensors, usual)
+        refuse_batch_outside_first_axis(model, main, tensors, usual)
         return 1
     if one is not None and first.ndim == one.ndim - 1:
         raise UsageError(
@@ -73,7 +73,7 @@ def find_main_input_name(model: PreTrainedModel, tensors: Mapping[str, Tensor]) 
     return next(name for name in names if name in tensors)
 
 
-def refuse_batch_in_other_axes(
+def refuse_batch_outside_first_axis(
     model: PreTrainedModel, main: str, tensors: Mapping[str, Tensor], usual: Mapping[str, Tensor]
 ) -> None:
     """Refuse several texts in a model whose first axis is not the batch: packed patches, codebooks of a sound, frames.

@@ -110,7 +110,7 @@ def find_model_class(
     own = {found.__name__: found for found in find_model_classes(type(config))}
     for name in names:
         found = getattr(transformers, name, None) or own.get(name)
-        if isinstance(found, type) and is_class_of_config(found, config):
+        if isinstance(found, type) and is_model_class_of_config(found, config):
             return found, ()
     body = find_body_class(config)
     if body.__name__ in names:  # a model type that shares another type's class
@@ -123,7 +123,7 @@ def find_model_class(
     return body, (f"{folder}: config.json {instead}: loaded as {body.__name__}.",)
 
 
-def is_class_of_config(model_class: type, config: PreTrainedConfig) -> bool:
+def is_model_class_of_config(model_class: type, config: PreTrainedConfig) -> bool:
     config_class = getattr(model_class, "config_class", None)
     return (
         issubclass(model_class, PreTrainedModel)

@@ -35,8 +35,8 @@ from attncli.models.loading.loading_issues import (
 from attncli.models.loading.memory_estimate import require_memory_for_weights
 from attncli.models.precision import (
     choose_dtype,
-    choose_stored_dtype,
     describe_dtype_change,
+    find_common_dtype_of_weights,
     format_dtype,
 )
 
@@ -48,7 +48,7 @@ def load_checkpoint_folder(
     architecture = find_architecture(folder, read_model_config(folder), options.trust_remote_code)
     blank = architecture.build_on_meta_device(folder)
     weights = read_weights(folder, options.allow_pickle)
-    stored = choose_stored_dtype(weights.dtypes.values())
+    stored = find_common_dtype_of_weights(weights.dtypes.values())
     dtype = choose_dtype(options.dtype, stored, device)
     if options.dtype is None and not options.half:
         dtype = torch.promote_types(dtype, torch.float32)

@@ -22,7 +22,7 @@ def isolate_run_in_process() -> None:
     """Run alone in this process, with neutral global state."""
     turn = TURNS.acquire_until_scope_ends()
     if turn is not None:
-        turn.enter_context(use_neutral_global_state())
+        turn.enter_context(use_default_torch_global_state())
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def take_measurement_lock() -> Iterator[None]:
 
 
 @contextmanager
-def use_neutral_global_state() -> Iterator[None]:
+def use_default_torch_global_state() -> Iterator[None]:
     """No autocast, no inference mode, no compiled code; torch's own default type and device; libraries say nothing."""
     before = torch.get_default_dtype()
     with ExitStack() as stack:

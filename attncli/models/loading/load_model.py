@@ -7,14 +7,14 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.model_and_file_sources import Source, parse_source
-from attncli.models.files.model_folder import choose_revision, find_model_folder
+from attncli.models.files.model_folder import choose_hub_revision, find_model_folder
 from attncli.models.files.state_dict_hashing import hash_state_dict
 from attncli.models.loading.in_memory.eval_mode import set_eval_mode
 from attncli.models.loading.isolate_global_state import isolate_run_in_process
 from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import Ahead, LoadedModel
 from attncli.models.precision import (
-    cast_model,
+    cast_model_to_dtype,
     choose_dtype,
     format_dtype,
     parse_device,
@@ -34,7 +34,7 @@ def load_model(
     options = options or LoadOptions()
     source = parse_source(source) if isinstance(source, str) else source
     if options.revision is not None:
-        choose_revision(source, options.revision)
+        choose_hub_revision(source, options.revision)
     device = parse_device(options.device)
     for name in ("device_map", "tensor_parallel"):
         if getattr(options, name):
@@ -61,7 +61,7 @@ def load_in_memory_model(live: "InMemoryModel", options: LoadOptions) -> LoadedM
     dtype = choose_dtype(options.dtype, model.dtype, model.device)
     if options.dtype is None and not options.half:
         dtype = torch.promote_types(dtype, torch.float32)
-    cast_model(model, dtype)
+    cast_model_to_dtype(model, dtype)
     set_eval_mode(model, None)
     return LoadedModel(
         model,

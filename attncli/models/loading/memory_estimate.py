@@ -61,7 +61,7 @@ def estimate_run_memory(
 ) -> int:
     """Estimate the bytes of a run, without the weights."""
     itemsize = max((weight.dtype.itemsize for weight in body.parameters()), default=4)
-    states = ALIVE * tokens * find_widest_matrix_side(body) * itemsize
+    states = ALIVE * tokens * find_longest_weight_matrix_side(body) * itemsize
     maps = MAPS_ALIVE * heads_at_once * tokens**2 * max(itemsize, 4)
     return states + strip_memory + maps
 
@@ -75,10 +75,10 @@ def find_max_head_count(body: nn.Module) -> int:
 def find_hidden_state_width(body: nn.Module) -> int:
     """The width of a hidden state, at most the model's largest width."""
     own = vars(getattr(body, "config", body)).get("hidden_size")
-    return own if isinstance(own, int) else find_widest_matrix_side(body)
+    return own if isinstance(own, int) else find_longest_weight_matrix_side(body)
 
 
-def find_widest_matrix_side(body: nn.Module) -> int:
+def find_longest_weight_matrix_side(body: nn.Module) -> int:
     """The longest side of any weight matrix that is multiplied; embeddings are looked up."""
     sides = [
         max(weight.shape[:2])

@@ -4,7 +4,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attncli.models.loading.in_memory.eval_mode import set_eval_mode
-from attncli.models.precision import cast_model
+from attncli.models.precision import cast_model_to_dtype
 from attncli.models.quiet_libraries import silence_libraries
 
 
@@ -14,5 +14,5 @@ def make_random_init_model(model: PreTrainedModel, seed: int) -> PreTrainedModel
     with silence_libraries(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         random_init: PreTrainedModel = type(model)._from_config(model.config)  # type: ignore[no-untyped-call]
-    cast_model(random_init, first.dtype)
+    cast_model_to_dtype(random_init, first.dtype)
     return set_eval_mode(random_init, first.device)

@@ -82,7 +82,7 @@ def make_example_inputs(
     """
     names = list_required_inputs(model)
     inputs = make_named_inputs(model, names, tokens, seed, small)
-    more = list_encoder_state_inputs(model, names)
+    more = list_unread_encoder_state_inputs(model, names)
     if not more or does_model_accept_inputs(model, inputs):
         return inputs
     filled = make_named_inputs(model, [*names, *more], tokens, seed, small)
@@ -105,7 +105,7 @@ def make_named_inputs(
     return {name: maker(drawn).to(model.device) for name, maker in makers.items() if maker}
 
 
-def list_encoder_state_inputs(model: PreTrainedModel, names: Sequence[str]) -> list[str]:
+def list_unread_encoder_state_inputs(model: PreTrainedModel, names: Sequence[str]) -> list[str]:
     """Inputs that are an encoder's states, which a decoder without cross-attention never reads."""
     if getattr(model.config, "add_cross_attention", None) is False:
         return []

@@ -28,7 +28,7 @@ from attncli.models.library_errors import (
     find_missing_library_name,
 )
 from attncli.models.model_classes import iter_body_classes, iter_nested_configs, make_no_class_error
-from attncli.models.precision import cast_model
+from attncli.models.precision import cast_model_to_dtype
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.resource_limits import require_memory
 
@@ -64,11 +64,11 @@ def make_random_model(
 ) -> RandomModel:
     """Make a model in eval mode without gradients; the same seed gives the same weights, rounded to the dtype."""
     require_known_names("model type", [arch], CONFIG_MAPPING.keys())
-    refuse_many_layers(arch, sizes)
+    refuse_too_many_layers(arch, sizes)
     with translate_build_errors(arch, sizes), silence_libraries():
         config, tiny, note = make_config_with_sizes(arch, sizes)
         model, change_note = initialise_model_or_text_part(config, seed)
-        cast_model(model, dtype)
+        cast_model_to_dtype(model, dtype)
         if dtype == torch.float64:
             model.set_experts_implementation("eager")  # the grouped product has no float64 kernel
         return RandomModel(model, tiny, f"{note} {change_note}".strip())
@@ -107,7 +107,7 @@ def find_config_with_model_class(config: PreTrainedConfig) -> PreTrainedConfig:
     return next((each for each in (config, *nested) if any(iter_body_classes(each))), config)
 
 
-def refuse_many_layers(arch: str, sizes: Mapping[str, Size]) -> None:
+def refuse_too_many_layers(arch: str, sizes: Mapping[str, Size]) -> None:
     """Refuse too many layers: they are built one by one."""
     layers = sizes.get("layers", 1)
     if isinstance(layers, int) and layers > MOST_LAYERS:
@@ -128,10 +128,10 @@ def make_config_with_sizes(
         from attncli.models.random.size_overrides import (
             apply_sizes_to_config,
             check_size_overrides,
-            resolve_size_names,
+            resolve_config_size_names,
         )
 
-        resolved = resolve_size_names(arch, config, sizes)
+        resolved = resolve_config_size_names(arch, config, sizes)
         try:
             config = apply_sizes_to_config(config, resolved)
         except AttnError:
@@ -169,11 +169,11 @@ def set_missing_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
 
 def make_tiny_config(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
     """Make the type's tiny config; sizes given by a word scale all others."""
-    from attncli.models.random.size_overrides import check_size_overrides, resolve_size_names
+    from attncli.models.random.size_overrides import check_size_overrides, resolve_config_size_names
     from attncli.models.random.tiny_configs import shrink_default_config
     from attncli.models.random.tiny_sizes import TinySizeUnits
 
-    resolved = resolve_size_names(arch, CONFIG_MAPPING[arch](), sizes)
+    resolved = resolve_config_size_names(arch, CONFIG_MAPPING[arch](), sizes)
     words = {
         UNITS[name.replace("_", "-")]: int(value)
         for name, value in sizes.items()

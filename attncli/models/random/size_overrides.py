@@ -58,7 +58,7 @@ WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 WHOLE = "a whole number"
 
 
-def resolve_size_names(
+def resolve_config_size_names(
     arch: str, config: PreTrainedConfig, sizes: Mapping[str, Any]
 ) -> ConfigSizes:
     """Resolve words to the config's own dotted names, with values of the attributes' types that some model could have."""
@@ -93,12 +93,14 @@ def match_config_attributes(config: PreTrainedConfig, own: ConfigSizes, name: st
     """The dotted names of the attributes that a word or name means."""
     word = name.replace("_", "-")
     if word in WORDS:
-        return find_attributes_meant_by_word(config, word, "")
+        return find_config_attributes_of_size_word(config, word, "")
     name = config.attribute_map.get(name, name)
     return [name] if name in own else []
 
 
-def find_attributes_meant_by_word(config: PreTrainedConfig, word: str, prefix: str) -> list[str]:
+def find_config_attributes_of_size_word(
+    config: PreTrainedConfig, word: str, prefix: str
+) -> list[str]:
     """The config's own names for a word, or those of the configs nested in it."""
     own = vars(config)
     for group in WORDS[word]:
@@ -109,7 +111,7 @@ def find_attributes_meant_by_word(config: PreTrainedConfig, word: str, prefix: s
         path
         for name, value in own.items()
         if isinstance(value, PreTrainedConfig)
-        for path in find_attributes_meant_by_word(value, word, f"{prefix}{name}.")
+        for path in find_config_attributes_of_size_word(value, word, f"{prefix}{name}.")
     ]
 
 
@@ -126,8 +128,8 @@ def convert_size_to_attribute_type(name: str, value: object, present: object) ->
     if present is None:
         return guess_size_type(value)
     if isinstance(present, float):
-        return parse_number(name, value, "a number")
-    number = parse_number(name, value, WHOLE)
+        return parse_size_as_number(name, value, "a number")
+    number = parse_size_as_number(name, value, WHOLE)
     if not number.is_integer():
         raise UsageError(f"{name}={value} is not {WHOLE}.")
     if name in WORDS and number < 1:
@@ -135,7 +137,7 @@ def convert_size_to_attribute_type(name: str, value: object, present: object) ->
     return value if isinstance(value, int) else int(number)
 
 
-def parse_number(name: str, value: Any, what: str) -> float:
+def parse_size_as_number(name: str, value: Any, what: str) -> float:
     try:
         return float(value)
     except (ValueError, OverflowError):
@@ -165,7 +167,7 @@ def check_size_overrides(config: PreTrainedConfig) -> None:
     for inner in nested:
         check_size_overrides(inner)
     width, heads, key_heads = (
-        read_size_or_zero(config, name)
+        read_config_size_or_zero(config, name)
         for name in ("hidden_size", "num_attention_heads", "num_key_value_heads")
     )
     if heads and width and "head_dim" not in vars(config) and width % heads:
@@ -178,7 +180,7 @@ def check_size_overrides(config: PreTrainedConfig) -> None:
         )
 
 
-def read_size_or_zero(config: PreTrainedConfig, name: str) -> int:
+def read_config_size_or_zero(config: PreTrainedConfig, name: str) -> int:
     """A size of the config, 0 where it has none."""
     value = read_config_value(config, name)
     return value if isinstance(value, int) else 0

@@ -22,7 +22,7 @@ from attncli.capture import (
     MapShape,
     Strip,
     capture_attention,
-    emit_map_rows_in_rounds,
+    emit_map_rows_while_requested,
     verify_capture,
 )
 from attncli.capture.model_structure.blocks import find_block_stacks
@@ -143,9 +143,9 @@ def test_rounds_go_on_as_long_as_the_last_strip_is_answered_with_yes() -> None:
 
     def observe(strip: Strip) -> bool:
         seen.append((strip.round, strip.first_query))
-        return strip.is_last_of_map and strip.round < 2
+        return strip.contains_last_map_row and strip.round < 2
 
-    emit_map_rows_in_rounds(lambda _: strips, observe)
+    emit_map_rows_while_requested(lambda _: strips, observe)
     assert seen == [(number, row) for number in range(3) for row in range(2)]
 
 

@@ -112,7 +112,7 @@ class HeadObserver:
     def observe_map_rows(self, site: AttentionSite, strip: Strip) -> bool:
         """Measure a strip; at the last one, return whether the map is needed once more."""
         strip = move_to_float64_device(strip)
-        if strip.is_first_of_map:
+        if strip.contains_first_map_row:
             tokens = (
                 strip.queries if site.is_self_attention else strip.keys
             )  # some keys are no tokens
@@ -134,9 +134,9 @@ class HeadObserver:
         self.totals.add_map_rows(
             make_map_rows_for_metrics(strip, self.request.period, self.request.ids)
         )
-        if strip.is_last_of_map:
+        if strip.contains_last_map_row:
             self.again = self.totals.needs_strips_again()
-        return self.again and strip.is_last_of_map
+        return self.again and strip.contains_last_map_row
 
     def begin_attention_statistics(self, site: AttentionSite, strip: Strip) -> None:
         self.site = site

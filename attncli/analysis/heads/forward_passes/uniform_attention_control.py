@@ -28,7 +28,7 @@ class VisibleSpans(RowSpans):
             self.gaps = spans is None
             self.spans = self.spans if spans is None else spans
         elif strip.visible is not None:
-            self.add_rows_of_visible_keys(strip.visible, strip.first_query, strip.first_key)
+            self.record_visible_keys_of_rows(strip.visible, strip.first_query, strip.first_key)
 
 
 @dataclass

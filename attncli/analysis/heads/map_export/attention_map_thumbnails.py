@@ -45,13 +45,13 @@ class Thumbnails:
 
     def add_map_rows(self, site: AttentionSite, strip: Strip) -> None:
         heads = self.choose_heads(site)
-        if strip.is_first_of_map:
+        if strip.contains_first_map_row:
             self.sites.append(site)
         # Windows have no place in the text; what one map takes off another has weights below 0.
         if strip.round or not heads or len(strip.weights) > 1 or site.is_differential_map:
             return
         step = -(-max(strip.queries, strip.keys) // self.side)
-        if strip.is_first_of_map:
+        if strip.contains_first_map_row:
             self.shapes[site] = (strip.queries, strip.keys, step)
             cells = (-(-strip.queries // step), -(-strip.keys // step))
             self.growing = np.zeros((len(heads), *cells), np.float32)
@@ -66,7 +66,7 @@ class Thumbnails:
         rows = slice(strip.first_query // step, strip.first_query // step + found.shape[1])
         part = slice(strip.first_key // step, strip.first_key // step + found.shape[2])
         np.maximum(self.growing[:, rows, part], found, out=self.growing[:, rows, part])
-        if strip.is_last_of_map:
+        if strip.contains_last_map_row:
             self.maps[site] = [
                 (head, *quantise_map_cells_to_bytes(cells))
                 for head, cells in zip(heads, self.growing, strict=True)

@@ -14,7 +14,7 @@ from attncli.analysis.heads.forward_passes.head_observer import PassResult
 from attncli.analysis.means_and_confidence_intervals import UNRESOLVED, summarize_values
 from attncli.capture import AttentionSite
 from attncli.capture.model_structure.blocks import BlockStack
-from attncli.capture.softmax_attention.attention_site_names import find_stack_of_attention
+from attncli.capture.softmax_attention.attention_site_names import find_block_stack_of_attention
 from attncli.errors import format_count
 from attncli.metrics.activations._activation_state import ActivationPeak
 from attncli.metrics.attention import ATTENTION, is_map_metric
@@ -118,7 +118,7 @@ def name_stacks_of_attention_sites(
     """The name of the stack of blocks that attentions belong to, where both count all of their layers alike."""
     found: dict[str, set[str]] = defaultdict(set)
     for site in sites:
-        found[site.stack].add(find_stack_of_attention(site, stacks))
+        found[site.stack].add(find_block_stack_of_attention(site, stacks))
     return {
         site: min(names) if len(names := found[site.stack]) == 1 else site.stack for site in sites
     }

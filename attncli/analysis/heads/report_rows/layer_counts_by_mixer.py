@@ -47,7 +47,7 @@ class LayerCounts:
         names = name_stacks_of_attention_sites(sites, stacks)
         calls = [(stack.name, call) for stack in stacks for call in stack.calls]
         other = {(mixer.stack, mixer.layer) for mixer in mixers}
-        attends = [any(site.is_inside(call.name) for site in sites) for _, call in calls]
+        attends = [any(site.is_inside_block(call.name) for site in sites) for _, call in calls]
         idle = [
             not attending and (stack, call.layer) not in other
             for attending, (stack, call) in zip(attends, calls, strict=True)

@@ -17,8 +17,8 @@ from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternIn
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import describe_missed_request_limits
 from attncli.head_weights.inputs_for_requested_queries import (
-    invert_projections,
-    largest_input_vector_norm,
+    compute_largest_input_vector_norm,
+    invert_query_key_projections,
 )
 from attncli.head_weights.trained_head import Head
 from attncli.maths.dtype_rounding import DTYPES
@@ -80,7 +80,12 @@ def build_pattern_inputs_report(
 
 def describe_trained_head(head: Head, request: FitRequest) -> JsonObject:
     rotary = head.rotary and {"base": head.rotary.base, "width": head.rotary.width}
-    module = {**head.description, "d": head.d, "hidden": len(head.w_q), "scale": head.scale}
+    module = {
+        **head.description,
+        "d": head.query_key_width,
+        "hidden": len(head.w_q),
+        "scale": head.scale,
+    }
     limits = {
         name: value for name, value in request.describe_fit_request().items() if name != "dtype"
     }
@@ -89,7 +94,9 @@ def describe_trained_head(head: Head, request: FitRequest) -> JsonObject:
 
 def format_worst_pattern_headline(head: Head, inputs: Sequence[PatternInputs]) -> str:
     """The worst pattern in every dtype."""
-    name = "{folder}:{layer}.{head} ({family}, d = {d})".format(**head.description, d=head.d)
+    name = "{folder}:{layer}.{head} ({family}, d = {d})".format(
+        **head.description, d=head.query_key_width
+    )
     worst = {
         dtype: max(one.by_dtype[index].evidence.total_variation for one in inputs)
         for index, dtype in enumerate(DTYPES)
@@ -125,12 +132,12 @@ def build_pattern_distance_rows(
             yield build_metric_row_or_null("input_norm", longest, OUT_OF_RANGE, keys)
             yield build_metric_row_or_null(
                 "norm_reach",
-                largest_input_vector_norm(head, shown.x),
+                compute_largest_input_vector_norm(head, shown.x),
                 "n/a: no known norm before",
                 keys,
             )
     for dtype in DTYPES:
-        condition = invert_projections(head, dtype).condition
+        condition = invert_query_key_projections(head, dtype).condition
         yield Row("condition", condition, "1", keys={"dtype": dtype})
 
 
@@ -158,7 +165,7 @@ def warn_about_inputs_and_head(head: Head, inputs: Sequence[PatternInputs]) -> I
     far = [
         one.pattern
         for one in inputs
-        if (largest_input_vector_norm(head, one.by_dtype[0].x) or 0.0) > 1.0
+        if (compute_largest_input_vector_norm(head, one.by_dtype[0].x) or 0.0) > 1.0
     ]
     if far:
         yield (

@@ -15,8 +15,8 @@ from attncli.fits._width_search import FitAttempt, choose_best_fit_attempt, try_
 from attncli.head_weights.head_projections import Array
 from attncli.head_weights.inputs_for_requested_queries import (
     ProjectionInverse,
-    invert_projections,
-    project_inputs,
+    invert_query_key_projections,
+    project_inputs_to_queries_and_keys,
     solve_inputs_for_projections,
     solve_projections_for_scores,
 )
@@ -63,12 +63,14 @@ def find_inputs_for_patterns(
         require_pattern_within_window(head, target)
         attempt = fit_queries_and_keys_to_pattern(target, methods, request, seeds)
         if attempt.fit is None:
-            raise InputError(f"{pattern}: no queries and keys of width {head.d}: {attempt.reason}.")
+            raise InputError(
+                f"{pattern}: no queries and keys of width {head.query_key_width}: {attempt.reason}."
+            )
         queries, keys = np.split(attempt.fit.x.astype(np.float64), 2, axis=1)
         projections = solve_projections_for_scores(head, queries, keys)
         shown = tuple(
             solve_inputs_and_measure_pattern(
-                head, projections, target, dtype, invert_projections(head, dtype)
+                head, projections, target, dtype, invert_query_key_projections(head, dtype)
             )
             for dtype in DTYPES
         )
@@ -108,7 +110,7 @@ def solve_inputs_and_measure_pattern(
 ) -> PatternInDtype:
     """Round the weights, solve for x, round x, and compute the map as the model would; `pseudo`: of those weights."""
     x = solve_inputs_for_projections(head, projections, pseudo, dtype)
-    queries, keys = project_inputs(head, x, dtype)
+    queries, keys = project_inputs_to_queries_and_keys(head, x, dtype)
     return PatternInDtype(
         dtype, x, compare_module_with_target(queries, keys, target, dtype, head.causal, head.scale)
     )

@@ -14,7 +14,7 @@ from attncli.capture.forward_wrappers import hook_forwards
 from attncli.capture.model_structure.module_paths import find_module_by_path_suffix
 from attncli.errors import InputError, UsageError
 from attncli.head_weights.head_configs import HeadConfig
-from attncli.head_weights.inputs_for_requested_queries import project_inputs
+from attncli.head_weights.inputs_for_requested_queries import project_inputs_to_queries_and_keys
 from attncli.head_weights.trained_head import Head
 from attncli.models.inputs.model_input import WORDS
 from attncli.models.inputs.vocabulary_and_positions import find_max_positions, find_vocabulary_size
@@ -67,7 +67,9 @@ def build_token_query_key_table(
     rng = np.random.default_rng([seed, length])
     known = require_vocabulary_size(checkpoint)
     ids = sample_candidate_tokens(checkpoint, head, length, rng)
-    queries, keys = (np.empty((len(ids), length, head.d), np.float32) for _ in range(2))
+    queries, keys = (
+        np.empty((len(ids), length, head.query_key_width), np.float32) for _ in range(2)
+    )
     size = max(1, BATCH // (8 * length * len(head.w_q)))
     for first in range(0, len(ids), size):
         progress(first, len(ids), "tokens")
@@ -160,7 +162,7 @@ def capture_head_inputs_of_texts(
 
 def compute_scaled_queries_and_keys(head: Head, x: Array) -> tuple[Array, Array]:
     """Queries and keys of a text, scaled so that their products are the head's logits."""
-    queries, keys = project_inputs(head, x, "float64")
+    queries, keys = project_inputs_to_queries_and_keys(head, x, "float64")
     root = np.sqrt(head.scale)
     return queries * root, keys * root
 

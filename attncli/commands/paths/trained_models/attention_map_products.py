@@ -6,7 +6,7 @@ import torch
 from attncli.analysis.paths.decomposed_model import DecomposableModel
 from attncli.analysis.paths.path_selection import Path
 from attncli.capture import AttentionSite, Strip, capture_attention
-from attncli.capture.softmax_attention.attention_site_names import find_stack_of_attention
+from attncli.capture.softmax_attention.attention_site_names import find_block_stack_of_attention
 from attncli.errors import InputError
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array
@@ -48,7 +48,7 @@ class AttentionMapsOfStack:
 
     def assemble_map_from_row_block(self, site: AttentionSite, strip: Strip) -> None:
         """Assemble the strips of the stack's attention layers; missing keys have weight 0."""
-        other = find_stack_of_attention(site, self.subject.stacks) != self.subject.stack.name
+        other = find_block_stack_of_attention(site, self.subject.stacks) != self.subject.stack.name
         if other or site.kind != "self":
             return
         weights = strip.weights[0].to("cpu", torch.float64).numpy()

@@ -26,11 +26,11 @@ def find_input_maker(name: str) -> Maker | None:
 def find_input_maker_by_name_ending(name: str) -> Maker | None:
     """Find it by the end of the name, what transformers' forwards mean by it."""
     from attncli.models.random.random_inputs.images import make_image
-    from attncli.models.random.random_inputs.text import all_or_causal_mask
+    from attncli.models.random.random_inputs.text import make_all_ones_or_causal_mask
 
     endings: Mapping[str, Maker] = {
         r"\w+_input_ids": lambda drawn: drawn.sample_token_ids(64, 1, drawn.tokens),
-        r"\w+_attention_mask": all_or_causal_mask,
+        r"\w+_attention_mask": make_all_ones_or_causal_mask,
         r"\w+_pixel_values|\w+_masks": make_image,
         r"\w+_(embeds|embeddings|features|hidden_states?|states|queries|pos_encoding)": sample_feature_sequence,
     }

@@ -29,7 +29,7 @@ GRID_SIDE = 4
 """Patches along each side of an example image that is given as patches."""
 
 
-def pixel_values(drawn: InputSampler) -> Tensor:
+def make_pixel_values(drawn: InputSampler) -> Tensor:
     """[image, channel, row, column], or the patches of one image for models that take those."""
     if drawn.model_type in PATCH_IMAGES:
         return make_patch_images(drawn)
@@ -146,7 +146,7 @@ def make_video_patches(drawn: InputSampler) -> Tensor:
     )
 
 
-def patch_positions(drawn: InputSampler) -> Tensor:
+def make_patch_positions(drawn: InputSampler) -> Tensor:
     """[image, patch, (column, row)]"""
     side = round(count_image_patches(drawn) ** 0.5)
     return torch.cartesian_prod(*[torch.arange(side)] * 2).flip(1).unsqueeze(0)
@@ -167,7 +167,7 @@ def make_patch_images(drawn: InputSampler) -> Tensor:
     return found if drawn.model_type == "kimi_k25_vision" else found.unsqueeze(0)
 
 
-def patch_grid(drawn: InputSampler) -> Tensor:
+def make_patch_grid(drawn: InputSampler) -> Tensor:
     """[image, (frames, rows, columns)] of `make_flat_patches`."""
     return torch.tensor([[1, GRID_SIDE, GRID_SIDE]])
 
@@ -186,14 +186,14 @@ def make_patches_with_positions(drawn: InputSampler) -> Tensor:
 
 
 MAKERS: Mapping[str, Maker] = {
-    "pixel_values": pixel_values,
+    "pixel_values": make_pixel_values,
     "image": make_image,
     "pixel_values_videos": make_video,
     "flattened_patches": make_patches_with_positions,
-    "grid_thw": patch_grid,
-    "image_grid_thw": patch_grid,
+    "grid_thw": make_patch_grid,
+    "image_grid_thw": make_patch_grid,
     "spatial_shapes": lambda drawn: torch.tensor([[GRID_SIDE, GRID_SIDE]]),
-    "pixel_position_ids": patch_positions,
+    "pixel_position_ids": make_patch_positions,
     "pixel_attention_mask": lambda drawn: (
         torch.ones(1, 1, dtype=torch.bool)
         if drawn.model_type == "pi0"

@@ -31,7 +31,7 @@ UNBATCHED = {"qwen2_5_omni_audio_encoder", "qwen3_omni_moe_audio_encoder"}
 """Types whose spectrograms are [bin, frame], although no learned positions show it."""
 
 
-def waveform(drawn: InputSampler) -> Tensor:
+def make_waveform(drawn: InputSampler) -> Tensor:
     """Samples for about `tokens` frames after the strided convolutions."""
     if drawn.model_type == "speecht5":
         return sample_feature_sequence(drawn)
@@ -83,7 +83,7 @@ def are_frequencies_first(drawn: InputSampler) -> bool:
     return bool(fixed) or drawn.model_type in BINS_FIRST
 
 
-def input_features(drawn: InputSampler) -> Tensor:
+def make_input_features(drawn: InputSampler) -> Tensor:
     """[item, frame, bin], or [item, bin, frame]."""
     if drawn.model_type.startswith("clap"):
         return drawn.sample_normal_floats(1, 1, 1001, count_frequency_bins(drawn))
@@ -96,16 +96,16 @@ def input_features(drawn: InputSampler) -> Tensor:
     return found.squeeze(0) if drawn.model_type in UNBATCHED else found
 
 
-def mask_of_all_frames(drawn: InputSampler) -> Tensor:
+def make_mask_of_all_frames(drawn: InputSampler) -> Tensor:
     """A mask that hides no frame, for models that require one."""
     return torch.ones(1, count_sound_frames(drawn), dtype=torch.long)
 
 
 MAKERS: Mapping[str, Maker] = {
-    "input_values": waveform,
+    "input_values": make_waveform,
     "decoder_input_values": sample_feature_sequence,
-    "input_features": input_features,
-    "input_features_mask": mask_of_all_frames,
+    "input_features": make_input_features,
+    "input_features_mask": make_mask_of_all_frames,
     "feature_lens": lambda drawn: torch.tensor([count_sound_frames(drawn)]),
     "spectrogram": make_features_maker("model_in_dim"),
     "mel_spectrogram": lambda drawn: drawn.sample_normal_floats(

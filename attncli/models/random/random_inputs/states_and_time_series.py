@@ -12,10 +12,10 @@ from attncli.models.random.random_inputs.input_sampler import (
     make_features_maker,
     sample_feature_sequence,
 )
-from attncli.models.random.random_inputs.sound import waveform
+from attncli.models.random.random_inputs.sound import make_waveform
 
 
-def hidden_states(drawn: InputSampler) -> Tensor:
+def make_hidden_states(drawn: InputSampler) -> Tensor:
     """Patches for image encoders, otherwise a sequence."""
     if "grid_thw" in drawn.names:
         return make_flat_patches(drawn)
@@ -32,7 +32,7 @@ def hidden_states(drawn: InputSampler) -> Tensor:
     return sample_feature_sequence(drawn)
 
 
-def encoder_states(drawn: InputSampler) -> Tensor:
+def make_encoder_states(drawn: InputSampler) -> Tensor:
     """An encoder's output, of the encoder's width, for the model's cross-attention."""
     widths = ("cross_attention_hidden_size", "cross_hidden_size", "encoder_hidden_size")
     return drawn.sample_normal_floats(
@@ -49,15 +49,15 @@ def make_past_values(drawn: InputSampler) -> Tensor:
     return drawn.sample_normal_floats(1, length + max(lags))
 
 
-def past_time_features(drawn: InputSampler) -> Tensor:
+def make_past_time_features(drawn: InputSampler) -> Tensor:
     return drawn.sample_normal_floats(
         *make_past_values(drawn).shape, drawn.read_config_size("num_time_features")
     )
 
 
 MAKERS: Mapping[str, Maker] = {
-    "hidden_states": hidden_states,
-    "encoder_hidden_states": encoder_states,
+    "hidden_states": make_hidden_states,
+    "encoder_hidden_states": make_encoder_states,
     "t_cond": lambda drawn: drawn.sample_normal_floats(1, 1, drawn.hidden_size),
     "context_hidden_states": lambda drawn: drawn.sample_normal_floats(
         1,
@@ -73,11 +73,11 @@ MAKERS: Mapping[str, Maker] = {
     "query_embeds": sample_feature_sequence,
     "context": sample_feature_sequence,
     "inputs": lambda drawn: (
-        waveform(drawn) if "speech" in drawn.model_type else sample_feature_sequence(drawn)
+        make_waveform(drawn) if "speech" in drawn.model_type else sample_feature_sequence(drawn)
     ),
     # time series and decisions
     "past_values": make_past_values,
-    "past_time_features": past_time_features,
+    "past_time_features": make_past_time_features,
     "past_observed_mask": lambda drawn: torch.ones_like(make_past_values(drawn)),
     "past_values_padding": lambda drawn: torch.zeros_like(make_past_values(drawn)),
     "freq": lambda drawn: torch.zeros(1, 1, dtype=torch.long),

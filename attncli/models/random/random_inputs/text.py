@@ -14,7 +14,7 @@ MARKED, MARKED_PLACES = "image_embeds_position_mask", "latent_query_num"
 """Kosmos-2 marks image positions by a mask, not by an id; this attribute is their number."""
 
 
-def input_ids(drawn: InputSampler) -> Tensor:
+def make_input_ids(drawn: InputSampler) -> Tensor:
     codebooks = drawn.read_config_size("num_codebooks", default=1)
     if drawn.model_type == "kyutai_speech_to_text":
         return drawn.sample_token_ids(count_vocabulary_rows(drawn), 1, drawn.tokens, codebooks + 1)
@@ -58,7 +58,7 @@ def count_tokens_per_image(drawn: InputSampler) -> int:
     return queries * (FRAMES if drawn.model_type in FRAMES_FIRST_IMAGES else 1)
 
 
-def mark_image_tokens(drawn: InputSampler) -> Tensor:
+def make_image_token_mask(drawn: InputSampler) -> Tensor:
     """[item, token]: whether an image's features replace the token."""
     places = drawn.read_config_size(MARKED_PLACES)
     return (torch.arange(places + drawn.tokens) < places).long().unsqueeze(0)
@@ -76,7 +76,7 @@ def count_vocabulary_rows(drawn: InputSampler) -> int:
     return min(rows, drawn.read_config_size("vocab_size", default=rows))
 
 
-def decoder_input_ids(drawn: InputSampler) -> Tensor:
+def make_decoder_input_ids(drawn: InputSampler) -> Tensor:
     if drawn.model_type.startswith("musicgen"):
         decoder = drawn.config.decoder
         return drawn.sample_token_ids(decoder.vocab_size, decoder.num_codebooks, drawn.tokens)
@@ -89,7 +89,7 @@ def decoder_input_ids(drawn: InputSampler) -> Tensor:
     return drawn.sample_token_ids(drawn.read_config_size("vocab_size"), 1, drawn.tokens)
 
 
-def all_or_causal_mask(drawn: InputSampler) -> Tensor:
+def make_all_ones_or_causal_mask(drawn: InputSampler) -> Tensor:
     """[item, token] mask that hides nothing; submodules that add it directly to scores need [item, 1, token, token]."""
     if drawn.model_type.startswith("blt_"):
         least = torch.finfo(drawn.model.dtype).min
@@ -115,7 +115,7 @@ def read_document_count(drawn: InputSampler) -> int:
     return drawn.read_config_size("n_docs")
 
 
-def token_boxes(drawn: InputSampler) -> Tensor:
+def make_token_boxes(drawn: InputSampler) -> Tensor:
     """[item, token, (left, top, right, bottom)], right of left and below top."""
     corners = torch.randint(0, 32, (1, drawn.tokens, 2), generator=drawn.generator)
     found = torch.cat([corners, corners + 8], dim=-1)
@@ -123,15 +123,15 @@ def token_boxes(drawn: InputSampler) -> Tensor:
 
 
 MAKERS: Mapping[str, Maker] = {
-    "input_ids": input_ids,
-    "decoder_input_ids": decoder_input_ids,
+    "input_ids": make_input_ids,
+    "decoder_input_ids": make_decoder_input_ids,
     "qformer_input_ids": lambda drawn: drawn.sample_token_ids(64, 1, drawn.tokens),
     "task_inputs": lambda drawn: drawn.sample_token_ids(
         64, 1, drawn.read_config_size("task_seq_len")
     ),
-    "bbox": token_boxes,
-    "attention_mask": all_or_causal_mask,
-    MARKED: mark_image_tokens,
+    "bbox": make_token_boxes,
+    "attention_mask": make_all_ones_or_causal_mask,
+    MARKED: make_image_token_mask,
     "classes_structure": lambda drawn: torch.tensor([1]),
     # documents retrieved for a question
     "context_input_ids": lambda drawn: drawn.sample_token_ids(

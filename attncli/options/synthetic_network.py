@@ -54,7 +54,7 @@ def make_rule_excluding_swept_size(name: str, *others: Applies) -> tuple[Applies
     return (*(others or (OF_NETWORKS,)), Applies(excludes=(f"sweep:{name}",), why=why))
 
 
-network_option = partial(declare_option, panel="Network", applies=OF_NETWORKS)
+network_option = partial(declare_option, panel="Synthetic network", applies=OF_NETWORKS)
 
 
 variant_option = partial(declare_option, panel="Variants")
@@ -74,7 +74,7 @@ class NetworkOptions:
         usual=True,
         applies=make_rule_excluding_swept_size("tokens", ANY_RUN),
         of_any_model=True,
-        help=f"Number of tokens. {format_network_field_default('tokens')}",
+        help=f"Number of tokens {format_network_field_default('tokens')}, or maximum length of a model's texts.",
     )
     width: int | None = network_option(
         usual=True,

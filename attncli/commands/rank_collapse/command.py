@@ -29,8 +29,8 @@ EXAMPLES = """
 attn rank-collapse                                  # four variants, 12 layers, 5 seeds
 attn rank-collapse bert-base-uncased --with-random-init
 attn rank-collapse ./checkpoint --text-file essays.txt --variants pure --plot
-attn rank-collapse --mask causal --plot             # a mask leaves a linear rate
-attn rank-collapse --no-skip --norm layer           # one variant, by its switches
+attn rank-collapse --mask causal --plot             # a causal mask slows the collapse
+attn rank-collapse --no-skip --norm layer           # a single variant, by its switches
 attn rank-collapse --metric stable_rank,log10_token_cosine_gap -o curves.csv
 attn rank-collapse --layers 1 --sweep tokens=16:1024 --remove-outlier
 attn rank-collapse random:bert --random-tokens 128 --arithmetic float64

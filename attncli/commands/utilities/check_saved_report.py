@@ -9,7 +9,7 @@ from attncli.python.baselines import BaselineOptions
 EXAMPLES = """
 attn check report.json --fail-if 'log10_residual[transformer, layer=-1] < -3'
 attn check new.json --baseline main.json --fail-on 'sink:p.05' --format github
-attn check heads.json --sort induction --top 10             # its heads with the highest score
+attn check heads.json --sort induction --top 10             # the heads with the highest score
 attn rank-collapse --format json | attn check - --format junit -o gates.xml
 """
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 attn config show
-attn config show rank-collapse ./checkpoint              # what of it applies to this run
+attn config show rank-collapse ./checkpoint              # which settings apply to this run
 attn config show --config other.toml
 ATTN_RANK_COLLAPSE_SEEDS=3 attn config show
 """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 attn ci                                     # every check in attn.toml, or pyproject.toml
 attn ci collapse --config checks.toml --format github
-attn ci --keep reports/                     # the reports too, as reports/CHECK.json
+attn ci --keep reports/                     # also keep the reports, as reports/CHECK.json
 attn ci --accept collapse                   # show what changed, then make its report the baseline
 """
 

@@ -83,6 +83,22 @@ def test_the_users_model_comes_before_its_random_twin() -> None:
     assert twin == "SAN log10 r = -99.00 at layer 8, transformer log10 r = 0.1000 at layer 8."
 
 
+def test_random_weights_are_told_of_the_variants_that_the_users_model_is_told_of() -> None:
+    """Although others of them end lower and higher."""
+    own = {"SAN": -9.0, "SAN+MLP": -8.0, "transformer": -0.01}
+    drawn = {"SAN_random": -3.0, "SAN+MLP_random": -4.0, "transformer_random": -2.0}
+    said = collapse_headline(
+        {"encoder": (curves := ensemble(**own, **drawn))},
+        [
+            Finding(name, regime_of(one[0].values[RESIDUAL], "", "", EXACT))
+            for name, one in curves.items()
+        ],
+    )
+    assert said.endswith(
+        "SAN log10 r = -3.000 at layer 8, transformer log10 r = -2.000 at layer 8."
+    )
+
+
 @pytest.mark.parametrize(("lift", "told"), [(1.0, False), (1.1, False), (1.4, True), (3.0, True)])
 def test_rollout_is_told_where_it_is_another_than_even_attention(lift: float, told: bool) -> None:
     rows = [Row(SHARE, 0.9, "1", keys={"position": 0}), Row(OF_CONSTANTS, 0.1, "1"), Row(LIFT, lift, "1", keys={"position": 0})]  # fmt: skip
@@ -104,6 +120,7 @@ def test_what_one_head_or_one_token_cannot_tell_is_not_told() -> None:
     assert "nan" not in alone
     assert "correlation" not in alone
     assert "correlation" in attn.sensitivity(ONE_HEAD, random_tokens=5).headline
+    assert attn.sensitivity(ONE_HEAD, random_tokens=4).headline.endswith(" at 4 tokens.")
     steps = attn.paths(ONE_HEAD, random_tokens=3, by="steps").headline
     assert steps.startswith("The largest part of the output travels through ")
 

@@ -239,15 +239,16 @@ def format_model_headline(ensembles: Mapping[str, Ensemble], findings: Sequence[
     """For every stack, the variant that collapses most and the one that holds best, as far as they
     are known.
 
-    The user's own model comes first; of the random-init model only the end is given.
+    The user's own model comes first; of the random-init model only the ends of the same variants are given.
     """
     regimes = {finding.about: finding.text.partition(";")[0] for finding in findings}
     parts, random = [], []
     for stack, ensemble in ensembles.items():
         means = average_residual_curves(ensemble)
-        for name in find_extreme_variants(
+        extremes = find_extreme_variants(
             [name for name in means if not is_random_init(name)], means
-        ):
+        )
+        for name in extremes:
             title = format_variant(stack, name, ensembles)
             end, known = (
                 describe_last_layer_of_model(means[name], ensemble[name]),
@@ -255,10 +256,11 @@ def format_model_headline(ensembles: Mapping[str, Ensemble], findings: Sequence[
             )
             regime_text = f", {format_regime(regimes[title], known)}" if known else ""
             parts.append(f"{title}: {end}{'' if end.endswith(regimes[title]) else regime_text}")
-        for name in find_extreme_variants(list(filter(is_random_init, means)), means):
-            title = format_variant(stack, name.removesuffix(RANDOM_SUFFIX), ensembles)
-            end = describe_last_layer_of_model(means[name], ensemble[name])
-            random.append(f"{title} {end}")
+        for name in extremes:
+            drawn = name + RANDOM_SUFFIX
+            if drawn in means:
+                end = describe_last_layer_of_model(means[drawn], ensemble[drawn])
+                random.append(f"{format_variant(stack, name, ensembles)} {end}")
     random_init = [f"with random weights {', '.join(random)}"] if random else []
     return "; ".join([*parts, *random_init]) + "."
 

@@ -259,7 +259,11 @@ def describe_repeated_token_distances(texts: Sequence[TextSensitivity]) -> str:
     start, end = (
         float(np.mean([one.repeated_tokens[i].distance for one in texts])) for i in (0, -1)
     )
-    sentence = f"; repeating the last token changes it by {format_percent(start)} at {first.length} tokens and {format_percent(end)} at {last.length}"
+    sentence = (
+        f"; repeating the last token changes it by {format_percent(start)} at {first.length} tokens"
+    )
+    if last.length > first.length:
+        sentence += f" and {format_percent(end)} at {last.length}"
     below = [
         each.length
         for index, each in enumerate(texts[0].repeated_tokens)

@@ -124,30 +124,28 @@ def parse_source(text: "str | Source | None") -> Source:
     if isinstance(text, Source):
         return text
     if text.startswith(RANDOM):
-        return parse_random_source(text)
+        return parse_random_model_text(text)
     if text.lower().endswith(GGUF):
         raise InputError(
             f"{text} is GGUF, llama.cpp's format, which is not read: give the safetensors checkpoint it was made from."
         )
     if text.lower().endswith(ENDINGS) or LOCAL.match(text):
-        return parse_path_source(text)
-    return parse_hub_source(text)
+        return parse_file_or_folder_path(text)
+    return parse_hub_model_id(text)
 
 
-def require_source_kind(source: Source, kinds: Sequence[Kind], asker: str) -> None:
+def require_accepted_file_or_model(source: Source, kinds: Sequence[Kind], asker: str) -> None:
     """Require a kind: the refusal names the source's kind, the accepted kinds, and commands that read it."""
     if source.kind in kinds:
         return
-    takes = f"{asker} takes {format_accepted_source_kinds(kinds)}"
+    takes = f"{asker} takes {format_accepted_files_and_models(kinds)}"
     if source.kind == "synthetic":
         raise UsageError(f"there is no `source`: {takes}.")
-    sentence = (
-        f"{source} is {WORDS[source.kind].what}: {takes}{suggest_command_for_source(source)}."
-    )
+    sentence = f"{source} is {WORDS[source.kind].what}: {takes}{suggest_command_for_file_or_model(source)}."
     raise (InputError if source.is_file else UsageError)(sentence)
 
 
-def suggest_command_for_source(source: Source) -> str:
+def suggest_command_for_file_or_model(source: Source) -> str:
     """Advise which command reads a source that is of no use here."""
     if source.kind in ("weights", "pickle"):
         return (
@@ -159,7 +157,7 @@ def suggest_command_for_source(source: Source) -> str:
     return f"; {readers} read{'' if ' and ' in readers else 's'} it" if readers else ""
 
 
-def format_accepted_source_kinds(kinds: Sequence[Kind]) -> str:
+def format_accepted_files_and_models(kinds: Sequence[Kind]) -> str:
     """Format `a, b or c`; all ways to name a model are one."""
     model = "a model (org/name, ./dir or random:ARCH)"
     if "random" not in kinds:
@@ -175,7 +173,7 @@ def format_accepted_source_kinds(kinds: Sequence[Kind]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def parse_random_source(text: str) -> Source:
+def parse_random_model_text(text: str) -> Source:
     """Parse `random:ARCH?name=value&…`; whether such a type and sizes exist is checked where it is built."""
     found = ARCHITECTURE.fullmatch(text.removeprefix(RANDOM))
     if found is None:
@@ -206,7 +204,7 @@ def parse_number_or_text(value: str) -> Size:
     return value
 
 
-def parse_path_source(text: str) -> Source:
+def parse_file_or_folder_path(text: str) -> Source:
     """A file by its content; a folder, or what is not there, as a folder unless it is called like a file."""
     path = expand_home_folder(text)
     if path.is_file():
@@ -228,28 +226,28 @@ def expand_home_folder(text: str) -> Path:
         ) from None
 
 
-def parse_hub_source(text: str) -> Source:
+def parse_hub_model_id(text: str) -> Source:
     """A hub id; a folder or file of the same name is not what is meant, and the report says so."""
     found = HUB_ID.fullmatch(text)
     if found is None or ".." in found["name"] or "--" in found["name"]:
-        here = detect_local_source_kind(text)
+        here = detect_file_or_folder(text)
         hint = f"for a {here} ./{text}; else " if here else ""
         raise UsageError(f"'{text}' names no model: {hint}{GRAMMAR}.")
     name = found["name"]
-    here = detect_local_source_kind(name)
+    here = detect_file_or_folder(name)
     shadow = (
         f"the {here} {name} on this machine is not used, ./{name} would be: {name} is the hub's."
     )
     return Source("hub", name, found["revision"], warnings=(shadow,) if here else ())
 
 
-def detect_local_source_kind(text: str) -> str:
+def detect_file_or_folder(text: str) -> str:
     """`folder` or `file`, where there is one of this name."""
     path = Path(text)
     return "folder" if text and path.is_dir() else "file" if path.is_file() else ""
 
 
-def format_path_as_source(path: str) -> str:
+def format_unambiguous_path(path: str) -> str:
     """A path on this disk as SOURCE is written: `runs/a` would be a name on the hub, `-x` an option."""
     if path.startswith(("./", "../", "/")):
         return path
@@ -264,5 +262,5 @@ def find_similarly_named_folder(path: Path) -> str:
     with suppress(OSError):
         names = [each.name for each in path.parent.iterdir() if each.is_dir()]
         near = get_close_matches(path.name, names, n=1, cutoff=NEAR)
-        return format_path_as_source(str(path.with_name(near[0]))) if near else ""
+        return format_unambiguous_path(str(path.with_name(near[0]))) if near else ""
     return ""

@@ -17,12 +17,12 @@ sub_block_ablation        the context in which parts are off
 
     >>> import torch
     >>> from transformers import GPT2Config, GPT2Model
-    >>> from attncli.ablation import ablate, recognise_block_anatomy
+    >>> from attncli.ablation import ablate_sub_blocks, recognise_block_anatomy
     >>> from attncli.networks.ablation_variants import VARIANTS
     >>> config = GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
     >>> model, inputs = GPT2Model(config).eval(), {"input_ids": torch.arange(5)[None]}
     >>> whole, anatomy = model(**inputs)[0], recognise_block_anatomy(model, inputs)
-    >>> with torch.no_grad(), ablate(model, anatomy, VARIANTS["SAN"]):
+    >>> with torch.no_grad(), ablate_sub_blocks(model, anatomy, VARIANTS["SAN"]):
     ...     pure = model(**inputs)[0]
     >>> bool(torch.allclose(pure, whole))
     False
@@ -30,6 +30,6 @@ sub_block_ablation        the context in which parts are off
 
 from attncli.ablation.block_recognition import recognise_block_anatomy
 from attncli.ablation.block_structure import BlockAnatomy
-from attncli.ablation.sub_block_ablation import ablate
+from attncli.ablation.sub_block_ablation import ablate_sub_blocks
 
-__all__ = ["BlockAnatomy", "ablate", "recognise_block_anatomy"]
+__all__ = ["BlockAnatomy", "ablate_sub_blocks", "recognise_block_anatomy"]

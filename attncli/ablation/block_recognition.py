@@ -34,7 +34,7 @@ from attncli.ablation.model_probes.operations_between_blocks import (
 from attncli.ablation.model_probes.token_mixer_descriptions import describe_mixers_besides_attention
 from attncli.ablation.model_probes.tracking_verification import (
     Seen,
-    check_no_path_bypasses_stream,
+    check_output_needs_residual_stream,
     check_tracking_unchanged,
     run_model_with_tracking,
 )
@@ -87,7 +87,7 @@ def recognise_block_anatomy(
         raise
     plain = blocks.plain or run_unchanged_forward(model, inputs, stacks)
     check_tracking_unchanged(tracked, plain.outputs.values())
-    check_no_path_bypasses_stream(model, inputs, stacks, mixing, watched)
+    check_output_needs_residual_stream(model, inputs, stacks, mixing, watched)
     check_only_states_between_blocks(model, inputs, stacks, plain)
     notes = describe_mixers_besides_attention(
         model, inputs, stacks, blocks.attention_modules, tracked, mixing, mlps

@@ -31,7 +31,7 @@ def check_no_attention_between_blocks(structure: ModelStructure) -> None:
             if not call.alone:
                 refuse_broken_block_chain(stack.name, call)
             if call.borrows:
-                refuse_earlier_states(stack.name, call, others)
+                refuse_blocks_taking_earlier_states(stack.name, call, others)
 
 
 def refuse_broken_block_chain(stack: str, call: BlockCall) -> NoReturn:
@@ -47,7 +47,9 @@ def refuse_broken_block_chain(stack: str, call: BlockCall) -> NoReturn:
     )
 
 
-def refuse_earlier_states(stack: str, call: BlockCall, others: list[BlockStack]) -> NoReturn:
+def refuse_blocks_taking_earlier_states(
+    stack: str, call: BlockCall, others: list[BlockStack]
+) -> NoReturn:
     """Refuse blocks that take earlier states: these would remain, whatever is ablated."""
     for other in others:
         if other.calls[0].name.startswith(f"{call.name}."):
@@ -133,7 +135,7 @@ def check_block_additions(run: BlockRun) -> None:
             )
         check_norm_layers_after_mlps(run, path)
         check_branch_merges(run, path)
-    check_additions_of_attention(run)
+    check_attention_is_added_once(run)
     if run.strange_norms:
         names = ", ".join(sorted(map(str, run.strange_norms)))
         refuse_block_ablation(
@@ -152,7 +154,7 @@ def check_norm_layers_after_mlps(run: BlockRun, path: list[StreamPoint]) -> None
             )
 
 
-def check_additions_of_attention(run: BlockRun) -> None:
+def check_attention_is_added_once(run: BlockRun) -> None:
     """Check that every attention call ends in exactly one addition."""
     for reached in run.reached:
         if len(reached) != 1:

@@ -33,7 +33,7 @@ KNOWN = ("skip", "mlp", "mlp_skip", "remove_outlier", "norms", "mlp_norm", "as_p
 
 
 @contextmanager
-def ablate(
+def ablate_sub_blocks(
     model: nn.Module,
     anatomy: BlockAnatomy,
     switches: AblationSwitches,

@@ -1,6 +1,6 @@
 """One preparation of a model for every question: its blocks and attention are found, and what is captured is verified.
 
-    checkpoint = load_in_dtype(source, options, FLOAT64_IF_IT_FITS)
+    checkpoint = load_model_in_dtype(source, options, FLOAT64_IF_IT_FITS)
     texts = make_inputs(checkpoint, wanted)
     subject = prepare_model(checkpoint.model_without_head, texts[0], needs=CAPTURE | BLOCKS)
     require_memory_to_run(subject.body, texts[0].tokens, …)
@@ -137,7 +137,7 @@ class PreparedModel:
         }
 
 
-def load_in_dtype(
+def load_model_in_dtype(
     source: Source, options: LoadOptions, dtype: str = AS_STORED, ahead: Ahead | None = None
 ) -> LoadedModel:
     """Load a model in the dtype that a question asks for, unless the user has chosen one."""
@@ -196,7 +196,7 @@ def prepare_model(
             if Requirement.BLOCKS in needs
             else ()
         )
-        mixers, linear = find_other_mixers(body, stacks, inputs, proof, needs)
+        mixers, linear = find_mixers_besides_attention(body, stacks, inputs, proof, needs)
         idle = () if unseen else tuple(iter_paths_of_unused_blocks(body, set(seen.ran)))
         return PreparedModel(
             body,
@@ -233,7 +233,7 @@ def record_first_forward(body: "PreTrainedModel", inputs: Inputs) -> tuple[Probe
     return seen, replaces_modules
 
 
-def find_other_mixers(
+def find_mixers_besides_attention(
     body: "PreTrainedModel",
     stacks: tuple[BlockStack, ...],
     inputs: Inputs,

@@ -24,7 +24,7 @@ class HeadOrder:
     """Number of heads to show; None: all."""
 
 
-def select_rows(
+def select_report_rows(
     report: Report, metrics: Sequence[str], sort: str | None, top: int | None
 ) -> Report:
     """Select the report's rows of these metrics, with the heads sorted if requested."""
@@ -32,12 +32,12 @@ def select_rows(
         return report
     known = list(dict.fromkeys(row.metric for row in report.rows))
     require_known_names("metric of the report", metrics, known)
-    order = resolve_head_order(report, metrics, sort, top)
+    order = choose_head_sort_order(report, metrics, sort, top)
     names = list(dict.fromkeys([*([order.metric] if order else []), *(metrics or known)]))
     rows = [row for row in report.rows if row.metric in names]
     return replace(
         report,
-        rows=tuple(rows if order is None else sort_rows(rows, order)),
+        rows=tuple(rows if order is None else sort_report_rows(rows, order)),
         metrics={name: each for name, each in report.metrics.items() if name in names},
         views=tuple(
             build_metric_views(report, names)
@@ -47,7 +47,7 @@ def select_rows(
     )
 
 
-def resolve_head_order(
+def choose_head_sort_order(
     report: Report, metrics: Sequence[str], sort: str | None, top: int | None
 ) -> HeadOrder | None:
     """Sort by the requested metric, else by the first metric of heads."""
@@ -74,7 +74,7 @@ def row_location_key(row: Row) -> Place:
     return (row.layer, row.head, *(row.keys.get(key) for key in ATTENTION))
 
 
-def sort_rows(rows: Sequence[Row], order: HeadOrder) -> list[Row]:
+def sort_report_rows(rows: Sequence[Row], order: HeadOrder) -> list[Row]:
     """Heads in their order; rows of layers and states come after."""
     values: dict[Place, float] = {}
     for row in rows:

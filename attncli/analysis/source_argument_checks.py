@@ -15,7 +15,7 @@ from attncli.model_and_file_sources import (
     Kind,
     Source,
     parse_source,
-    require_source_kind,
+    require_accepted_file_or_model,
 )
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ TAKES: Mapping[str, tuple[Kind, ...]] = {
 """Kinds of SOURCE by question; of the two that take others with an option, by that option too."""
 
 
-def resolve_source(text: str | None, asker: str, *outputs: Path | None) -> Source:
+def resolve_source_argument(text: str | None, asker: str, *outputs: Path | None) -> Source:
     """Resolve SOURCE; refuse kinds that this command cannot read, and files that it would
     overwrite."""
     source = parse_source(text)
-    require_source_kind(source, TAKES[asker], f"`{asker}`")
+    require_accepted_file_or_model(source, TAKES[asker], f"`{asker}`")
     for output in outputs:
         if (
             output is not None
@@ -53,7 +53,7 @@ def describe_network_source(source: Source) -> dict[str, str]:
     return {"kind": "network file", "path": source.name, "sha256": digest}
 
 
-def read_report_source(text: str, asker: str) -> "Report":
+def read_report_argument(text: str, asker: str) -> "Report":
     """Read a saved report: always a file (`-` is stdin), whatever its name; what cannot be read as one and is of
     another kind is refused by that."""
     from attncli.reports.json_report_reading import read_report
@@ -70,4 +70,4 @@ def refuse_files_of_wrong_kind(text: str, asker: str) -> None:
     path = Path(text)
     kind = detect_file_kind(path) if path.is_file() else "folder" if path.is_dir() else "other"
     if kind != "other":
-        require_source_kind(Source(kind, text), TAKES[asker], f"`{asker}`")
+        require_accepted_file_or_model(Source(kind, text), TAKES[asker], f"`{asker}`")

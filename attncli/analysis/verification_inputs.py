@@ -122,12 +122,12 @@ def find_truncated_length(config: "PreTrainedConfig", text: Tensor) -> int:
     """How many tokens stay; all of a text of embeddings, which do not show what their places stand for."""
     if text.is_floating_point():
         return text.shape[1]
-    known = set(iterate_placeholder_ids(config))
+    known = set(iterate_placeholder_token_ids(config))
     places = (place for place, each in enumerate(text[0].tolist()) if each in known)
     return max(PROBE_TOKENS, 1 + max(places, default=-1))
 
 
-def iterate_placeholder_ids(config: "PreTrainedConfig") -> Iterator[int]:
+def iterate_placeholder_token_ids(config: "PreTrainedConfig") -> Iterator[int]:
     for nested in iter_nested_configs(config):
         for name, value in vars(nested).items():
             if PLACEHOLDER.fullmatch(name) and isinstance(value, int):

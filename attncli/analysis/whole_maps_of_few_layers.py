@@ -55,7 +55,7 @@ def self_attention_sites(shapes: Mapping[AttentionSite, MapShape]) -> list[Atten
     ]
 
 
-def group_layers_by_memory(
+def group_layers_to_fit_memory(
     sites: Sequence[AttentionSite], shapes: Mapping[AttentionSite, MapShape], cells: int
 ) -> Iterator[list[AttentionSite]]:
     """Group the attention layers, in order, as many as fit in memory; `cells`: of a map."""
@@ -72,7 +72,7 @@ def group_layers_by_memory(
         yield group
 
 
-def capture_maps(
+def capture_maps_of_layers(
     subject: PreparedModel, sites: Sequence[AttentionSite], kwargs: Mapping[str, Tensor]
 ) -> LayerMaps:
     """Run one forward pass and keep the maps of these attention layers."""

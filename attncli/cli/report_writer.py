@@ -20,7 +20,7 @@ from attncli.io.atomic_files import (
     write_file_or_address,
 )
 from attncli.io.standard_streams import print_to_stderr, write_stdout
-from attncli.io.tensor_file_extensions import TENSORS, require_tensor_file
+from attncli.io.tensor_file_extensions import TENSORS, require_safetensors_extension
 from attncli.options.run_and_output import OutputOptions
 from attncli.records import Report
 from attncli.render import FORMATS, map_file_extensions_to_formats
@@ -43,15 +43,15 @@ def validate_output_options(options: OutputOptions, *tensors: Path | None) -> li
     """
     for path in tensors:
         if path is not None:
-            require_tensor_file(path)
+            require_safetensors_extension(path)
     name = resolve_report_format(options)
     FORMATS[name]
     if options.output is not None and Path(options.output) not in tensors:
         require_report_file_extension(options, options.output)
     if options.plot not in (None, "terminal"):
-        from attncli.render.plots.figure_files import require_figure
+        from attncli.render.plots.figure_files import require_figure_extension
 
-        require_figure(Path(options.plot), f"--plot {options.plot}")
+        require_figure_extension(Path(options.plot), f"--plot {options.plot}")
     options.figure_size_in_inches()
     return [gates.parse_condition(text) for text in options.fail_if]
 
@@ -78,7 +78,7 @@ def write_report(report: Report, options: OutputOptions) -> int:
     )
     if undrawn is not None:
         raise undrawn
-    return gates.exit_code(report)
+    return gates.exit_code_of_report(report)
 
 
 def plot_report(

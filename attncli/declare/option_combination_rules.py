@@ -64,9 +64,11 @@ def find_model_source_of_run(command: str, values: OptionValues) -> RunSource | 
 
 def find_model_named_in_patterns(patterns: Any) -> RunSource:
     """Heads of models may be patterns."""
-    from attncli.patterns._pattern_text_grammar import parse_model_head
+    from attncli.patterns._pattern_text_grammar import parse_attention_head_of_model
 
-    heads = [head for text in patterns or () if (head := parse_model_head(text)) is not None]
+    heads = [
+        head for text in patterns or () if (head := parse_attention_head_of_model(text)) is not None
+    ]
     source = Source("hub", heads[0].model) if heads else Source("synthetic")
     return RunSource(source, source.kind, named_by="give `pattern='MODEL:LAYER.HEAD:top=4'`")
 

@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from attncli.fits._fit_request_and_module import FitRequest, FittedModule, make_fitted_module
-from attncli.fits._key_initialisation import do_sampled_rows_meet_request, iter_key_arrangements
+from attncli.fits._key_initialisation import do_sampled_rows_meet_fit_request, iter_key_arrangements
 from attncli.fits._newton_query_optimisation import optimise_queries_for_keys
 from attncli.fits._query_key_losses import (
     PRECISION,
     Loss,
     LossTarget,
-    make_loss_target,
     minimise_loss_by_lbfgs,
+    prepare_target_for_loss,
 )
 from attncli.fits._verify_fit import FitEvidence, mask_future_keys, measure_fit
 from attncli.fits._width_search import bracket_smallest_working_width
 from attncli.maths.dtype_rounding import Floats
-from attncli.patterns._make_sparse_pattern import normalise_rows
+from attncli.patterns._make_sparse_pattern import normalise_pattern_rows
 
 Array = NDArray[np.float64]
 
@@ -94,7 +94,7 @@ class TargetMap(NamedTuple):
 
     def make_loss_target_at_width(self, d: int, decay: float) -> LossTarget:
         request = FitRequest(d=d, causal=self.causal, total_variation=self.limit)
-        return make_loss_target(self.target, request, decay)
+        return prepare_target_for_loss(self.target, request, decay)
 
 
 def iter_doubling_widths(first: int, widest: int) -> Iterator[int]:
@@ -133,7 +133,7 @@ def iter_queries_and_keys_on_rings(target_map: TargetMap, d: int) -> Iterator[Ar
     rest = (1.0 - RING_SHARE) * target_map.limit
     request = FitRequest(d=d, causal=target_map.causal, total_variation=rest, ratio_error=1.0)
     for keys in iter_key_arrangements(sparse, d):
-        if do_sampled_rows_meet_request(keys, sparse, request):
+        if do_sampled_rows_meet_fit_request(keys, sparse, request):
             yield np.stack(
                 [optimise_queries_for_keys(keys, sparse, request, bold=True).queries, keys]
             )
@@ -146,7 +146,7 @@ def sparsify_attention_rows(weights: Array, left_out: float) -> csr_array:
     counts = np.minimum((mass < 1.0 - left_out).sum(axis=1) + 1, weights.shape[1])
     sparse = np.zeros(weights.shape, dtype=bool)
     np.put_along_axis(sparse, order, np.arange(weights.shape[1]) < counts[:, None], axis=1)
-    return normalise_rows(csr_array(np.where(sparse, weights, 0.0)))
+    return normalise_pattern_rows(csr_array(np.where(sparse, weights, 0.0)))
 
 
 def minimise_likelihood_loss(

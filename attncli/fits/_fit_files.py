@@ -51,7 +51,7 @@ class SavedFit:
     """Its number among the requested patterns, from 0."""
 
 
-def list_fit_tensors(fits: Sequence[SavedFit]) -> dict[str, NDArray[np.generic]]:
+def collect_tensors_of_fits(fits: Sequence[SavedFit]) -> dict[str, NDArray[np.generic]]:
     """The tensors of a file; all fits share w_q and w_k."""
     first = fits[0].module
     tensors: dict[str, NDArray[np.generic]] = {"w_q": first.w_q, "w_k": first.w_k}

@@ -40,7 +40,7 @@ def iter_modules_of_arranged_keys(
         return
     for keys in iter_key_arrangements(target, request.d):
         own = round_to_dtype(keys, request.dtype).astype(np.float64)
-        if not do_sampled_rows_meet_request(own, target, request):
+        if not do_sampled_rows_meet_fit_request(own, target, request):
             continue
         solved = optimise_queries_for_keys(own, target, request, bold=True)
         if solved.met.all():
@@ -48,7 +48,7 @@ def iter_modules_of_arranged_keys(
             yield fit, measure_fit(fit, target)
 
 
-def do_sampled_rows_meet_request(keys: Array, target: csr_array, request: FitRequest) -> bool:
+def do_sampled_rows_meet_fit_request(keys: Array, target: csr_array, request: FitRequest) -> bool:
     """Whether the request is met in a sample of rows."""
     length = target.shape[0]
     some = np.unique(np.linspace(0, length - 1, SAMPLED).astype(int))
@@ -62,7 +62,7 @@ def iter_key_arrangements(target: csr_array, d: int) -> Iterator[Array]:
     tokens = np.arange(length, dtype=float)
     orders = [tokens]
     if 2 < length <= SERIATED:
-        own = order_keys_by_spectrum(target)
+        own = order_keys_by_laplacian_eigenvector(target)
         if not np.array_equal(own, tokens) and not np.array_equal(own, tokens[::-1]):
             orders.append(own)
     for rank in orders:
@@ -88,7 +88,7 @@ def standardise_key_features(keys: Array) -> Array:
     return result
 
 
-def order_keys_by_spectrum(target: csr_array) -> Array:
+def order_keys_by_laplacian_eigenvector(target: csr_array) -> Array:
     """The rank of every key along the second eigenvector of the Laplacian of A^T A."""
     together = (target.T @ target).toarray()
     root = 1.0 / np.sqrt(np.maximum(together.sum(axis=1), 1e-300))
@@ -98,7 +98,7 @@ def order_keys_by_spectrum(target: csr_array) -> Array:
     return rank
 
 
-def initialise_queries_and_keys_spectrally(
+def initialise_queries_and_keys_by_svd(
     target: csr_array, request: FitRequest, rng: np.random.Generator, spread: float
 ) -> Array:
     """[2, token, d]: U S^½ and V S^½ of log weights, `DEPTH` above the rest of their row, with some noise.

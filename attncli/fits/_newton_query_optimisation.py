@@ -123,7 +123,7 @@ def run_newton_steps(
     support = list_nonzero_entries_of_rows(target, rows)
     for _ in range(BOLD_STEPS if problem.bold else STEPS):
         state = evaluate_losses_at_queries(problem, support, now)
-        fine, variation = find_rows_within_request_limits(problem.request, support, state)
+        fine, variation = find_rows_meeting_fit_limits(problem.request, support, state)
         better = fine | (variation < least)
         queries[rows[better]] = now[better]  # a row that is never met keeps its nearest query
         met[rows[fine]] = True
@@ -173,7 +173,7 @@ def evaluate_losses_at_queries(
     return NewtonState(leak, top, share, error - centre[support.row])
 
 
-def find_rows_within_request_limits(
+def find_rows_meeting_fit_limits(
     request: FitRequest, support: RowSupports, state: NewtonState
 ) -> tuple[NDArray[np.bool_], Array]:
     """Which rows meet the three conditions of the request, with a small margin, and every row's total variation."""

@@ -43,7 +43,7 @@ Loss = Callable[[Floats, LossTarget], tuple[float, Floats]]
 """(logits, setting) → the loss and its gradient [query, key]; may overwrite the logits."""
 
 
-def make_loss_target(target: csr_array, request: FitRequest, decay: float) -> LossTarget:
+def prepare_target_for_loss(target: csr_array, request: FitRequest, decay: float) -> LossTarget:
     counts = np.diff(target.indptr)
     limit = bound_attention_off_support(request, np.log(target.data), target.indptr[:-1])
     row = np.repeat(np.arange(len(counts)), counts)

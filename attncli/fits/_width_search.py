@@ -68,7 +68,7 @@ def try_fit_at_width(
     """Try a method at one width, seed after seed, until one meets the request; else return the nearest."""
     best: FitAttempt | None = None
     for count, seed in enumerate(seeds, start=1):
-        fit = run_fit_method(method, target, request, seed)
+        fit = run_fitting_method(method, target, request, seed)
         if isinstance(fit, MethodNotApplicable):
             if best is None:
                 return FitAttempt(method, None, None, False, 0, 0, fit.reason, proved=fit.proved)
@@ -84,10 +84,10 @@ def try_fit_at_width(
         best = replace(best, probes=count, seeds=count)
     assert best is not None
     assert best.evidence is not None
-    return replace(best, reason=describe_missed_request_limits(best.evidence, request))
+    return replace(best, reason=describe_missed_fit_limits(best.evidence, request))
 
 
-def run_fit_method(method: str, target: csr_array, request: FitRequest, seed: int) -> Fit:
+def run_fitting_method(method: str, target: csr_array, request: FitRequest, seed: int) -> Fit:
     """Run a method from its text, such as `jl:projection=sign`."""
     rng = np.random.default_rng([seed, request.d])
     fit: Fit = call_entry_from_text(FITS, method, target=target, request=request, rng=rng)
@@ -101,7 +101,7 @@ def is_fit_closer_to_target(evidence: FitEvidence, other: FitEvidence | None) ->
     return evidence.total_variation < other.total_variation
 
 
-def describe_missed_request_limits(evidence: FitEvidence, request: FitRequest) -> str:
+def describe_missed_fit_limits(evidence: FitEvidence, request: FitRequest) -> str:
     """Describe which limits are missed, measured against requested."""
     if np.isnan(evidence.total_variation):
         return f"logits leave the range of {request.dtype}"

@@ -60,7 +60,7 @@ def jl(
         f"jl at d = {request.d}",
         "choose a smaller width or length",
     )
-    pairs = list(iter_factorings_of_log_weights(target, request, factors))
+    pairs = list(iter_factorisations_of_log_weights(target, request, factors))
     best: tuple[float, FittedModule] | None = None
     for _ in range(draws):
         drawn = sample_random_projection(projection, length, request.d, rng)
@@ -69,14 +69,14 @@ def jl(
             evidence = measure_fit(fit, target)
             if evidence.meets_fit_request(request):
                 return fit
-            excess = measure_excess_over_request_limits(evidence, request)
+            excess = measure_excess_over_fit_limits(evidence, request)
             if best is None or excess < best[0]:
                 best = excess, fit
     assert best is not None
     return best[1]
 
 
-def measure_excess_over_request_limits(evidence: FitEvidence, request: FitRequest) -> float:
+def measure_excess_over_fit_limits(evidence: FitEvidence, request: FitRequest) -> float:
     """How far a module is from the request: the largest quotient of an error and its limit."""
     quotients = (
         evidence.ratio_error / request.ratio_error,
@@ -98,7 +98,7 @@ def sample_random_projection(
     return drawn
 
 
-def iter_factorings_of_log_weights(
+def iter_factorisations_of_log_weights(
     target: csr_array, request: FitRequest, factors: str
 ) -> Iterator[tuple[Any, Any]]:
     """(left, right) with left right^T = B, one for each offset that is tried.

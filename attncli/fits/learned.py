@@ -17,7 +17,7 @@ from attncli.fits._fit_request_and_module import (
 )
 from attncli.fits._fitting_method_registry import method
 from attncli.fits._key_initialisation import (
-    initialise_queries_and_keys_spectrally,
+    initialise_queries_and_keys_by_svd,
     iter_modules_of_arranged_keys,
 )
 from attncli.fits._newton_query_optimisation import optimise_queries_for_keys
@@ -25,8 +25,8 @@ from attncli.fits._query_key_losses import (
     LossTarget,
     compute_likelihood_loss,
     compute_margin_loss,
-    make_loss_target,
     minimise_loss_by_lbfgs,
+    prepare_target_for_loss,
 )
 from attncli.fits._verify_fit import measure_fit
 from attncli.maths.dtype_rounding import round_to_dtype
@@ -75,7 +75,7 @@ def learned(
     ]
     if fits:
         return min(fits, key=lambda pair: pair[1].logit_scale)[0]
-    start = initialise_queries_and_keys_spectrally(target, request, rng, spread)
+    start = initialise_queries_and_keys_by_svd(target, request, rng, spread)
     best: tuple[float, FittedModule] | None = None
     for reached, both in iter_fitted_queries_and_keys(start, target, request):
         fit = refine_module_queries(both, target, request)
@@ -97,7 +97,7 @@ def iter_fitted_queries_and_keys(
     """
     frugal = request.dtype == "bfloat16" or np.isfinite(request.logit_budget)
     settings = [
-        make_loss_target(target, request, decay) for decay in (FRUGAL if frugal else LAVISH)
+        prepare_target_for_loss(target, request, decay) for decay in (FRUGAL if frugal else LAVISH)
     ]
     progress = [start for _ in settings]
     schedule = SCHEDULE[: request.effort]
@@ -132,13 +132,15 @@ def find_module_with_smaller_logits(
     With half of the logits it is good enough, else the one with the smallest is taken; None where none has smaller ones.
     """
     start = (
-        initialise_queries_and_keys_spectrally(target, request, rng, 1.0)
+        initialise_queries_and_keys_by_svd(target, request, rng, 1.0)
         if fit.start is None
         else fit.start
     )
     best, enough, tried = None, TIGHTER * least, 0
     for decay in FRUGAL[:-1]:
-        for candidate in iter_fits_at_soft_margins(start, make_loss_target(target, request, decay)):
+        for candidate in iter_fits_at_soft_margins(
+            start, prepare_target_for_loss(target, request, decay)
+        ):
             made = refine_module_queries(candidate, target, request)
             evidence, tried = measure_fit(made, target), tried + 1
             if evidence.meets_fit_request(request) and evidence.logit_scale < least:

@@ -21,7 +21,7 @@ from attncli.fits._newton_query_optimisation import (
     SAFETY,
     RowQueryProblem,
     evaluate_losses_at_queries,
-    find_rows_within_request_limits,
+    find_rows_meeting_fit_limits,
     list_nonzero_entries_of_rows,
 )
 from attncli.fits._verify_fit import FitEvidence, iter_blocks_of_map_rows, measure_fit
@@ -99,7 +99,7 @@ def fit_width_one(target: csr_array, request: FitRequest) -> WidthOneResult:
 
 def decide_width_one_and_fit_module(target: csr_array, request: FitRequest) -> WidthOneResult:
     constraints = compute_necessary_logit_constraints(
-        target, request.causal, convert_request_to_tolerances(request)
+        target, request.causal, convert_fit_request_to_tolerances(request)
     )
     budget = min(request.logit_budget, LARGEST[request.dtype])
     answer = decide_width_one(constraints, budget)
@@ -128,7 +128,7 @@ def find_width_one_module_with_smallest_logits(
     return best or (None, None)
 
 
-def convert_request_to_tolerances(request: FitRequest) -> Tolerances:
+def convert_fit_request_to_tolerances(request: FitRequest) -> Tolerances:
     return Tolerances(
         request.log_ratio_tolerance, float(np.log(request.off_support)), request.total_variation
     )
@@ -247,7 +247,7 @@ def find_smallest_query_per_row(
                 continue
             support = list_nonzero_entries_of_rows(constraints.target, some)
             tried = factor * base[some, None]
-            fine, variation = find_rows_within_request_limits(
+            fine, variation = find_rows_meeting_fit_limits(
                 request, support, evaluate_losses_at_queries(problem, support, tried)
             )
             better = fine | (variation < least[some])

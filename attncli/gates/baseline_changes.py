@@ -14,13 +14,13 @@ from attncli.gates.row_selection import (
     RowSelection,
     describe_missing_value,
     format_row_axis_values,
-    parse_selectors,
+    parse_axis_selectors,
     select_gated_rows,
 )
 from attncli.maths.number_format import format_short_number
 from attncli.maths.significance_tests import adjust_p_values_by_holm
 from attncli.records import Report, Row, Verdict
-from attncli.reports.report_row_pairs import RowPair, combine_row_pairs, pair_rows
+from attncli.reports.report_row_pairs import RowPair, combine_row_pairs, pair_report_rows
 
 GRAMMAR = re.compile(
     SUBJECT
@@ -158,9 +158,9 @@ def require_probability(family_wise: float | None) -> None:
         raise UsageError(f"`family_wise={family_wise:g}`: it must be between 0 and 1, as in .05.")
 
 
-def parse_change(text: str) -> AllowedChange:
+def parse_allowed_change(text: str) -> AllowedChange:
     match = GRAMMAR.fullmatch(text)
-    limit = parse_limit(match["share"] or match["number"]) if match else math.nan
+    limit = parse_change_limit(match["share"] or match["number"]) if match else math.nan
     opened = bool(match and match["aggregate"])
     named = match["aggregate"] if match else None
     if match is None or not math.isfinite(limit) or opened != bool(match["close"]):
@@ -176,7 +176,7 @@ def parse_change(text: str) -> AllowedChange:
     return AllowedChange(
         text=text.strip(),
         metric=match["metric"],
-        selectors=parse_selectors(text, match["selectors"]),
+        selectors=parse_axis_selectors(text, match["selectors"]),
         aggregate=named or "",
         sign=match["sign"],
         limit=limit,
@@ -184,7 +184,7 @@ def parse_change(text: str) -> AllowedChange:
     )
 
 
-def parse_limit(text: str) -> float:
+def parse_change_limit(text: str) -> float:
     try:
         return float(text)
     except ValueError:
@@ -203,7 +203,7 @@ def decide_baseline_gates(
     `family_wise`: how often noise alone may fail any of the gates by chance or in standard deviations. A number then fails
     where it exceeds its limit and its change is that unlikely, corrected for all the numbers that these gates look at.
     """
-    pairs = pair_rows(baseline, report)
+    pairs = pair_report_rows(baseline, report)
     questions = [
         match_gate_with_row_pairs(change, pairs, report, baseline, name) for change in changes
     ]
@@ -315,7 +315,7 @@ def describe_change_in_gate_unit(pair: RowPair, check: ChangeCheck) -> str:
         check.change,
         format_short_number(check.change.convert_change_to_limit_unit(pair), 3, sign=True),
     )
-    paired = ", paired" * bool(pair.differences) + f", n = {format_text_counts(pair)}"
+    paired = ", paired" * bool(pair.differences) + f", n = {format_sample_counts(pair)}"
     if change.unit == CHANCE:
         among = f" among {format_count(len(check.pairs), 'value')}" if len(check.pairs) > 1 else ""
         return f"{size}, p = {check.noise_probabilities[check.largest_change_index()]:.2g}{among}{paired}"
@@ -327,11 +327,11 @@ def describe_noise_chance(check: ChangeCheck) -> str:
     chance = check.bound_probability_of_reaching_limit()
     if chance < REACHED:
         return ""
-    texts = format_text_counts(check.pairs[check.largest_change_index()])
+    texts = format_sample_counts(check.pairs[check.largest_change_index()])
     among = f"chance up to {chance:.1g} among {format_count(len(check.pairs), 'value')}"
     return f"; noise alone can reach {check.change.limit:g} standard deviations at n = {texts} ({among})"
 
 
-def format_text_counts(pair: RowPair) -> str:
+def format_sample_counts(pair: RowPair) -> str:
     """Format counts of texts or seeds: `8`, or `8 and 12` where the reports differ."""
     return " and ".join(map(str, pair.sample_counts))

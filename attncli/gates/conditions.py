@@ -13,7 +13,7 @@ from attncli.gates.row_selection import (
     RowSelection,
     describe_missing_value,
     format_row_axis_values,
-    parse_selectors,
+    parse_axis_selectors,
     select_gated_rows,
 )
 from attncli.maths.number_format import format_short_number
@@ -61,13 +61,13 @@ def parse_condition(text: str) -> Condition:
         text=text.strip(),
         aggregate=match["aggregate"] or "any",
         metric=match["metric"],
-        selectors=parse_selectors(text, match["selectors"]),
+        selectors=parse_axis_selectors(text, match["selectors"]),
         op=match["op"],
-        number=parse_threshold(text, match["number"]),
+        number=parse_gate_threshold(text, match["number"]),
     )
 
 
-def parse_threshold(text: str, number: str) -> float:
+def parse_gate_threshold(text: str, number: str) -> float:
     try:
         value = float(number)
     except ValueError:
@@ -85,14 +85,15 @@ def refuse_gates_that_match_no_row(
         for axis, value in condition.selectors:
             if axis in axes:
                 rows = tuple(
-                    make_row_at_axis_value(condition.metric, axis, place) for place in axes[axis]
+                    make_placeholder_report_row(condition.metric, axis, place)
+                    for place in axes[axis]
                 )
                 select_gated_rows(
                     Report("", "", rows, {}, {}), replace(condition, selectors=((axis, value),))
                 )
 
 
-def make_row_at_axis_value(metric: str, axis: str, place: Scalar) -> Row:
+def make_placeholder_report_row(metric: str, axis: str, place: Scalar) -> Row:
     """Make a row with just these coordinates."""
     own = {axis: place} if axis in OWN else {}
     keys = {} if axis in OWN else {axis: place}
@@ -156,7 +157,7 @@ def describe_rows_of_gate_verdict(
     return f"{count}{':' if holding else '; closest:'} {found}"
 
 
-def exit_code(report: Report) -> int:
+def exit_code_of_report(report: Report) -> int:
     """The exit code, by the same decision as the printed verdicts."""
     return FAILED_GATE if any(verdict.failed for verdict in report.verdicts) else 0
 

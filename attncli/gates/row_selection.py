@@ -38,20 +38,20 @@ def parse_selection_and_aggregate(text: str) -> tuple[RowSelection, str]:
     chosen = RowSelection(
         text.strip(),
         match["metric"],
-        parse_selectors(text, match["selectors"], RowSelection.option_name),
+        parse_axis_selectors(text, match["selectors"], RowSelection.option_name),
     )
     return chosen, match["aggregate"] or "mean"
 
 
-def parse_selectors(
+def parse_axis_selectors(
     text: str, inside: str | None, called: str = "the gate"
 ) -> tuple[tuple[str, str], ...]:
     """Parse the selectors between the brackets of `text`."""
     parts = (part.strip() for part in (inside or "").split(","))
-    return tuple(parse_selector(f"{called} '{text}'", part) for part in parts if part)
+    return tuple(parse_axis_selector(f"{called} '{text}'", part) for part in parts if part)
 
 
-def parse_selector(where: str, part: str) -> tuple[str, str]:
+def parse_axis_selector(where: str, part: str) -> tuple[str, str]:
     """Parse `axis=value`, or a bare value: a whole number is a layer, a word a variant."""
     axis, equals, value = (piece.strip() for piece in part.partition("="))
     if equals and axis and value:

@@ -12,7 +12,7 @@ from attncli.head_weights.head_projections import (
     read_output_projection,
     read_projection,
 )
-from attncli.maths.rank_collapse_bound import compute_log10_attention_constant
+from attncli.maths.rank_collapse_bound import compute_log10_attention_bound_factor
 from attncli.models.files.tensor_reader import TensorReader
 
 
@@ -72,7 +72,7 @@ def compute_collapse_bound_constant(
         w_o = read_output_projection(tensors, config, place, head)
         one = (w_q[None], w_k[None], w_v[None], w_o[None])
         parts.append(
-            compute_log10_attention_constant(*one)
+            compute_log10_attention_bound_factor(*one)
             - math.log10(4.0 / math.sqrt(config.key_head_width))
         )
     log10_beta = max(parts)

@@ -31,7 +31,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             write(path)
             return
         path = resolve_symbolic_links(path)
-        with temporary_file(path) as temporary:
+        with make_temporary_file(path) as temporary:
             write(temporary)
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
@@ -54,10 +54,10 @@ def require_writable_file_or_address(place: str) -> None:
     if is_remote_url(place):
         open_file_system(place)
     else:
-        require_writable(Path(place))
+        require_writable_path(Path(place))
 
 
-def require_writable(path: Path) -> None:
+def require_writable_path(path: Path) -> None:
     """Refuse an unwritable output before any work is done."""
     if not is_first_rank():
         return
@@ -65,7 +65,7 @@ def require_writable(path: Path) -> None:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
         if not is_device_or_pipe(path):
-            with temporary_file(resolve_symbolic_links(path)):
+            with make_temporary_file(resolve_symbolic_links(path)):
                 pass
 
 
@@ -97,7 +97,7 @@ def is_exempt_from_extension(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def temporary_file(path: Path) -> Iterator[Path]:
+def make_temporary_file(path: Path) -> Iterator[Path]:
     """An empty file in the target's folder with the permissions of a new file, removed unless it was moved away.
 
     Held meanwhile, so that nobody takes it for one that a killed run has left.

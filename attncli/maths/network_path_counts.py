@@ -39,7 +39,7 @@ def count_paths_with_varying_heads(choices: Sequence[int]) -> dict[int, int]:
     return dict(enumerate(counts))
 
 
-def compute_path_length_shares(counts: dict[int, int]) -> dict[int, float]:
+def compute_share_of_paths_per_length(counts: dict[int, int]) -> dict[int, float]:
     """Each length's part of all paths: Binomial(L, H/(1+H)) with skips."""
     total = sum(counts.values())
     return {length: count / total for length, count in counts.items()}  # correctly rounded

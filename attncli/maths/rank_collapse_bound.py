@@ -20,7 +20,7 @@ from attncli.maths.matrices.matrix_norms import (
 )
 
 
-def compute_log10_attention_constant(w_q: Array, w_k: Array, w_v: Array, w_o: Array) -> float:
+def compute_log10_attention_bound_factor(w_q: Array, w_k: Array, w_v: Array, w_o: Array) -> float:
     """log10 of 4 β H / √d for one layer; axes as in a network file."""
     heads, _, d = w_q.shape
     sizes = [
@@ -31,7 +31,7 @@ def compute_log10_attention_constant(w_q: Array, w_k: Array, w_v: Array, w_o: Ar
     return max(sizes) + math.log10(4.0 * int(heads) / math.sqrt(d))
 
 
-def compute_log10_mlp_constant(w_in: Array, w_out: Array, slope: float, skip: bool) -> float:
+def compute_log10_mlp_lipschitz_bound(w_in: Array, w_out: Array, slope: float, skip: bool) -> float:
     """log10 λ of f(X W_in) W_out, plus X with a skip: √(λ_1 λ_∞), for an activation of at most this slope."""
     inner, outer = make_scaled_array(w_in), make_scaled_array(w_out)
     sizes = [

@@ -28,7 +28,7 @@ from attncli.maths.common_row_arithmetic.sinkhorn_attention import (
 )
 from attncli.maths.common_row_arithmetic.softmax_attention import (
     RESOLVED_BITS,
-    compute_offset_of_reference_row,
+    compute_reference_row_minus_uniform,
     compute_softmax_attention_deviation,
     compute_softmax_attention_output,
 )
@@ -163,7 +163,9 @@ def compute_split_attention(
     varying, resolved = compute_softmax_attention_deviation(logits, values)
     if needed and not resolved:
         raise BelowResolution("tokens that share the attention coincide to the last bit.")
-    offset = compute_offset_of_reference_row(logits).apply_layout_change(lambda each: each[:, None])
+    offset = compute_reference_row_minus_uniform(logits).apply_layout_change(
+        lambda each: each[:, None]
+    )
     return SplitParts(offset @ values, varying)
 
 

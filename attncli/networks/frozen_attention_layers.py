@@ -247,7 +247,7 @@ def add_split_states(first: SplitState, second: SplitState) -> SplitState:
     return add_skip_connection(first, second.parts)
 
 
-def run_and_freeze_layer(
+def run_layer_and_fix_attention_maps(
     state: SplitState, layer: Layer, spec: NetworkSpec, switches: AblationSwitches
 ) -> tuple[SplitState, LayerWithFrozenMaps]:
     """Compute the next state of an attention-only network, and the layer frozen as it ran for that.
@@ -261,7 +261,7 @@ def run_and_freeze_layer(
         and following.log2_residual_relative_to_states > SAFE
     )
     form = state.to_plain_form() if plain else state.to_split_form()
-    before = freeze_norm_layer(form, spec) if spec.norm_position == "pre" else None
+    before = fix_norm_statistics(form, spec) if spec.norm_position == "pre" else None
     seen = form if before is None else prepare_attention_input(before, form)
     logits = compute_attention_logits(seen, layer, spec)
     frozen = AttentionWithFrozenMaps(
@@ -273,11 +273,11 @@ def run_and_freeze_layer(
         summed = (
             add_skip_connection(seen, update) if switches.skip else SplitState(*update, seen.plain)
         )
-        after = freeze_norm_layer(summed, spec)
+        after = fix_norm_statistics(summed, spec)
     return following, LayerWithFrozenMaps(frozen, before, after, switches.skip)
 
 
-def freeze_norm_layer(state: SplitState, spec: NetworkSpec) -> NormWithFrozenScale | None:
+def fix_norm_statistics(state: SplitState, spec: NetworkSpec) -> NormWithFrozenScale | None:
     return None if spec.norm == "none" else NormWithFrozenScale(state, centre=spec.norm == "layer")
 
 

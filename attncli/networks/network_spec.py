@@ -72,7 +72,7 @@ class NetworkSpec:
                 f"not {self.init_scale:g}."
             )
         for name in KINDS:
-            parse_kind_and_number(name, getattr(self, name))
+            parse_option_kind_and_number(name, getattr(self, name))
         if self.key_width is None and self.width % self.heads:
             raise UsageError(
                 f"`heads={self.heads!r}` does not divide `width={self.width!r}`: "
@@ -98,13 +98,13 @@ class NetworkSpec:
     @property
     def visible_window(self) -> int | None:
         """How many keys a query sees, the last one itself; None = all keys, before and after."""
-        kind, size = parse_kind_and_number("mask", self.mask)
+        kind, size = parse_option_kind_and_number("mask", self.mask)
         return {"none": None, "causal": self.tokens, "window": size}[kind]
 
     @property
     def sinkhorn_rounds(self) -> int:
         """Sinkhorn rounds; 0 for softmax attention."""
-        kind, rounds = parse_kind_and_number("attention", self.attention)
+        kind, rounds = parse_option_kind_and_number("attention", self.attention)
         return (rounds or SINKHORN_ROUNDS) if kind == "sinkhorn" else 0
 
     @property
@@ -122,7 +122,7 @@ class NetworkSpec:
         )
 
 
-def parse_kind_and_number(field: str, text: str) -> tuple[str, int | None]:
+def parse_option_kind_and_number(field: str, text: str) -> tuple[str, int | None]:
     """`window:8` → ("window", 8); `causal` → ("causal", None)."""
     kind, colon, number = text.partition(":")
     kinds = KINDS[field]

@@ -17,9 +17,9 @@ from scipy.sparse import csr_array
 
 from attncli.errors import UsageError
 from attncli.patterns._make_sparse_pattern import (
-    fill_empty_rows,
-    keep_causal_part,
-    normalise_rows,
+    add_self_to_empty_rows,
+    keep_causal_keys,
+    normalise_pattern_rows,
     union_patterns,
 )
 from attncli.patterns._pattern_files import read_pattern
@@ -38,7 +38,7 @@ def build_pattern(
     refused), and a query left without any key attends to itself.
     """
     if is_pattern_file(text):
-        return normalise_rows(read_pattern(text, length, causal))
+        return normalise_pattern_rows(read_pattern(text, length, causal))
     if length is None or length < 1:
         raise UsageError(f"pattern '{text}' needs a length of at least 1 token (`length`).")
     parts = [
@@ -48,7 +48,9 @@ def build_pattern(
     total = parts[0]
     for part in parts[1:]:
         total = union_patterns(total, part)
-    return normalise_rows(fill_empty_rows(keep_causal_part(total) if causal else total))
+    return normalise_pattern_rows(
+        add_self_to_empty_rows(keep_causal_keys(total) if causal else total)
+    )
 
 
 def split_pattern_sum(text: str) -> list[str]:

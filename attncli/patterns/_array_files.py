@@ -23,7 +23,7 @@ from attncli.io.numpy_files import (
 )
 from attncli.patterns._check_pattern import (
     make_pattern_from_dense,
-    refuse_duplicates,
+    refuse_duplicate_entries,
     require_file_fits_memory,
 )
 
@@ -54,7 +54,7 @@ def read_npz(path: Path) -> csr_array:
             return read_dense_as_sparse(path, stream)
 
 
-def read_checked_header(path: Path, stream: IO[bytes]) -> ArrayHeader:
+def read_pattern_array_header(path: Path, stream: IO[bytes]) -> ArrayHeader:
     """Read an array's header, and check that it may be a pattern."""
     found = read_array_header(path, stream)
     if not is_numeric_array(found):
@@ -67,7 +67,7 @@ def read_checked_header(path: Path, stream: IO[bytes]) -> ArrayHeader:
 
 def read_dense_as_sparse(path: Path, stream: IO[bytes]) -> csr_array:
     """Make a dense matrix sparse, some rows at a time."""
-    header = read_checked_header(path, stream)
+    header = read_pattern_array_header(path, stream)
     if len(header.shape) != 2 or header.by_columns or 0 in header.shape:
         return make_pattern_from_dense(path, read_array(path, stream, header))
     rows, columns = header.shape
@@ -85,21 +85,21 @@ def read_dense_as_sparse(path: Path, stream: IO[bytes]) -> csr_array:
 def read_scipy_sparse(path: Path, archive: zipfile.ZipFile, names: list[str]) -> csr_array:
     """Read the format of `scipy.sparse.save_npz`; every index is checked before it is used."""
     members = zip(names, archive.namelist(), strict=True)
-    arrays = {name: read_archive_member(path, archive, stored) for name, stored in members}
+    arrays = {name: read_npz_array(path, archive, stored) for name, stored in members}
     kind = arrays["format"].item()
     kind = kind.decode() if isinstance(kind, bytes) else str(kind)
-    refuse_bad_indices(path, arrays)
+    refuse_invalid_sparse_indices(path, arrays)
     rows, columns = (int(size) for size in arrays["shape"])
     shape = (rows, columns)
     require_file_fits_memory(path, max(shape))
     if "offsets" in arrays and (np.abs(arrays["offsets"].astype(float)) >= max(shape)).any():
         raise InputError(f"{path} has a diagonal that lies outside its {rows} × {columns} matrix.")
     if kind == "coo":
-        return refuse_duplicates(
+        return refuse_duplicate_entries(
             path, coo_array((arrays["data"], (arrays["row"], arrays["col"])), shape)
         )
     if kind == "dia":
-        return refuse_duplicates(path, dia_array((arrays["data"], arrays["offsets"]), shape))
+        return refuse_duplicate_entries(path, dia_array((arrays["data"], arrays["offsets"]), shape))
     makers = {"csr": csr_array, "csc": csc_array, "bsr": bsr_array}
     if kind not in makers:
         raise InputError(
@@ -107,10 +107,10 @@ def read_scipy_sparse(path: Path, archive: zipfile.ZipFile, names: list[str]) ->
         )
     made = makers[kind]((arrays["data"], arrays["indices"], arrays["indptr"]), shape)
     made.check_format(full_check=True)
-    return refuse_duplicates(path, coo_array(made))
+    return refuse_duplicate_entries(path, coo_array(made))
 
 
-def refuse_bad_indices(path: Path, arrays: dict[str, NDArray[np.generic]]) -> None:
+def refuse_invalid_sparse_indices(path: Path, arrays: dict[str, NDArray[np.generic]]) -> None:
     """Refuse indices that are not whole numbers or out of range: a cast would cut them off or wrap around."""
     for name in (each for each in PLACES if each in arrays):
         if arrays[name].dtype.kind not in "iu":
@@ -133,9 +133,9 @@ def refuse_bad_indices(path: Path, arrays: dict[str, NDArray[np.generic]]) -> No
         )
 
 
-def read_archive_member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[np.generic]:
+def read_npz_array(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[np.generic]:
     with archive.open(name) as stream:
-        return read_array(path, stream, read_checked_header(path, stream))
+        return read_array(path, stream, read_pattern_array_header(path, stream))
 
 
 def read_mtx(path: Path) -> csr_array:
@@ -155,10 +155,10 @@ def read_mtx(path: Path) -> csr_array:
     if symmetry != "general" and sizes[0] != sizes[1]:
         raise InputError(f"{path} is {sizes[0]} × {sizes[1]} and cannot be {symmetry}.")
     if layout == "coordinate":
-        entries = parse_coordinates(path, content[1:], sizes, with_values=field != "pattern")
+        entries = parse_mtx_coordinates(path, content[1:], sizes, with_values=field != "pattern")
     else:
-        entries = parse_columns(path, content[1:], sizes[:2], symmetry)
-    return refuse_duplicates(path, mirror_symmetric_entries(entries, sizes[:2], symmetry))
+        entries = parse_mtx_column_values(path, content[1:], sizes[:2], symmetry)
+    return refuse_duplicate_entries(path, mirror_symmetric_entries(entries, sizes[:2], symmetry))
 
 
 def parse_number(word: str) -> float:
@@ -189,7 +189,7 @@ def parse_mtx_sizes(path: Path, content: list[str], count: int) -> tuple[int, ..
     return sizes
 
 
-def parse_coordinates(
+def parse_mtx_coordinates(
     path: Path, lines: list[str], sizes: tuple[int, ...], with_values: bool
 ) -> Entries:
     """Parse one line per entry: row, column (from 1), and value."""
@@ -207,11 +207,13 @@ def parse_coordinates(
     return places[:, 0] - 1, places[:, 1] - 1, np.array(values)
 
 
-def parse_columns(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry: str) -> Entries:
+def parse_mtx_column_values(
+    path: Path, lines: list[str], sizes: tuple[int, ...], symmetry: str
+) -> Entries:
     """Parse values column by column; of a symmetric matrix those on and below the diagonal, of a skew one below."""
     count, expected = (
         sum(len(line.split()) for line in lines),
-        count_stored_numbers(sizes[0], sizes[1], symmetry),
+        count_numbers_in_mtx_file(sizes[0], sizes[1], symmetry),
     )
     if count != expected:  # checked before memory is taken for the declared sizes
         raise InputError(
@@ -220,17 +222,19 @@ def parse_columns(path: Path, lines: list[str], sizes: tuple[int, ...], symmetry
     words = (word for line in lines for word in line.split())
     values = np.fromiter(map(parse_number, words), np.float64, count)
     at = np.flatnonzero(values)
-    rows, columns = locate_stored_numbers(at, sizes[0], symmetry)
+    rows, columns = convert_mtx_positions_to_row_column(at, sizes[0], symmetry)
     return rows, columns, values[at]
 
 
-def count_stored_numbers(rows: int, columns: int, symmetry: str) -> int:
+def count_numbers_in_mtx_file(rows: int, columns: int, symmetry: str) -> int:
     """How many numbers a file of this size and symmetry has."""
     of_triangle = {"symmetric": rows * (rows + 1) // 2, "skew-symmetric": rows * (rows - 1) // 2}
     return of_triangle.get(symmetry, rows * columns)
 
 
-def locate_stored_numbers(at: Places, rows: int, symmetry: str) -> tuple[Places, Places]:
+def convert_mtx_positions_to_row_column(
+    at: Places, rows: int, symmetry: str
+) -> tuple[Places, Places]:
     """Row and column of the numbers at these positions of the file."""
     if symmetry == "general":
         return at % rows, at // rows

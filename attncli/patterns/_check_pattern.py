@@ -36,7 +36,7 @@ def make_pattern_from_dense(path: Path | str, matrix: ArrayLike) -> csr_array:
     return csr_array(array.astype(np.float64))
 
 
-def refuse_duplicates(path: Path | str, matrix: csr_array) -> csr_array:
+def refuse_duplicate_entries(path: Path | str, matrix: csr_array) -> csr_array:
     """Refuse a matrix that gives the same entry twice: adding and replacing would both be guesses."""
     pairs = coo_array(matrix)
     if np.iscomplexobj(pairs.data):
@@ -54,7 +54,7 @@ def refuse_duplicates(path: Path | str, matrix: csr_array) -> csr_array:
     return csr_array(coo_array((pairs.data.astype(np.float64), (rows, columns)), pairs.shape))
 
 
-def check_shape(path: Path | str, shape: tuple[int, int], length: int | None) -> None:
+def check_pattern_shape(path: Path | str, shape: tuple[int, int], length: int | None) -> None:
     if shape[0] != shape[1] or shape[0] == 0:
         raise InputError(
             f"{path} is {shape[0]} × {shape[1]}: a pattern is a square matrix [query, key]."

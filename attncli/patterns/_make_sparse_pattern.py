@@ -64,7 +64,7 @@ def union_patterns(first: csr_array, second: csr_array) -> csr_array:
     return csr_array(first.maximum(second))
 
 
-def keep_causal_part(pattern: csr_array) -> csr_array:
+def keep_causal_keys(pattern: csr_array) -> csr_array:
     """The keys that a causal query can see: those at or before it."""
     pairs = pattern.tocoo()
     seen = pairs.col <= pairs.row
@@ -72,7 +72,7 @@ def keep_causal_part(pattern: csr_array) -> csr_array:
     return csr_array(coo_array(inside, pattern.shape))
 
 
-def fill_empty_rows(pattern: csr_array) -> csr_array:
+def add_self_to_empty_rows(pattern: csr_array) -> csr_array:
     """Let a query without any key attend to itself."""
     empty = np.flatnonzero(np.diff(pattern.indptr) == 0)
     if not empty.size:
@@ -80,7 +80,7 @@ def fill_empty_rows(pattern: csr_array) -> csr_array:
     return union_patterns(pattern, make_pattern_from_pairs(pattern.shape[0], empty, empty))
 
 
-def normalise_rows(pattern: csr_array) -> csr_array:
+def normalise_pattern_rows(pattern: csr_array) -> csr_array:
     """Scale rows to sum to one."""
     # Each row by its own power of two, which is exact: sums of weights at either end of float64's range stay inside.
     counts, starts = np.diff(pattern.indptr), pattern.indptr[:-1]

@@ -13,8 +13,8 @@ from attncli.io.safetensors_arrays import StoredArrays
 from attncli.patterns._array_files import parse_number, read_mtx, read_npy, read_npz
 from attncli.patterns._check_pattern import (
     check_pattern_rows,
+    check_pattern_shape,
     check_pattern_weights,
-    check_shape,
     make_pattern_from_dense,
     require_file_fits_memory,
 )
@@ -22,8 +22,8 @@ from attncli.patterns._pattern_text_grammar import (
     FILE_SPEC,
     keep_strongest_weights,
     keep_weights_above,
-    parse_threshold,
-    parse_top_count,
+    parse_top_key_count,
+    parse_weight_threshold,
 )
 
 
@@ -37,19 +37,19 @@ def read_pattern(text: str, length: int | None, causal: bool) -> csr_array:
         raise UsageError(
             f"'{text}': only .safetensors files have heads, '{path.name}' has one pattern."
         )
-    check_pattern_weights(path, raw := load_matrix(path, head))
-    check_shape(path, raw.shape, length)
+    check_pattern_weights(path, raw := load_pattern_matrix(path, head))
+    check_pattern_shape(path, raw.shape, length)
     pattern = (
-        keep_strongest_weights(raw, parse_top_count(text, spec["top"])) if spec["top"] else raw
+        keep_strongest_weights(raw, parse_top_key_count(text, spec["top"])) if spec["top"] else raw
     )
     if spec["above"]:
-        pattern = keep_weights_above(raw, parse_threshold(text, spec["above"]))
+        pattern = keep_weights_above(raw, parse_weight_threshold(text, spec["above"]))
     pattern.eliminate_zeros()
     check_pattern_rows(path, pattern, causal)
     return pattern
 
 
-def load_matrix(path: Path, head: tuple[int, int] | None) -> csr_array:
+def load_pattern_matrix(path: Path, head: tuple[int, int] | None) -> csr_array:
     """Load the file's matrix; every failure becomes one sentence."""
     if not path.is_file():
         raise InputError(f"{path} does not exist or is not a file: check the path.")
@@ -73,7 +73,7 @@ def read_csv(path: Path) -> csr_array:
             continue
         rows.append(
             [
-                parse_cell(path, number, column, cell)
+                parse_csv_cell(path, number, column, cell)
                 for column, cell in enumerate(line.split(","), 1)
             ]
         )
@@ -85,7 +85,7 @@ def read_csv(path: Path) -> csr_array:
     return make_pattern_from_dense(path, np.array(rows, ndmin=2))
 
 
-def parse_cell(path: Path, line: int, column: int, cell: str) -> float:
+def parse_csv_cell(path: Path, line: int, column: int, cell: str) -> float:
     try:
         return parse_number(cell)
     except ValueError:

@@ -29,7 +29,7 @@ def is_pattern_file(text: str) -> bool:
     return FILE_SPEC.fullmatch(text) is not None
 
 
-def pattern_path(text: str) -> Path:
+def path_in_pattern_text(text: str) -> Path:
     """The path in a text that names a file."""
     spec = FILE_SPEC.fullmatch(text)
     assert spec is not None
@@ -55,7 +55,7 @@ class ModelHead:
         return keep_weights_above(rows, self.above)
 
 
-def parse_model_head(text: str) -> ModelHead | None:
+def parse_attention_head_of_model(text: str) -> ModelHead | None:
     """Parse the head that the text names; None if it names a file or a built-in pattern."""
     found = HEAD_SPEC.fullmatch(text)
     if found is None or is_pattern_file(text):
@@ -75,20 +75,20 @@ def parse_keep_rule(text: str, keep: str) -> tuple[int | None, float | None]:
     if name == "top" and (count := parse_whole_number(value)):
         return count, None
     if name == "above":
-        return None, parse_threshold(text, value)
+        return None, parse_weight_threshold(text, value)
     raise UsageError(
         f"pattern '{text}': say which weights of each row to keep, by :top=4 (at least 1) or :above=0.05 after the head."
     )
 
 
-def parse_top_count(text: str, number: str) -> int:
+def parse_top_key_count(text: str, number: str) -> int:
     count = parse_whole_number(number)
     if not count:
         raise UsageError(f"'{text}': top must be a whole number from 1 on, not '{number}'.")
     return count
 
 
-def parse_threshold(text: str, number: str) -> float:
+def parse_weight_threshold(text: str, number: str) -> float:
     try:
         return float(number)
     except ValueError:

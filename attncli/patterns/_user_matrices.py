@@ -10,10 +10,10 @@ from attncli.errors import UsageError
 from attncli.io.in_memory_arrays import refuse_masked_arrays, torch_to_numpy
 from attncli.patterns._check_pattern import (
     check_pattern_rows,
+    check_pattern_shape,
     check_pattern_weights,
-    check_shape,
     make_pattern_from_dense,
-    refuse_duplicates,
+    refuse_duplicate_entries,
 )
 from attncli.records import JsonObject
 
@@ -26,7 +26,7 @@ class UserMatrix(str):
     weights: csr_array
 
     def to_checked_pattern(self, length: int | None, causal: bool) -> csr_array:
-        check_shape(self, self.weights.shape, length)
+        check_pattern_shape(self, self.weights.shape, length)
         check_pattern_rows(self, self.weights, causal)
         return self.weights
 
@@ -63,7 +63,7 @@ def make_user_matrix(name: str, value: object) -> UserMatrix:
 def convert_to_sparse(name: str, value: Any) -> csr_array:
     """Convert to sparse float64 without duplicate entries; anything but an array of numbers is refused."""
     if issparse(value):
-        return refuse_duplicates(name, value)
+        return refuse_duplicate_entries(name, value)
     if not hasattr(value, "shape"):
         raise UsageError(
             f"`pattern` must be names or matrices, not {value!r:.80}: give a matrix as an array."

@@ -62,7 +62,7 @@ def run_command_to_report_file(
         errors="replace",
         check=False,
     )
-    return describe_exit(done.returncode, done.stderr)
+    return describe_process_exit(done.returncode, done.stderr)
 
 
 def merge_settings_into_environment(
@@ -78,7 +78,7 @@ def list_json_output_arguments(path: Path) -> tuple[str, ...]:
     return ("--format", "json", "--output", str(path), "--no-progress")
 
 
-def describe_exit(code: int, stderr: str = "") -> ProcessRun:
+def describe_process_exit(code: int, stderr: str = "") -> ProcessRun:
     """Describe how a process has ended by its exit code; a killed one has probably exceeded a limit of the machine."""
     if code < 0:
         sentence = f"its process was lost ({signal.Signals(-code).name}; out of memory?)"

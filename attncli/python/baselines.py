@@ -59,10 +59,10 @@ class BaselineOptions:
 
     def parse_allowed_changes(self) -> "list[AllowedChange]":
         """Parse the conditions on changes before a file is read."""
-        from attncli.gates.baseline_changes import parse_change, require_probability
+        from attncli.gates.baseline_changes import parse_allowed_change, require_probability
 
         require_probability(self.family_wise)
-        changes = [parse_change(text) for text in self.fail_on]
+        changes = [parse_allowed_change(text) for text in self.fail_on]
         if self.family_wise is not None and not any(
             change.is_limit_relative_to_noise for change in changes
         ):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attncli.records import Report
-from attncli.render._table_cells import build_grids
+from attncli.render._table_cells import build_table_grids
 from attncli.render.html_page.html_tables import escape_text as plain_text
 from attncli.render.html_page.html_tables import format_table
 
@@ -15,7 +15,9 @@ def render_html(report: Report) -> Iterator[str]:
     yield f"<p><strong>{plain_text(report.headline)}</strong></p>"
     drawn = list(render_figure_as_html(report))
     yield from drawn
-    yield from (format_table(grid) for grid in build_grids(report) if not (drawn and grid.is_heat))
+    yield from (
+        format_table(grid) for grid in build_table_grids(report) if not (drawn and grid.is_heat)
+    )
     for verdict in report.verdicts:
         mark = "✗" if verdict.failed else "✓"
         yield f"<p>{mark} <code>{plain_text(verdict.condition)}</code> {plain_text(verdict.text)}</p>"

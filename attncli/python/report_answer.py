@@ -15,7 +15,7 @@ from attncli.declare.option_value_conversion import (
     to_whole_number_or_none,
 )
 from attncli.errors import UsageError
-from attncli.io.atomic_files import require_writable, write_atomically
+from attncli.io.atomic_files import require_writable_path, write_atomically
 from attncli.io.remote_files import is_remote_url
 from attncli.options.run_and_output import LARGEST_FIGURE, SMALLEST_FIGURE
 from attncli.records import JsonObject, Report
@@ -87,14 +87,14 @@ class Answer(Report):
         count = None if top is None else to_whole_number_or_none(top)
         if count is None and top is not None:
             raise UsageError(f"`top` must be a whole number, not {top!r:.80}.")
-        from attncli.analysis.report_row_selection import select_rows
+        from attncli.analysis.report_row_selection import select_report_rows
 
-        return report_to_answer(select_rows(self, named, sort, count))
+        return report_to_answer(select_report_rows(self, named, sort, count))
 
     @property
     def passed(self) -> bool:
         """Whether no gate failed."""
-        return gates.exit_code(self) == 0
+        return gates.exit_code_of_report(self) == 0
 
     def to_dicts(self) -> list[JsonObject]:
         """One flat mapping for each number, as the rows of the JSON report."""
@@ -108,9 +108,9 @@ class Answer(Report):
             raise UsageError(
                 "to_pandas() needs pandas: pip install pandas, or take to_dicts()."
             ) from None
-        from attncli.render._table_columns import list_columns
+        from attncli.render._table_columns import list_report_columns
 
-        frame = pandas.DataFrame(self.to_dicts(), columns=list_columns(self))
+        frame = pandas.DataFrame(self.to_dicts(), columns=list_report_columns(self))
         return frame.astype(
             {name: kind for name in frame if (kind := choose_pandas_column_type(name, frame[name]))}
         )
@@ -119,7 +119,7 @@ class Answer(Report):
         """Write the report, whole or not at all, in the format that the file's ending names."""
         target = convert_to_path(path)
         text = self.text(choose_report_format_by_extension(target))
-        require_writable(target)
+        require_writable_path(target)
         write_atomically(
             target, lambda file: file.write_bytes(text.encode(errors="backslashreplace"))
         )
@@ -150,7 +150,7 @@ class Answer(Report):
 
         `size`: width and height in inches, else what its panels need.
         """
-        from attncli.render.plots.figure_files import require_figure, require_matplotlib
+        from attncli.render.plots.figure_files import require_figure_extension, require_matplotlib
         from attncli.render.plots.matplotlib_figure import (
             NOTHING,
             build_figure,
@@ -162,7 +162,7 @@ class Answer(Report):
         if target is None:
             require_matplotlib("plot()")
         else:
-            require_figure(target, str(target))
+            require_figure_extension(target, str(target))
         inches = None if size is None else require_figure_size(size)
         if not has_figure(self):
             raise UsageError(

@@ -72,7 +72,7 @@ def sanitize_tables(report: Report) -> Report:
     )
 
 
-def build_grids(report: Report) -> Iterator[TableGrid]:
+def build_table_grids(report: Report) -> Iterator[TableGrid]:
     """Every view of the report, empty ones left out."""
     for view in report.views:
         rows = [row for row in report.rows if is_row_in_view(row, view)]
@@ -80,24 +80,26 @@ def build_grids(report: Report) -> Iterator[TableGrid]:
             lines = tuple((finding.about, finding.text) for finding in report.findings)
             yield TableGrid(view.title, (view.down, view.findings), lines, words=True)
         elif rows:
-            yield build_grid(view, rows, report.metrics)
+            yield build_table_grid(view, rows, report.metrics)
 
 
 def is_row_in_view(row: Row, view: View) -> bool:
     return (
         row.metric in view.metrics
         and row.axis(view.down) is not None
-        and all(is_row_at_axis_value(row, axis, value) for axis, value in view.where.items())
+        and all(does_row_have_axis_value(row, axis, value) for axis, value in view.where.items())
     )
 
 
-def is_row_at_axis_value(row: Row, axis: str, value: Scalar) -> bool:
+def does_row_have_axis_value(row: Row, axis: str, value: Scalar) -> bool:
     """Whether the row has this coordinate; an empty value selects rows without the axis."""
     own = row.axis(axis)
     return value == ("" if own is None else own)
 
 
-def build_grid(view: View, rows: Sequence[Row], metrics: Mapping[str, Definition]) -> TableGrid:
+def build_table_grid(
+    view: View, rows: Sequence[Row], metrics: Mapping[str, Definition]
+) -> TableGrid:
     across = view.across
     downs = dict.fromkeys(row.axis(view.down) for row in rows)
     acrosses = dict.fromkeys(row.axis(across) for row in rows) if across else view.metrics

@@ -3,7 +3,7 @@ import io
 
 from attncli.records import Report, Scalar
 from attncli.render import renderer
-from attncli.render._table_columns import list_columns
+from attncli.render._table_columns import list_report_columns
 from attncli.sanitize import sanitize_value
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
@@ -14,7 +14,7 @@ FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 def csv(report: Report) -> str:
     """Comma-separated rows with a header line; what does not apply is empty."""
     report = sanitize_value(report)
-    names = list_columns(report)
+    names = list_report_columns(report)
     buffer = io.StringIO()
     writer = standard.writer(buffer, lineterminator="\n")
     writer.writerow(map(escape_spreadsheet_formula, names))

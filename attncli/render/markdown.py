@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 from attncli.records import Report
 from attncli.render import renderer
-from attncli.render._table_cells import TableGrid, build_grids, sanitize_tables
+from attncli.render._table_cells import TableGrid, build_table_grids, sanitize_tables
 
 SPECIAL = re.compile(r"[\\`*<>&|~$\[\]]|(?<![^\W_])_|_(?![^\W_])")
 """Characters with a meaning in Markdown or HTML; an underscore within a word has none."""
@@ -18,7 +18,7 @@ def markdown(report: Report) -> str:
 def format_markdown_lines(report: Report) -> Iterator[str]:
     # Asterisks next to a space are no markup, and four of them are a rule.
     yield f"**{escape_text(report.headline.strip() or '–')}**"
-    for grid in build_grids(report):
+    for grid in build_table_grids(report):
         yield ""
         yield f"### {escape_text(grid.title)}"
         yield ""
@@ -33,12 +33,12 @@ def format_markdown_lines(report: Report) -> Iterator[str]:
 
 
 def format_table(grid: TableGrid) -> Iterator[str]:
-    yield format_row(grid.header)
+    yield format_markdown_row(grid.header)
     yield "| --- |" + (" :--- |" if grid.words else " ---: |") * (len(grid.header) - 1)
-    yield from map(format_row, grid.lines)
+    yield from map(format_markdown_row, grid.lines)
 
 
-def format_row(cells: tuple[str, ...]) -> str:
+def format_markdown_row(cells: tuple[str, ...]) -> str:
     return "| " + " | ".join(map(escape_text, cells)) + " |"
 
 

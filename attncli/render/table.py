@@ -7,7 +7,7 @@ from rich.text import Text
 
 from attncli.records import Report, Verdict
 from attncli.render import renderer
-from attncli.render._table_cells import TableGrid, build_grids, sanitize_tables
+from attncli.render._table_cells import TableGrid, build_table_grids, sanitize_tables
 
 
 @renderer(endings=(".txt",), tells_verdicts=True, warnings_apart=True)
@@ -15,7 +15,7 @@ def table(report: Report) -> RenderableType:
     """For people: the answer first, then the tables, then the verdicts, then the warnings."""
     report = sanitize_tables(report)
     parts: list[RenderableType] = [Text(report.headline, style="bold")]
-    for grid in build_grids(report):
+    for grid in build_table_grids(report):
         parts += [Text(), Text(grid.title, style="italic"), WrappedTable(grid)]
     if report.verdicts:
         parts += [Text(), *map(format_gate_verdict, report.verdicts)]

@@ -13,7 +13,7 @@ from typing import NoReturn
 from attncli.errors import InputError
 from attncli.io.remote_files import find_remote_file_size, is_remote_url, read_remote_file
 from attncli.records import READ_VERSIONS, ROW_COLUMNS, JsonObject, Report
-from attncli.reports.json_to_dataclasses import make_type_mismatch_error, validate_value
+from attncli.reports.json_to_dataclasses import convert_json_value, make_type_mismatch_error
 from attncli.resource_limits import require_memory
 
 ADVICE = "give a report that attn has written, such as report.json"
@@ -98,7 +98,7 @@ def parse_json_report(text: str | bytes) -> Report:
             collect_row_keys(row, f"rows[{index}]") for index, row in enumerate(rows)
         ]
     try:
-        report: Report = validate_value(Report, document, "the report")
+        report: Report = convert_json_value(Report, document, "the report")
     except InputError as error:
         raise InputError(f"{error}: {ADVICE}.") from None
     return report

@@ -40,7 +40,7 @@ class SchemaMismatch(Exception):
         return self
 
 
-def validate_value(kind: Any, value: object, where: str) -> Any:
+def convert_json_value(kind: Any, value: object, where: str) -> Any:
     """The value as this type; `where` is its path in the document, for the sentence that refuses it."""
     try:
         return make_json_reader(kind)(value)
@@ -61,7 +61,7 @@ def make_json_reader(kind: Any) -> Reader:
     if origin is Mapping:
         return partial(read_mapping, make_json_reader(get_args(kind)[1]))
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return make_record_reader(kind)
+        return make_dataclass_reader(kind)
     return make_scalar_reader((kind,))
 
 
@@ -104,7 +104,7 @@ def read_mapping(read_item: Reader, value: Any) -> JsonObject:
     return found
 
 
-def make_record_reader(kind: type) -> Reader:
+def make_dataclass_reader(kind: type) -> Reader:
     """Of a dataclass, from the keys that its fields know."""
     hints, fields = get_type_hints(kind), dataclasses.fields(kind)
     readers = [(field.name, make_json_reader(hints[field.name])) for field in fields]

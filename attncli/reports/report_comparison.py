@@ -9,7 +9,7 @@ from attncli.maths.number_format import format_short_number
 from attncli.maths.significance_tests import adjust_p_values_by_holm
 from attncli.records import Definition, Finding, Report, Row, Scalar, View
 from attncli.reports.json_report_reading import pause_garbage_collection
-from attncli.reports.report_row_pairs import RowPair, pair_rows
+from attncli.reports.report_row_pairs import RowPair, pair_report_rows
 
 LARGE = 2.0
 """Standard deviations above which the headline counts a change."""
@@ -64,7 +64,7 @@ def compare_reports(
     `family_wise`: a change is called more than noise where it is that unlikely among all the
     numbers.
     """
-    both = pair_rows(old, new)
+    both = pair_report_rows(old, new)
     scales = largest_value_by_metric(both)
     pairs = sorted(both, key=lambda pair: compute_sort_key_of_change(pair, scales), reverse=True)
     moved = [pair for pair in pairs if pair.change_in_value]
@@ -75,7 +75,7 @@ def compare_reports(
         row
         for pair in pairs
         for row in (
-            *build_rows_of_pair(pair, names, scales, id(pair) in listed),
+            *build_comparison_rows(pair, names, scales, id(pair) in listed),
             *build_noise_probability_rows(pair, names, id(pair) in listed, chances),
         )
     )
@@ -84,7 +84,7 @@ def compare_reports(
     title = f"The {len(shown)} largest of {format_count(len(moved), 'change')}, {order}"
     return Report(
         study="compare",
-        headline=f"{capitalize_first_letter(compare_weights_in_words(old, new))}. {format_summary(pairs, moved, scales, describe_changes(moved, chances, family_wise))}",
+        headline=f"{capitalize_first_letter(compare_weights_in_words(old, new))}. {format_comparison_summary(pairs, moved, scales, describe_large_changes(moved, chances, family_wise))}",
         rows=rows,
         metrics={name: each for name, each in METRICS.items() if chances or name != CHANCE},
         source={
@@ -105,7 +105,7 @@ def compute_noise_probabilities(pairs: Sequence[RowPair]) -> Chances:
     return {id(pair): chance for (pair, _), chance in zip(known, adjusted, strict=True)}
 
 
-def describe_changes(
+def describe_large_changes(
     moved: Sequence[RowPair], chances: Chances | None, family_wise: float | None
 ) -> str:
     """Describe how many changes are large or, if requested, more than noise."""
@@ -156,7 +156,7 @@ def choose_comparison_columns(shown: Sequence[RowPair]) -> tuple[tuple[str, ...]
     return tuple(columns), ", then ".join(order)
 
 
-def build_rows_of_pair(
+def build_comparison_rows(
     pair: RowPair, names: tuple[str, str], scales: Scales, shown: bool
 ) -> Iterator[Row]:
     """Five rows at the pair's coordinates; a null names the report that lacks it."""
@@ -167,7 +167,7 @@ def build_rows_of_pair(
     if spreads is None or math.isinf(spreads):
         note = note or NOT_KNOWN if spreads is None else "the standard deviations are 0"
         spreads = None
-    keys = build_pair_row_keys(pair, shown)
+    keys = build_comparison_row_keys(pair, shown)
     for metric, own, value, why in (
         ("old", unit, pair.old.value if pair.old else None, missed),
         ("new", unit, pair.new.value if pair.new else None, missed),
@@ -185,7 +185,7 @@ def build_noise_probability_rows(
     if chances is not None:
         why = explain_missing_number(pair, names) if pair.change_in_value is None else NOT_KNOWN
         yield build_comparison_row(
-            pair, CHANCE, "1", chances.get(id(pair)), why, build_pair_row_keys(pair, shown)
+            pair, CHANCE, "1", chances.get(id(pair)), why, build_comparison_row_keys(pair, shown)
         )
 
 
@@ -204,7 +204,7 @@ def build_comparison_row(
     return Row(metric, value, unit, row.variant, row.layer, row.head, note=note, keys=keys)
 
 
-def build_pair_row_keys(pair: RowPair, shown: bool) -> Mapping[str, Scalar]:
+def build_comparison_row_keys(pair: RowPair, shown: bool) -> Mapping[str, Scalar]:
     """The keys of all rows of a pair."""
     row = pair.new_or_old_row
     return {
@@ -246,7 +246,7 @@ def weight_hash(report: Report) -> str | None:
     return str(found) if found else None
 
 
-def format_summary(
+def format_comparison_summary(
     pairs: Sequence[RowPair], moved: Sequence[RowPair], scales: Scales, count: str
 ) -> str:
     both = sum(pair.change_in_value is not None for pair in pairs)

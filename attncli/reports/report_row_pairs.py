@@ -97,7 +97,7 @@ class RowPair:
         assert self.old is not None
         assert self.new is not None
         least = OTHER_MACHINE.tolerance_for_dtype() * max(
-            abs(mean_of_row(self.old)), abs(mean_of_row(self.new))
+            abs(mean_of_report_row(self.old)), abs(mean_of_report_row(self.new))
         )
         if self.differences:
             deviation = standard_deviation(self.differences, mean(self.differences))
@@ -111,7 +111,9 @@ class RowPair:
         standard deviation."""
         if self.change_in_value is None or self.old is None or self.new is None:
             return None
-        return self.compute_probability_of_change(mean_of_row(self.new) - mean_of_row(self.old))
+        return self.compute_probability_of_change(
+            mean_of_report_row(self.new) - mean_of_report_row(self.old)
+        )
 
     def compute_probability_of_change(self, change: float) -> float | None:
         """The probability of a change at least this large by Student's t: of paired numbers, or
@@ -128,7 +130,7 @@ class RowPair:
         return compute_two_sided_p_value(divide_change_by_noise(change, error) or 0.0, freedom)
 
 
-def mean_of_row(row: Row) -> float:
+def mean_of_report_row(row: Row) -> float:
     """The mean, also of a metric that reports its maximum, since Student's t is about means."""
     return mean(row.each) if row.each else row.value or 0.0
 
@@ -141,11 +143,11 @@ def divide_change_by_noise(change: float | None, noise: float | None) -> float |
     return change / noise
 
 
-def pair_rows(old: Report, new: Report) -> list[RowPair]:
+def pair_report_rows(old: Report, new: Report) -> list[RowPair]:
     """Every row of either report once: in the order of the new one, then rows of the old one only."""
     before, after = (
-        dict(index_rows_by_coordinates(old.rows)),
-        dict(index_rows_by_coordinates(new.rows)),
+        dict(index_rows_by_axis_values(old.rows)),
+        dict(index_rows_by_axis_values(new.rows)),
     )
     on_texts, same_draws = match_sample_order(old, new), old.seeds == new.seeds
     drawn_for = {*list_metrics_on_random_tokens(old), *list_metrics_on_random_tokens(new)}
@@ -236,7 +238,7 @@ def aggregate_rows_into_one(
     )
 
 
-def index_rows_by_coordinates(rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:
+def index_rows_by_axis_values(rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:
     """Key rows by metric and coordinates; duplicates are numbered in their order."""
     seen: dict[Place, int] = {}
     for row in rows:

@@ -59,7 +59,7 @@ class StreamTensor(torch.Tensor):
         raise cls.make_refusal_error(str(func))
 
 
-def make_rule_decorator(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
+def make_torch_function_rule_decorator(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
     """A decorator that registers rules in a table."""
 
     def register_rule(*functions: Function) -> Callable[[Rule], Rule]:
@@ -104,7 +104,7 @@ def register_norm_layer_rules(
         return norm(x, torch.finfo(x.dtype).eps if eps is None else eps, False, weight, None)
 
 
-def find_calling_model_line() -> str:
+def find_running_model_code_line() -> str:
     """The line of model code that is running."""
     frame = sys._getframe(1)
     while frame.f_back is not None and "transformers" not in frame.f_code.co_filename:

@@ -32,7 +32,7 @@ from attncli.capture.softmax_attention.attention_site_names import SiteNamer
 from attncli.capture.softmax_attention.differential_attention import is_differential_attention
 from attncli.errors import InputError, NonFiniteNumbers, UsageError
 from attncli.forward_argument_types import Args, Inputs, Kwargs
-from attncli.metrics.attention import ATTENTION, is_map_metric
+from attncli.metrics.attention import ATTENTION, is_metric_of_map_alone
 from attncli.metrics.attention._metric_accumulator import (
     MetricTotals,
     Values,
@@ -349,7 +349,7 @@ def refuse_metrics_that_need_more_than_maps(metrics: MetricSelection) -> None:
         *(
             n
             for n in metrics.heads
-            if not is_map_metric(n) or "repeats" in ATTENTION.declaration_of_entry(n).needs
+            if not is_metric_of_map_alone(n) or "repeats" in ATTENTION.declaration_of_entry(n).needs
         ),
     ]
     if others:

@@ -13,7 +13,7 @@ from oracles.forwards import ORACLES
 from oracles.forwards.library import worst_difference
 from oracles.forwards.tiny_models import TINY
 
-from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
+from attncli.ablation import BlockAnatomy, ablate_sub_blocks, recognise_block_anatomy
 from attncli.capture.model_structure.blocks import observe_block_states
 from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.networks.ablation_variants import AblationSwitches
@@ -48,7 +48,7 @@ def states(
         seen[name].append(hidden[0].numpy().copy())
 
     watching = observe_block_states(model, anatomy.stacks, keep)
-    with force_float64(), watching, ablate(model, anatomy, switches):
+    with force_float64(), watching, ablate_sub_blocks(model, anatomy, switches):
         output = model(**inputs)
     return dict(seen), output
 

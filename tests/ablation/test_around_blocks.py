@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from toy_blocks import WIDTH, Attention, Block, Mlp, Model, model_of, some_input
 
-from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
+from attncli.ablation import BlockAnatomy, ablate_sub_blocks, recognise_block_anatomy
 from attncli.ablation.model_probes import operations_between_blocks
 from attncli.capture.model_structure.blocks import observe_block_states
 from attncli.errors import InputError
@@ -77,7 +77,7 @@ def test_the_blocks_do_the_same_with_a_head_behind_them() -> None:
     watching = observe_block_states(
         model, anatomy.stacks, lambda _, at, x: seen.update({at: x.clone()})
     )
-    with watching, ablate(model, anatomy, AblationSwitches(False, False, False)):
+    with watching, ablate_sub_blocks(model, anatomy, AblationSwitches(False, False, False)):
         output = model(**some_input())
     for layer, block in enumerate(model.layers):
         assert isinstance(block, Block)
@@ -207,10 +207,12 @@ def test_any_two_outputs_change_apart_in_some_run() -> None:
     stacks = recognise_block_anatomy(model, some_input()).stacks
     orders = [call.order for call in stacks[0].calls]
     with (
-        mock.patch.object(operations_between_blocks, "run_with_replaced_outputs", run),
+        mock.patch.object(operations_between_blocks, "run_with_replaced_block_outputs", run),
         mock.patch.object(operations_between_blocks, "check_equal_block_inputs"),
     ):
-        operations_between_blocks.check_stack_inputs(model, some_input(), stacks, stacks[0])
+        operations_between_blocks.check_inputs_of_block_stack(
+            model, some_input(), stacks, stacks[0]
+        )
     first, others = runs[0], runs[1:-1]
     for one in orders:
         for other in set(orders) - {one}:
@@ -262,7 +264,7 @@ def test_parts_of_both_streams_are_switched_off() -> None:
     anatomy = understood(model)
     assert [call.second for call in anatomy.stacks[0].calls] == [(2, 2)] * 3
     assert any("blocks have two streams" in note for note in anatomy.notes)
-    with ablate(model, anatomy, AblationSwitches(False, False, False)):
+    with ablate_sub_blocks(model, anatomy, AblationSwitches(False, False, False)):
         both = model(**inputs)
     x, y = model.embed(inputs["x"]), model.embed(inputs["x"].flip(1))
     for layer in model.layers:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from toy_blocks import WIDTH, Attention, Block, Model, model_of, some_input
 
-from attncli.ablation import ablate, recognise_block_anatomy
+from attncli.ablation import ablate_sub_blocks, recognise_block_anatomy
 from attncli.errors import InputError
 from attncli.networks.ablation_variants import AblationSwitches
 
@@ -244,7 +244,7 @@ def test_another_path_than_the_examined_one_is_refused() -> None:
     model = model_of(TwoWays)
     anatomy = recognise_block_anatomy(model, some_input(tokens=5))
     with (
-        ablate(model, anatomy, AblationSwitches(skip=False)),
+        ablate_sub_blocks(model, anatomy, AblationSwitches(skip=False)),
         pytest.raises(InputError, match="takes another path than when it was examined"),
     ):
         model(**some_input(tokens=6))
@@ -253,10 +253,13 @@ def test_another_path_than_the_examined_one_is_refused() -> None:
 def test_all_is_as_before_after_an_error() -> None:
     model, inputs = model_of(Block), some_input()
     anatomy, before = recognise_block_anatomy(model, inputs), model(**inputs)
-    with pytest.raises(RuntimeError), ablate(model, anatomy, AblationSwitches(skip=False)):
+    with (
+        pytest.raises(RuntimeError),
+        ablate_sub_blocks(model, anatomy, AblationSwitches(skip=False)),
+    ):
         model(inputs["x"][..., :2])
     model.layers[1].mlp = None
-    with pytest.raises(TypeError), ablate(model, anatomy, AblationSwitches(norms=False)):
+    with pytest.raises(TypeError), ablate_sub_blocks(model, anatomy, AblationSwitches(norms=False)):
         model(**inputs)
     assert not torch._C._is_torch_function_mode_enabled()
     assert not any("forward" in vars(module) for module in model.modules())

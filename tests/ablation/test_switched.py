@@ -17,8 +17,11 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from attncli.ablation import BlockAnatomy, ablate, recognise_block_anatomy
-from attncli.ablation.stream_tracking.source_code_locations import CallSite, find_current_call_site
+from attncli.ablation import BlockAnatomy, ablate_sub_blocks, recognise_block_anatomy
+from attncli.ablation.stream_tracking.source_code_locations import (
+    CallSite,
+    find_call_site_in_model_code,
+)
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import observe_block_states
 from attncli.capture.reruns.seed_and_precision import force_float64
@@ -33,7 +36,7 @@ def last(model: Any, inputs: Any, anatomy: BlockAnatomy, switches: AblationSwitc
     seen: list[Tensor] = []
     with (
         observe_block_states(model, anatomy.stacks, lambda _, state, hidden: seen.append(hidden)),
-        ablate(model, anatomy, switches),
+        ablate_sub_blocks(model, anatomy, switches),
     ):
         model(**inputs)
     return seen[-1]
@@ -135,7 +138,7 @@ def test_an_examined_model_runs_with_other_inputs() -> None:
     longer = {"input_ids": torch.arange(30)[None].expand(3, -1) + 5}
     model.set_attn_implementation("eager")
     expected = model(**longer).last_hidden_state
-    with ablate(model, anatomy, AblationSwitches()):
+    with ablate_sub_blocks(model, anatomy, AblationSwitches()):
         assert torch.equal(model(**longer).last_hidden_state, expected)
 
 
@@ -211,7 +214,7 @@ def test_the_order_of_contexts_does_not_matter() -> None:
 
     for contexts in ("watch first", "switch first"):
         watch = observe_block_states(model, anatomy.stacks, observe)
-        switch = ablate(model, anatomy, SAN)
+        switch = ablate_sub_blocks(model, anatomy, SAN)
         first, second = (watch, switch) if contexts == "watch first" else (switch, watch)
         with first, second:
             model(**inputs)
@@ -224,7 +227,7 @@ def test_what_we_put_around_a_module_is_no_place_in_the_models_code() -> None:
 
     class Where(nn.Module):
         def forward(self) -> CallSite:
-            return find_current_call_site()
+            return find_call_site_in_model_code()
 
     module = Where()
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from toy_blocks import WIDTH, Block, Mlp, model_of, some_input
 
-from attncli.ablation import ablate, recognise_block_anatomy
+from attncli.ablation import ablate_sub_blocks, recognise_block_anatomy
 from attncli.errors import InputError, NoAttention
 from attncli.networks.ablation_variants import AblationSwitches
 
@@ -138,7 +138,7 @@ def output(block: type[nn.Module], switches: AblationSwitches) -> tuple[nn.Modul
     model, inputs = model_of(lambda: next(makes)(), 2), some_input(tokens=7)
     anatomy = recognise_block_anatomy(model, inputs)
     handle = model.layers[1].register_forward_pre_hook(lambda _, args: seen.append(args[0].clone()))
-    with ablate(model, anatomy, switches):
+    with ablate_sub_blocks(model, anatomy, switches):
         found = model(**inputs)
     handle.remove()
     return model.layers[1], seen[0], found

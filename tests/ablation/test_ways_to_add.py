@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from toy_blocks import WIDTH, Block, model_of, some_input
 
-from attncli.ablation import ablate, recognise_block_anatomy
+from attncli.ablation import ablate_sub_blocks, recognise_block_anatomy
 from attncli.capture.model_structure.blocks import observe_block_states
 from attncli.errors import InputError
 from attncli.networks.ablation_variants import AblationSwitches
@@ -144,7 +144,7 @@ def states(model: torch.nn.Module, switches: AblationSwitches) -> list[Tensor]:
         observe_block_states(
             model, anatomy.stacks, lambda _, state, hidden: found.append(hidden.clone())
         ),
-        ablate(model, anatomy, switches),
+        ablate_sub_blocks(model, anatomy, switches),
     ):
         model(**inputs)
     return found

@@ -14,7 +14,7 @@ import attncli as attn
 from attncli.analysis.verification_inputs import (
     PROBE_TOKENS,
     choose_short_input,
-    iterate_placeholder_ids,
+    iterate_placeholder_token_ids,
 )
 from attncli.capture.model_structure.probe_forward import iter_paths_of_unused_blocks
 from attncli.errors import InputError
@@ -59,7 +59,7 @@ def with_media(kind: str) -> tuple[PreTrainedModel, Given]:
 
 def fill_places(body: PreTrainedModel, given: Given) -> Iterator[Given]:
     text = given["input_ids"]
-    for token in dict.fromkeys(iterate_placeholder_ids(body.config)):
+    for token in dict.fromkeys(iterate_placeholder_token_ids(body.config)):
         for count in range(1, MOST_PLACES):
             places = torch.full((1, count), token)
             yield {**given, "input_ids": torch.cat([text[:, :3], places, text[:, 3:]], 1)}

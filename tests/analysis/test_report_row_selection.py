@@ -6,7 +6,7 @@ import pytest
 from commands import attn
 
 import attncli
-from attncli.analysis.report_row_selection import select_rows
+from attncli.analysis.report_row_selection import select_report_rows
 from attncli.errors import AttnError
 from attncli.records import Definition, Report, Row, View
 
@@ -91,17 +91,17 @@ HEADS = Report("x", "", (number("sink", 0), number("sink", 1), number("state", N
 )
 def test_what_the_report_does_not_hold_is_named(words: dict[str, Any], said: str) -> None:
     with pytest.raises(AttnError) as caught:
-        select_rows(HEADS, **{"metrics": [], "sort": None, "top": None, **words})
+        select_report_rows(HEADS, **{"metrics": [], "sort": None, "top": None, **words})
     assert said in str(caught.value)
 
 
 def test_heads_with_several_numbers_have_no_order() -> None:
     twice = Report("x", "", tuple(number("sink", 0, keys={"tokens": n}) for n in (8, 16)), {}, {})
     with pytest.raises(AttnError, match="needs one number of a head"):
-        select_rows(twice, [], "sink", None)
+        select_report_rows(twice, [], "sink", None)
     states = Report("x", "", (number("state", None),), {}, {})
     with pytest.raises(AttnError, match="holds no number of one"):
-        select_rows(states, [], "state", None)
+        select_report_rows(states, [], "state", None)
 
 
 def test_own_tables_stay_and_what_has_none_gets_one() -> None:
@@ -109,7 +109,7 @@ def test_own_tables_stay_and_what_has_none_gets_one() -> None:
     meaning = {name: Definition("1", "p") for name in ("sink", "state", "entropy")}
     rows = (*HEADS.rows, number("entropy", 1, keys={"stack": "decoder"}))
     report = Report("x", "", rows, meaning, {}, views=(view,))
-    found = select_rows(report, ["state", "entropy"], None, None)
+    found = select_report_rows(report, ["state", "entropy"], None, None)
     assert [(each.title, each.metrics, dict(each.where)) for each in found.views] == [
         ("a table", ("state",), {"stack": "encoder"}),
         ("decoder: entropy", ("entropy",), {"stack": "decoder"}),

@@ -18,7 +18,7 @@ from typing import Any
 from transformers import AutoModel, AutoTokenizer
 
 import attncli as attn
-from attncli.gates.baseline_changes import decide_baseline_gates, parse_change
+from attncli.gates.baseline_changes import decide_baseline_gates, parse_allowed_change
 from attncli.maths.significance_tests import standard_deviation
 from attncli.records import Report, Row
 
@@ -48,7 +48,9 @@ def of_row(row: Row, places: Sequence[int]) -> Row:
 
 
 def fails(old: Report, new: Report, limit: str) -> bool:
-    return decide_baseline_gates(new, old, [parse_change(f"{METRIC}:{limit}")], "old")[0].failed
+    return decide_baseline_gates(new, old, [parse_allowed_change(f"{METRIC}:{limit}")], "old")[
+        0
+    ].failed
 
 
 def false_alarms(report: Report, size: int, count: int, same: bool) -> Iterator[float]:
@@ -79,7 +81,7 @@ def disturb(model: Any, heads: Sequence[Head], seed: int) -> list[tuple[Any, Any
 def found_heads(old: Report, new: Report, heads: Sequence[Head], limit: str) -> int:
     """Of the disturbed heads, those that the gate over all heads counts; a limit by chance is corrected for all of them."""
     places = sorted((row.layer or 0, row.head or 0) for row in old.rows)
-    gates = [parse_change(f"{METRIC}[layer={x},head={y}]:{limit}") for x, y in places]
+    gates = [parse_allowed_change(f"{METRIC}[layer={x},head={y}]:{limit}") for x, y in places]
     share = FAMILY if limit.startswith("p") else None
     verdicts = decide_baseline_gates(new, old, gates, "old", share)
     return sum(verdicts[places.index(head)].failed for head in heads)

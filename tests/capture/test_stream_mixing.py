@@ -22,7 +22,7 @@ from attncli.capture.other_mixers.hyper_connections import (
 from attncli.errors import InputError
 from attncli.maths.matrices.stream_mixing_matrix_gain import (
     StreamGain,
-    compute_stream_gains_over_depth,
+    compute_stream_mixing_gains,
 )
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
@@ -32,12 +32,12 @@ torch.set_num_threads(1)
 
 def test_gains_in_closed_form() -> None:
     turn = np.array([[[0.0, 1.0], [1.0, 0.0]]])
-    assert compute_stream_gains_over_depth([turn, turn]) == [StreamGain(1.0, 1.0)] * 2
+    assert compute_stream_mixing_gains([turn, turn]) == [StreamGain(1.0, 1.0)] * 2
     first, second = np.array([[[2.0, -1.0], [0.0, 1.0]]]), np.array([[[1.0, 3.0], [0.0, -1.0]]])
-    assert compute_stream_gains_over_depth([first]) == [StreamGain(1.0, 2.0)]
+    assert compute_stream_mixing_gains([first]) == [StreamGain(1.0, 2.0)]
     # second @ first = [[2, 2], [0, -1]]: the later one stands on the left
-    assert compute_stream_gains_over_depth([first, second])[1] == StreamGain(4.0, 2.0)
-    assert compute_stream_gains_over_depth([np.concatenate([turn, 3 * turn])]) == [
+    assert compute_stream_mixing_gains([first, second])[1] == StreamGain(4.0, 2.0)
+    assert compute_stream_mixing_gains([np.concatenate([turn, 3 * turn])]) == [
         StreamGain(3.0, 3.0)
     ]  # of all tokens
 
@@ -98,7 +98,7 @@ def test_the_product_equals_a_loop_over_the_models_own_parameters(hyper: tuple[A
         assert each.matrix is not None
         assert np.abs(each.matrix.numpy() - np.array(own)).max() < 1e-5  # the model's is in float32
         products = [a @ b for a, b in zip(own, products, strict=True)] if products else own
-    (*_, last) = compute_stream_gains_over_depth(
+    (*_, last) = compute_stream_mixing_gains(
         [each.matrix.numpy() for each in found if each.matrix is not None]
     )
     forward = max(abs(sum(row)) for product in products for row in product)

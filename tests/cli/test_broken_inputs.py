@@ -22,7 +22,7 @@ from attncli.errors import (
     make_unknown_name_error,
 )
 from attncli.gates import parse_condition
-from attncli.gates.baseline_changes import parse_change
+from attncli.gates.baseline_changes import parse_allowed_change
 from attncli.gates.row_selection import parse_selection_and_aggregate
 from attncli.models.library_errors import translate_library_errors
 from attncli.resource_limits import format_gibibytes, parse_whole_number
@@ -72,7 +72,9 @@ def test_a_line_without_meaning_is_given_up_at_once(line: str, tmp_path: Path) -
 # --- words
 
 
-@pytest.mark.parametrize("read", [parse_condition, parse_change, parse_selection_and_aggregate])
+@pytest.mark.parametrize(
+    "read", [parse_condition, parse_allowed_change, parse_selection_and_aggregate]
+)
 @pytest.mark.parametrize("text", ["a" + " " * 20_000, " " * 20_000, "max(" + " " * 20_000, "a[" + "x," * 20_000, "a" * 50_000 + "!"])  # fmt: skip
 def test_a_gate_of_blanks_is_given_up_at_once(read: Any, text: str) -> None:
     with pytest.raises(UsageError, match="cannot read"):
@@ -83,7 +85,7 @@ def test_gates_may_have_blanks_wherever_they_could() -> None:
     gate = parse_condition("  max  (  order  [ SAN ,  layer = 2 ]  )  >=  3  ")
     assert (gate.aggregate, gate.metric, gate.op, gate.number) == ("max", "order", ">=", 3.0)
     assert gate.selectors == (("variant", "SAN"), ("layer", "2"))
-    moved = parse_change("  sink  [ head = 3 ]  :  -  0.5 % ".replace("-  ", "-"))
+    moved = parse_allowed_change("  sink  [ head = 3 ]  :  -  0.5 % ".replace("-  ", "-"))
     assert (moved.metric, moved.sign, moved.limit, moved.unit) == ("sink", "-", 0.5, "%")
 
 

@@ -12,10 +12,10 @@ from attncli.fits._fit_files import (
     ModuleArrays,
     SavedFit,
     build_fit_metadata,
-    list_fit_tensors,
+    collect_tensors_of_fits,
     read_fits,
 )
-from attncli.fits._width_search import run_fit_method, try_fit_at_width
+from attncli.fits._width_search import run_fitting_method, try_fit_at_width
 from attncli.patterns import PATTERNS, build_pattern
 
 LENGTH = 16
@@ -31,7 +31,7 @@ def target_of(pattern: str, causal: bool) -> csr_array:
 def saved(fit: FittedModule, target: csr_array, request: FitRequest, path: Path) -> None:
     stored = ModuleArrays(fit.w_q, fit.w_k, fit.x, fit.dtype, fit.causal)
     one = [SavedFit("p", "m", stored, target)]
-    save_file(list_fit_tensors(one), path, build_fit_metadata(one, request))
+    save_file(collect_tensors_of_fits(one), path, build_fit_metadata(one, request))
 
 
 def four_lines(path: Path, causal: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -75,7 +75,7 @@ def test_what_is_printed_is_what_four_lines_find(
 ) -> None:
     target = target_of(pattern, causal)
     request = FitRequest(d=WIDTH[method], causal=causal, effort=1)
-    fit = run_fit_method(method, target, request, 0)
+    fit = run_fitting_method(method, target, request, 0)
     if isinstance(fit, MethodNotApplicable):
         assert len(fit.reason) > 20
         assert method in ("certificate", "cyclic", "line")
@@ -116,7 +116,7 @@ def test_most_patterns_are_met(method: str, causal: bool) -> None:
 def test_same_width_same_weights_whatever_the_pattern(method: str) -> None:
     request = FitRequest(d=40 if method != "cyclic" else 12, effort=1)
     patterns = ("block:12", "block:20") if method == "line" else ("window", "permutation")
-    fits = [run_fit_method(method, target_of(p, False), request, 0) for p in patterns]
+    fits = [run_fitting_method(method, target_of(p, False), request, 0) for p in patterns]
     first, second = (fit for fit in fits if isinstance(fit, FittedModule))
     assert (first.w_q == second.w_q).all()
     assert (first.w_k == second.w_k).all()
@@ -127,7 +127,7 @@ def test_same_width_same_weights_whatever_the_pattern(method: str) -> None:
 def test_same_seed_same_module(method: str) -> None:
     request = FitRequest(d=16, effort=1)
     pattern = "block:12" if method == "line" else "random"
-    fits = [run_fit_method(method, target_of(pattern, False), request, 3) for _ in range(2)]
+    fits = [run_fitting_method(method, target_of(pattern, False), request, 3) for _ in range(2)]
     first, second = (fit for fit in fits if isinstance(fit, FittedModule))
     assert (first.x == second.x).all()
 
@@ -135,7 +135,7 @@ def test_same_seed_same_module(method: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("method", ["certificate", "convex", "learned"])
 def test_modules_hold_values_of_their_dtype(method: str, dtype: str) -> None:
-    fit = run_fit_method(
+    fit = run_fitting_method(
         method, target_of("window", False), FitRequest(d=30, dtype=dtype, effort=1), 0
     )
     assert isinstance(fit, FittedModule)
@@ -146,7 +146,7 @@ def test_modules_hold_values_of_their_dtype(method: str, dtype: str) -> None:
 
 def test_padding_changes_no_number() -> None:
     target = target_of("random", False)
-    fit = run_fit_method("learned", target, FitRequest(d=8), 0)
+    fit = run_fitting_method("learned", target, FitRequest(d=8), 0)
     assert isinstance(fit, FittedModule)
     narrow, wide = measure_fit(fit, target), measure_fit(fit.pad_module_to_width(13), target)
     assert wide.total_variation == pytest.approx(narrow.total_variation, rel=1e-9)

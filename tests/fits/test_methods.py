@@ -15,12 +15,12 @@ from attncli.fits._pattern_independent_keys import make_pattern_independent_keys
 from attncli.fits._query_key_losses import (
     compute_likelihood_loss,
     compute_margin_loss,
-    make_loss_target,
+    prepare_target_for_loss,
 )
 from attncli.fits._width_search import (
     find_fit_with_smallest_logits,
     find_smallest_width_of_method,
-    run_fit_method,
+    run_fitting_method,
     try_fit_at_width,
 )
 from attncli.fits.cyclic import fourier_coefficients_of_cosine_product
@@ -34,7 +34,7 @@ def pattern(text: str, length: int, causal: bool = False, seed: int = 0):
 
 
 def fitted(method: str, text: str, length: int, seed: int = 0, **request) -> FittedModule:
-    fit = run_fit_method(method, pattern(text, length), FitRequest(**request), seed)
+    fit = run_fitting_method(method, pattern(text, length), FitRequest(**request), seed)
     assert isinstance(fit, FittedModule)
     return fit
 
@@ -43,7 +43,7 @@ def fitted(method: str, text: str, length: int, seed: int = 0, **request) -> Fit
 @pytest.mark.parametrize("causal", [False, True])
 def test_slopes_are_slopes(loss, causal: bool) -> None:
     target = pattern("random:k=2,weights=dirichlet", 7, causal)
-    about = make_loss_target(target, FitRequest(d=3, causal=causal), 0.0)
+    about = prepare_target_for_loss(target, FitRequest(d=3, causal=causal), 0.0)
     seen = np.tril_indices(7) if causal else tuple(np.indices((7, 7)).reshape(2, -1))
     start = np.random.default_rng(0).normal(size=len(seen[0]))
 
@@ -87,7 +87,7 @@ def test_convex_meets_a_row_exactly_where_a_linear_program_can(d: int) -> None:
 def test_certificate_is_exact_on_the_support_and_as_low_as_can_be(causal: bool) -> None:
     target = pattern("random:k=3,weights=dirichlet", 48, causal)
     request = FitRequest(d=60, causal=causal, total_variation=0.99)
-    fit = run_fit_method("certificate", target, request, 0)
+    fit = run_fitting_method("certificate", target, request, 0)
     assert isinstance(fit, FittedModule)
     found = measure_fit(fit, target)
     assert found.ratio_error < 1e-12
@@ -95,7 +95,7 @@ def test_certificate_is_exact_on_the_support_and_as_low_as_can_be(causal: bool) 
 
 
 def test_certificate_needs_as_many_features_as_keys() -> None:
-    refused = run_fit_method("certificate", pattern("block:16", 64), FitRequest(d=8), 0)
+    refused = run_fitting_method("certificate", pattern("block:16", 64), FitRequest(d=8), 0)
     assert isinstance(refused, MethodNotApplicable)
     assert "16 keys need d ≥ 16" in refused.reason
 
@@ -132,7 +132,7 @@ def test_cyclic_holds_at_two_k_in_float64(k: int, length: int, weights: str) -> 
 def test_cyclic_is_refused_with_the_reason(
     text: str, length: int, d: int, dtype: str, says: str
 ) -> None:
-    refused = run_fit_method("cyclic", pattern(text, length), FitRequest(d=d, dtype=dtype), 0)
+    refused = run_fitting_method("cyclic", pattern(text, length), FitRequest(d=d, dtype=dtype), 0)
     assert isinstance(refused, MethodNotApplicable)
     assert says in refused.reason
 
@@ -181,7 +181,7 @@ def test_the_nearest_of_several_seeds_is_returned_with_its_own_reason(
         if last == "overflow"
         else MethodNotApplicable("no cycle"),
     }
-    monkeypatch.setattr("attncli.fits._width_search.run_fit_method", lambda *a: fits[a[-1]])
+    monkeypatch.setattr("attncli.fits._width_search.run_fitting_method", lambda *a: fits[a[-1]])
     attempt = try_fit_at_width("jl", target, request, [0, 1])
     assert attempt.fit is missing
     assert not attempt.met
@@ -212,7 +212,7 @@ def test_jl_with_an_orthogonal_projection_to_full_width_is_the_target_itself() -
 )
 def test_unknown_options_are_refused(method: str) -> None:
     with pytest.raises(UsageError):
-        run_fit_method(method, pattern("window", 8), FitRequest(d=4), 0)
+        run_fitting_method(method, pattern("window", 8), FitRequest(d=4), 0)
 
 
 def test_a_logit_budget_is_kept() -> None:

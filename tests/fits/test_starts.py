@@ -12,14 +12,14 @@ from attncli.commands.approximate.fixed_attention_module.fit_patterns_at_common_
 from attncli.fits import Fit, FitRequest, _width_search, measure_fit
 from attncli.fits._fitting_method_registry import list_methods_at_fixed_width
 from attncli.fits._key_initialisation import (
-    initialise_queries_and_keys_spectrally,
-    order_keys_by_spectrum,
+    initialise_queries_and_keys_by_svd,
+    order_keys_by_laplacian_eigenvector,
 )
 from attncli.fits._width_search import (
     find_fit_with_smallest_logits,
     find_narrowest_fit,
     find_smallest_width_of_method,
-    run_fit_method,
+    run_fitting_method,
     try_fit_at_width,
 )
 from attncli.patterns import build_pattern
@@ -74,7 +74,7 @@ def test_a_hidden_order_is_found() -> None:
     """Windows along a random order of the tokens: the Laplacian's second eigenvector has it, up to its direction."""
     hidden = np.random.default_rng(3).permutation(40)
     shuffled = csr_array(pattern("window:3", 40).toarray()[np.ix_(hidden, hidden)])
-    rank = order_keys_by_spectrum(shuffled)
+    rank = order_keys_by_laplacian_eigenvector(shuffled)
     assert np.array_equal(rank, hidden) or np.array_equal(rank, 39 - hidden)
     assert try_fit_at_width("learned", shuffled, FitRequest(d=3, dtype="float32"), [0]).met
 
@@ -83,7 +83,7 @@ def test_a_hidden_order_is_found() -> None:
 def test_the_start_is_the_spectrum_of_the_centred_matrix(causal: bool) -> None:
     target = pattern("random:k=2,weights=dirichlet", 20, causal)
     request = FitRequest(d=20, causal=causal)
-    queries, keys = initialise_queries_and_keys_spectrally(
+    queries, keys = initialise_queries_and_keys_by_svd(
         target, request, np.random.default_rng(0), 1e-12
     )
     dense = np.zeros((20, 20))
@@ -120,9 +120,9 @@ def test_at_one_width_others_are_tried_only_where_those_with_the_smallest_logits
 
     def counted(method: str, *rest: Any) -> Fit:
         tried.append(method)
-        return run_fit_method(method, *rest)
+        return run_fitting_method(method, *rest)
 
-    monkeypatch.setattr(_width_search, "run_fit_method", counted)
+    monkeypatch.setattr(_width_search, "run_fitting_method", counted)
     target = pattern("random:k=4,weights=dirichlet", 64)
     wide, narrow = (FitRequest(d=d, dtype="float32", effort=1) for d in (12, 2))
     assert find_fit_with_smallest_logits(target, wide, [0]).method == "learned"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import attncli
 from attncli.errors import NoBaseline, UsageError
-from attncli.gates import exit_code, worst_exit_code
-from attncli.gates.baseline_changes import decide_baseline_gates, parse_change
+from attncli.gates import exit_code_of_report, worst_exit_code
+from attncli.gates.baseline_changes import decide_baseline_gates, parse_allowed_change
 from attncli.records import Report, Row, Verdict
 
 
@@ -27,7 +27,7 @@ def number(value: float | None, spread: float | None = None, layer: int = 0) -> 
 
 
 def verdict(text: str, old: Report, new: Report) -> Verdict:
-    (found,) = decide_baseline_gates(new, old, [parse_change(text)], "old.json")
+    (found,) = decide_baseline_gates(new, old, [parse_allowed_change(text)], "old.json")
     return found
 
 
@@ -126,7 +126,7 @@ def test_nothing_to_compare_with_is_neither_a_regression_nor_a_typing_error() ->
 )  # fmt: skip
 def test_what_is_no_change_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match=r"log10_residual:-0\.5"):
-        parse_change(text)
+        parse_allowed_change(text)
 
 
 def test_what_was_found_is_no_coordinate() -> None:
@@ -193,7 +193,7 @@ def test_verdicts_agree_with_a_slow_evaluator(
     )
     found = verdict(text, curve(old), curve(new))
     assert found.failed is expected
-    assert exit_code(report().with_verdicts([found])) == int(expected)
+    assert exit_code_of_report(report().with_verdicts([found])) == int(expected)
 
 
 def test_the_slow_evaluator_is_not_vacuous() -> None:
@@ -247,4 +247,4 @@ def test_what_python_cannot_hold_a_report_against_is_named(
 @pytest.mark.parametrize("text", ["order:p0", "order:p1", "order:-p5", "order:p1e9"])
 def test_a_chance_lies_between_0_and_1(text: str) -> None:
     with pytest.raises(UsageError, match="a chance is between 0 and 1"):
-        parse_change(text)
+        parse_allowed_change(text)

@@ -12,7 +12,7 @@ from commands import attn
 
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.errors import UsageError
-from attncli.gates.baseline_changes import decide_baseline_gates, parse_change
+from attncli.gates.baseline_changes import decide_baseline_gates, parse_allowed_change
 from attncli.records import Report, Row, Verdict
 from attncli.render import FORMATS
 
@@ -35,7 +35,7 @@ def report(heads: Any, texts: str = "text", take: str = "mean") -> Report:
 
 
 def decided(text: str, new: Report, old: Report, share: float | None = None) -> Verdict:
-    (verdict,) = decide_baseline_gates(new, old, [parse_change(text)], "old.json", share)
+    (verdict,) = decide_baseline_gates(new, old, [parse_allowed_change(text)], "old.json", share)
     return verdict
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reports import row
 
 from attncli.errors import UsageError
-from attncli.gates import decide_report_gates, exit_code, parse_condition
+from attncli.gates import decide_report_gates, exit_code_of_report, parse_condition
 from attncli.records import FOUND_KEYS, Report, Row, Scalar
 from attncli.render import FORMATS
 
@@ -374,7 +374,7 @@ def test_verdict_exit_code_and_what_is_printed_agree_with_a_slow_evaluator(
     judged = report(*made).with_verdicts(decide_report_gates(report(*made), conditions))
     fails = [fails_the_build(some, gate) for some, gate in zip(picked, asked, strict=True)]
     assert [verdict.failed for verdict in judged.verdicts] == fails
-    assert exit_code(judged) == int(any(fails))
+    assert exit_code_of_report(judged) == int(any(fails))
     assert FORMATS["markdown"](judged).count("❌") == sum(fails)
 
 

@@ -11,7 +11,7 @@ from commands import attn
 
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.errors import UsageError
-from attncli.gates.baseline_changes import decide_baseline_gates, parse_change
+from attncli.gates.baseline_changes import decide_baseline_gates, parse_allowed_change
 from attncli.records import Report, Row, Verdict
 from attncli.render import FORMATS
 from attncli.reports.report_comparison import compare_reports
@@ -31,7 +31,7 @@ def report(*heads: Any, texts: tuple[str, ...] = TEXTS) -> Report:
 
 def decided(new: Report, old: Report, *texts: str, share: float | None = None) -> list[Verdict]:
     return decide_baseline_gates(
-        new, old, [parse_change(text) for text in texts], "old.json", share
+        new, old, [parse_allowed_change(text) for text in texts], "old.json", share
     )
 
 
@@ -91,7 +91,7 @@ def test_without_the_numbers_of_each_text_a_mean_has_no_spread() -> None:
 @pytest.mark.parametrize("text", ["any(sink):2s", "all(sink):1", "mean(sink:2s", "mean sink):2s"])
 def test_aggregates_that_make_no_number(text: str) -> None:
     with pytest.raises(UsageError, match="cannot read the change"):
-        parse_change(text)
+        parse_allowed_change(text)
 
 
 def noisy(heads: int, chance: np.random.Generator) -> tuple[Report, Report]:

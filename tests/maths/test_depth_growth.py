@@ -5,7 +5,7 @@ import pytest
 
 from attncli.analysis.rank_collapse.findings_and_headlines import (
     describe_activation_spike,
-    describe_variance,
+    describe_variance_growth,
 )
 from attncli.maths.curve_fits.growth_over_depth import (
     classify_growth_over_depth,
@@ -50,7 +50,7 @@ def test_what_falls_is_not_told_to_grow() -> None:
 
 
 def test_what_stands_still_but_ends_a_little_above_does_not_grow() -> None:
-    words = describe_variance([0.0, 0.0, 0.1, -0.05, 0.05, -0.1, 0.02, 0.01])
+    words = describe_variance_growth([0.0, 0.0, 0.1, -0.05, 0.05, -0.1, 0.02, 0.01])
     assert words == "variance neither grows nor falls steadily"
 
 

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from attncli.fits import FitRequest
 from attncli.fits._width_search import find_narrowest_fit
-from attncli.fits.line import convert_request_to_tolerances
+from attncli.fits.line import convert_fit_request_to_tolerances
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     Tolerances,
     WidthOneConstraints,
@@ -18,12 +18,12 @@ from attncli.maths.head_capacity.head_width_one.logit_constraints import (
 from attncli.maths.head_capacity.width_lower_bounds import (
     LeastWidth,
     bound_largest_logit_at_width,
-    bound_logits_by_spectrum,
+    bound_logits_by_spectral_norm,
     bound_width_by_logit_budget,
     bound_width_by_planarity,
     bound_width_by_polytope_faces,
     bound_width_by_shattering,
-    bound_width_by_spectrum,
+    bound_width_by_spectral_norm,
 )
 from attncli.patterns import build_pattern
 
@@ -121,9 +121,9 @@ def test_the_budget_bound_is_below_what_is_found_and_bites() -> None:
     target = build_pattern("permutation", 24, np.random.default_rng(0))
     request = FitRequest(d=1, logit_budget=5.0)
     asked = compute_necessary_logit_constraints(
-        target, False, convert_request_to_tolerances(request)
+        target, False, convert_fit_request_to_tolerances(request)
     )
-    proved = bound_width_by_spectrum(asked, 5.0, 0.01)
+    proved = bound_width_by_spectral_norm(asked, 5.0, 0.01)
     assert proved > 2.0
     assert proved <= bound_width_by_logit_budget(asked, 5.0, 0.01)
     found = find_narrowest_fit(target, request, [0], 24)
@@ -131,6 +131,8 @@ def test_the_budget_bound_is_below_what_is_found_and_bites() -> None:
     assert bound_width_by_logit_budget(asked, 5.0, 0.01) <= found.fit.d
     closed_form = (math.log(0.99 * 23 / 0.01) / 5.0 / (24 / 23)) ** 2
     assert proved == pytest.approx(closed_form, rel=1e-6)
-    assert bound_logits_by_spectrum(asked, 6, 0.01) == pytest.approx(5.0 * math.sqrt(proved / 6))
+    assert bound_logits_by_spectral_norm(asked, 6, 0.01) == pytest.approx(
+        5.0 * math.sqrt(proved / 6)
+    )
     assert bound_largest_logit_at_width(asked, 6, 0.01) >= 5.0 * math.sqrt(proved / 6)
-    assert bound_width_by_spectrum(named("previous", 24, True), 5.0, 0.01) == 0.0
+    assert bound_width_by_spectral_norm(named("previous", 24, True), 5.0, 0.01) == 0.0

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from attncli.maths.network_path_counts import (
-    compute_path_length_shares,
+    compute_share_of_paths_per_length,
     count_paths_by_length,
     log10_of_integer,
 )
@@ -28,7 +28,7 @@ def test_counts_are_those_of_enumeration(layers: int, heads: int) -> None:
     ids=["BERT-base", "BERT-base", "T5-11B", "GPT-3", "GPT-3"],
 )  # fmt: skip
 def test_published_shares(layers: int, heads: int, length: int, share: float) -> None:
-    assert compute_path_length_shares(count_paths_by_length(layers, heads, skip=True))[
+    assert compute_share_of_paths_per_length(count_paths_by_length(layers, heads, skip=True))[
         length
     ] == pytest.approx(share, abs=5e-4)
 

@@ -40,7 +40,7 @@ def test_the_one_layer_bound_holds_in_its_region() -> None:
         inside += 1
         start = log10_residual_norm(state)
         after = log10_residual_norm(run_block(state, layer, spec, VARIANTS["SAN"]))
-        constant = 10.0 ** rank_collapse_bound.compute_log10_attention_constant(
+        constant = 10.0 ** rank_collapse_bound.compute_log10_attention_bound_factor(
             layer.w_q, layer.w_k, layer.w_v, layer.w_o
         )
         assert (
@@ -88,5 +88,7 @@ def test_the_mlp_constant_bounds_the_mlp(skip: bool) -> None:
             return np.maximum(x @ w_in, 0.0) @ w_out + (x if skip else 0.0)
 
         change = mlp(common + residual) - mlp(common)
-        constant = 10.0 ** rank_collapse_bound.compute_log10_mlp_constant(w_in, w_out, 1.0, skip)
+        constant = 10.0 ** rank_collapse_bound.compute_log10_mlp_lipschitz_bound(
+            w_in, w_out, 1.0, skip
+        )
         assert composite_norm(change) <= constant * composite_norm(residual)

@@ -17,7 +17,7 @@ from attncli.maths.common_row_arithmetic.sinkhorn_attention import (
     compute_sinkhorn_attention_deviation,
 )
 from attncli.maths.common_row_arithmetic.softmax_attention import (
-    compute_offset_of_reference_row,
+    compute_reference_row_minus_uniform,
     compute_softmax_attention_deviation,
     compute_softmax_attention_output,
 )
@@ -105,7 +105,7 @@ def test_output_is_what_anyone_computes(size: float) -> None:
 @pytest.mark.parametrize("exponent", [0, -40, -4000])
 def test_the_reference_offset_is_relative_to_uniform(exponent: int) -> None:
     a = np.array([[0.1, -0.2, 0.5]])
-    offset = compute_offset_of_reference_row(
+    offset = compute_reference_row_minus_uniform(
         logits(0, 1.0)._replace(reference=make_scaled_array(a, exponent))
     )
     with mpmath.workdps(2600):

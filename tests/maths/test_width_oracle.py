@@ -22,7 +22,7 @@ from attncli.maths.head_capacity.width_lower_bounds import (
     bound_width_by_planarity,
     bound_width_by_polytope_faces,
     bound_width_by_shattering,
-    bound_width_by_spectrum,
+    bound_width_by_spectral_norm,
 )
 
 NEARLY = 1.0 + 1e-9
@@ -94,7 +94,7 @@ def test_no_module_beats_a_bound(d: int) -> None:
         said = {
             "shattered": bound_width_by_shattering(asked).d,
             "budget": bound_width_by_logit_budget(asked, budget, variation),
-            "spectral": bound_width_by_spectrum(asked, budget, variation),
+            "spectral": bound_width_by_spectral_norm(asked, budget, variation),
         }
         assert max(said.values()) <= d * NEARLY, said
         least = bound_largest_logit_at_width(asked, d, variation)

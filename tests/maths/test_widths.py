@@ -12,9 +12,9 @@ from attncli.maths.head_capacity import width_formulas
 
 
 def test_the_papers_bound_as_stated() -> None:
-    assert width_formulas.compute_theorem_width(1024, 1, 0.2, 0.2, 1.0) == pytest.approx(
-        2.4e4, rel=0.02
-    )
+    assert width_formulas.compute_johnson_lindenstrauss_width(
+        1024, 1, 0.2, 0.2, 1.0
+    ) == pytest.approx(2.4e4, rel=0.02)
 
 
 @given(
@@ -26,11 +26,23 @@ def test_the_papers_bound_as_stated() -> None:
 def test_the_bound_grows_with_everything_that_makes_it_harder(
     n: int, k: int, epsilon: float, gamma: float
 ) -> None:
-    here = width_formulas.compute_theorem_width(n, k, epsilon, epsilon, gamma)
-    assert width_formulas.compute_theorem_width(2 * n, k, epsilon, epsilon, gamma) >= here
-    assert width_formulas.compute_theorem_width(n, k + 1, epsilon, epsilon, gamma) >= here
-    assert width_formulas.compute_theorem_width(n, k, epsilon / 2, epsilon, gamma) >= here
-    assert width_formulas.compute_theorem_width(n, k, epsilon, epsilon, 2 * gamma) >= here
+    here = width_formulas.compute_johnson_lindenstrauss_width(n, k, epsilon, epsilon, gamma)
+    assert (
+        width_formulas.compute_johnson_lindenstrauss_width(2 * n, k, epsilon, epsilon, gamma)
+        >= here
+    )
+    assert (
+        width_formulas.compute_johnson_lindenstrauss_width(n, k + 1, epsilon, epsilon, gamma)
+        >= here
+    )
+    assert (
+        width_formulas.compute_johnson_lindenstrauss_width(n, k, epsilon / 2, epsilon, gamma)
+        >= here
+    )
+    assert (
+        width_formulas.compute_johnson_lindenstrauss_width(n, k, epsilon, epsilon, 2 * gamma)
+        >= here
+    )
 
 
 def test_lower_limits() -> None:

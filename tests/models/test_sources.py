@@ -17,9 +17,9 @@ from attncli.model_and_file_sources import (
     WORDS,
     Kind,
     Source,
-    format_path_as_source,
+    format_unambiguous_path,
     parse_source,
-    require_source_kind,
+    require_accepted_file_or_model,
 )
 
 ONES = np.ones((1, 2, 2))
@@ -155,7 +155,7 @@ def test_a_path_as_source_is_written_means_that_path(name: str, tmp_path: Path, 
     monkeypatch.chdir(tmp_path)
     Path(name).parent.mkdir(exist_ok=True)
     Path(name).write_bytes(HERE["net.safetensors"])
-    source = parse_source(format_path_as_source(name))
+    source = parse_source(format_unambiguous_path(name))
     assert not source.name.startswith("-")
     assert source.kind in ("network", "pattern")
     assert source.path.resolve() == tmp_path / name
@@ -203,4 +203,4 @@ def test_parsing_imports_neither_torch_nor_transformers() -> None:
 @pytest.mark.parametrize("kind", ARRAYS)
 def test_whatever_may_hold_maps_is_sent_to_who_reads_them(kind: Kind) -> None:
     with pytest.raises(InputError, match=r"`inspect_maps`.* reads? "):
-        require_source_kind(Source(kind, "maps.npz"), MODELS, "`inspect_model`")
+        require_accepted_file_or_model(Source(kind, "maps.npz"), MODELS, "`inspect_model`")

@@ -6,8 +6,8 @@ from helpers import ALL_VARIANTS, final_state
 
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
 from attncli.maths.rank_collapse_bound import (
-    compute_log10_attention_constant,
-    compute_log10_mlp_constant,
+    compute_log10_attention_bound_factor,
+    compute_log10_mlp_lipschitz_bound,
 )
 from attncli.metrics.log10_residual_frobenius import log10_residual_frobenius
 from attncli.metrics.log10_residual_norm import log10_residual_norm
@@ -130,13 +130,13 @@ def test_the_bound_s_constants_hold_for_weights_of_any_size(power: int) -> None:
     """A factor 2^k on one weight is one on the constant."""
     layer = GeneratedNetwork(SPEC, 3).layer_weights(0)
     weights = [few_digits(getattr(layer, name)) for name in ("w_q", "w_k", "w_v", "w_o")]
-    usual = compute_log10_attention_constant(*weights)
+    usual = compute_log10_attention_bound_factor(*weights)
     weights[2] = np.ldexp(weights[2], power)
-    shifted = compute_log10_attention_constant(*weights)
+    shifted = compute_log10_attention_bound_factor(*weights)
     assert shifted - usual == pytest.approx(power * np.log10(2.0), rel=1e-12, abs=1e-12)
     w_in, w_out = few_digits(layer.w_in), few_digits(layer.w_out)
-    usual = compute_log10_mlp_constant(w_in, w_out, 1.0, skip=False)
-    shifted = compute_log10_mlp_constant(
+    usual = compute_log10_mlp_lipschitz_bound(w_in, w_out, 1.0, skip=False)
+    shifted = compute_log10_mlp_lipschitz_bound(
         np.ldexp(w_in, power), np.ldexp(w_out, power), 1.0, skip=False
     )
     assert shifted - usual == pytest.approx(2 * power * np.log10(2.0), rel=1e-12, abs=1e-12)

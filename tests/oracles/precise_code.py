@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from oracles import network
 
-from attncli.ablation import BlockAnatomy, ablate
+from attncli.ablation import BlockAnatomy, ablate_sub_blocks
 from attncli.capture.attention_function_registry import force_eager_attention
 from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import (
@@ -371,7 +371,7 @@ def residuals(
     with (
         torch.no_grad(),
         force_eager_attention(model),
-        ablate(model, anatomy, switches),
+        ablate_sub_blocks(model, anatomy, switches),
         wrap_forwards(collect_distinct_blocks(anatomy.stacks), passing.around),
         suppress(Done),
     ):

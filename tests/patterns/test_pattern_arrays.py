@@ -18,7 +18,7 @@ from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array, 
 
 from attncli.errors import AttnError, InputError, LimitError
 from attncli.patterns._array_files import read_mtx, read_npy, read_npz
-from attncli.patterns._make_sparse_pattern import normalise_rows
+from attncli.patterns._make_sparse_pattern import normalise_pattern_rows
 from attncli.patterns._pattern_files import read_pattern
 
 RNG = np.random.default_rng(0)
@@ -165,7 +165,7 @@ def test_a_weight_that_is_nothing_beside_its_rows_largest_is_refused(low: float,
 @pytest.mark.parametrize("factor", [1e308, 1e-300, 1e-307, 1.0])
 def test_rows_at_the_ends_of_floats_are_normalised(factor: float) -> None:
     weights = np.array([[1.0, 1.0], [0.5, 1.5]]) * factor
-    found = normalise_rows(csr_array(weights)).toarray()
+    found = normalise_pattern_rows(csr_array(weights)).toarray()
     np.testing.assert_allclose(found, [[0.5, 0.5], [0.25, 0.75]], rtol=1e-15)
 
 

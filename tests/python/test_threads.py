@@ -34,13 +34,13 @@ def _two_threads() -> Iterator[None]:
 @pytest.mark.usefixtures("_two_threads")
 def test_a_question_uses_one_and_gives_the_others_back(monkeypatch: pytest.MonkeyPatch) -> None:
     before, inside = threads(), []
-    honest = _width_search.run_fit_method
+    honest = _width_search.run_fitting_method
 
     def look(*given: Any) -> Any:
         inside.append(threads())
         return honest(*given)
 
-    monkeypatch.setattr(_width_search, "run_fit_method", look)
+    monkeypatch.setattr(_width_search, "run_fitting_method", look)
     attn.approximate(**SMALL)
     assert threads() == before
     assert set(before) == {2}

@@ -15,7 +15,7 @@ from attncli.networks.ablation_variants import parse_ablation_variants
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork
 from attncli.records import Definition, Report, Row, View
-from attncli.render.plots.axis_labels_and_captions import format_caption, format_label
+from attncli.render.plots.axis_labels_and_captions import format_axis_label, format_figure_caption
 from attncli.render.plots.chart_data import (
     collect_charts,
     is_geometric_sequence,
@@ -56,7 +56,7 @@ def test_the_model_and_the_text_stand_under_the_figure(tmp_path: Path) -> None:
     rows = curve("SAN", [-1.0, -3.0, -9.0])
     report = report_of(*rows, source=MODEL, input=TEXT, environment={"attn": "1.2"})
     said = "org/small · main · weights abcdef01 · float64 · default text (237 tokens) · attn 1.2"
-    assert format_caption(report) == said
+    assert format_figure_caption(report) == said
     assert said in " ".join(words_in(report, tmp_path))
 
 
@@ -64,8 +64,8 @@ def test_axes_are_words_and_not_names(tmp_path: Path) -> None:
     found = words_in(report_of(*curve("SAN", [-1.0, -3.0])), tmp_path)
     assert {"log₁₀ r", "layer"} <= set(found)
     assert not [word for word in found if "log10_residual" in word]
-    assert format_label("offset_share", {}) == "offset share"
-    assert format_label("entropy", {"entropy": Definition("nat", "…")}) == "entropy (nat)"
+    assert format_axis_label("offset_share", {}) == "offset share"
+    assert format_axis_label("entropy", {"entropy": Definition("nat", "…")}) == "entropy (nat)"
 
 
 def test_every_metric_has_a_panel_of_its_own(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_spreads_are_bands_and_in_no_legend(spread: float | None, tmp_path: Path
     axes, names = legend(report, tmp_path)
     assert len(axes.collections) == (spread is not None)
     assert [text.get_text() for text in names.get_texts()] == ["SAN"]
-    assert ("± standard deviation over 3 seeds" in format_caption(report).replace("\u00a0", " ")) == (spread is not None)  # fmt: skip
+    assert ("± standard deviation over 3 seeds" in format_figure_caption(report).replace("\u00a0", " ")) == (spread is not None)  # fmt: skip
 
 
 def test_a_bound_is_a_line_where_it_says_something(tmp_path: Path) -> None:

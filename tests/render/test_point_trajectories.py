@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import attncli
 from attncli.records import PointTrack, Report
 from attncli.render.json import build_document, json
-from attncli.render.plots.matplotlib_figure import draw_report, save_figure
+from attncli.render.plots.matplotlib_figure import draw_report_figure, save_figure
 from attncli.render.plots.point_trajectories import draw_point_track
 from attncli.reports.json_report_reading import parse_json_report
 
@@ -40,7 +40,7 @@ def test_a_way_that_runs_off_does_not_make_the_arcs_a_dot() -> None:
 
 
 def test_a_panel_for_every_width_and_variant(tmp_path: Path) -> None:
-    canvas = draw_report(REPORT)
+    canvas = draw_report_figure(REPORT)
     assert len(canvas.axes) == 6
     assert [axes.get_title() for axes in canvas.axes[:3]] == ["SAN", "SAN+skip", "both"]
     assert [axes.get_ylabel() for axes in canvas.axes[::3]] == ["width 8", "width 16"]

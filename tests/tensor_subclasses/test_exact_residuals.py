@@ -31,12 +31,15 @@ from attncli.models.random.random_models import build_model
 from attncli.networks.ablation_variants import VARIANTS, AblationSwitches
 from attncli.tensor_subclasses.residual_split import gelu_and_erf, split_tensor_shape_functions
 from attncli.tensor_subclasses.residual_split.handwritten_norm_layers import recognise_norm_layer
-from attncli.tensor_subclasses.residual_split.split_tensor import SplitTensor, split_plain_states
+from attncli.tensor_subclasses.residual_split.split_tensor import (
+    SplitTensor,
+    make_split_tensor_from_states,
+)
 from attncli.tensor_subclasses.residual_split.split_tensor_forward import (
     OtherStackDependency,
     SplitTensorRun,
     accept_split_tensors,
-    run_forward_to_last_stack,
+    run_forward_to_last_layer_stack,
 )
 
 torch.set_num_threads(1)
@@ -210,7 +213,7 @@ def stream(tokens: int = 5, width: int = 4) -> SplitTensor:
     numbers = torch.randn(
         1, tokens, width, generator=torch.Generator().manual_seed(0), dtype=torch.float64
     )
-    return split_plain_states(numbers, axis=1)
+    return make_split_tensor_from_states(numbers, axis=1)
 
 
 def test_changes_in_place_are_seen_by_aliases() -> None:
@@ -400,7 +403,7 @@ def test_a_stack_of_its_own_takes_nothing_of_others(kind: str, takes: list[bool]
         for stack in subject.stacks:
             passage = SplitTensorRun((stack,), subject.stacks, lambda *_: None)
             try:
-                run_forward_to_last_stack(subject.body, text.kwargs, passage)
+                run_forward_to_last_layer_stack(subject.body, text.kwargs, passage)
                 found.append(False)
             except OtherStackDependency:
                 found.append(True)

@@ -19,7 +19,7 @@ from attncli.errors import InputError
 from attncli.models.precision import run_in_model_precision
 from attncli.tensor_subclasses.path_streams.head_contributions import compute_contributions_by_head
 from attncli.tensor_subclasses.path_streams.partial_streams import LengthStreams
-from attncli.tensor_subclasses.path_streams.path_tensor import make_initial_streams
+from attncli.tensor_subclasses.path_streams.path_tensor import make_initial_path_tensor
 from attncli.tensor_subclasses.path_streams.path_tensor_forward import (
     PathDecomposition,
     decompose_by_attention_and_mlp_length,
@@ -351,7 +351,7 @@ def test_attention_that_is_no_product_of_weights_and_values_is_refused(
 
 def streams(seed: int = 0) -> Any:
     generator = torch.Generator().manual_seed(seed)
-    return make_initial_streams(
+    return make_initial_path_tensor(
         torch.randn((1, 4, 6), generator=generator, dtype=torch.float64),
         LengthStreams(attentions=1),
     )

@@ -69,7 +69,7 @@ def run_unchanged_forward(
         observe_block_states(model, stacks, record_hidden_state),  # refuses outputs without tokens
         refuse_unrecognised_norm_layers(model, stacks),
     ):
-        taken, result = run_with_replaced_outputs(model, inputs, stacks, save_block_output)
+        taken, result = run_with_replaced_block_outputs(model, inputs, stacks, save_block_output)
         return UnchangedForward(taken, outputs, states, result)
 
 
@@ -84,10 +84,10 @@ def check_only_states_between_blocks(
             ):
                 refuse_state_between_blocks(stack.name, after)
         if any(not call.joined or call.extra_arguments for call in stack.calls[1:]):
-            check_stack_inputs(model, inputs, stacks, stack)
+            check_inputs_of_block_stack(model, inputs, stacks, stack)
 
 
-def check_stack_inputs(
+def check_inputs_of_block_stack(
     model: nn.Module, inputs: Inputs, stacks: tuple[BlockStack, ...], stack: BlockStack
 ) -> None:
     """Check that a block's inputs depend on the output right before, and on nothing else that changes with the text.
@@ -97,17 +97,17 @@ def check_stack_inputs(
     """
     layers = {call.order: call.layer for call in stack.calls}
     first = NoiseOutputs(set())
-    always, _ = run_with_replaced_outputs(
+    always, _ = run_with_replaced_block_outputs(
         model, inputs, stacks, first.replace_block_output_by_noise
     )
     for digit in range((len(layers) - 1).bit_length()):
         for changes in (0, 1):
             other = {order for order, layer in layers.items() if layer >> digit & 1 == changes}
-            found, _ = run_with_replaced_outputs(
+            found, _ = run_with_replaced_block_outputs(
                 model, inputs, stacks, NoiseOutputs(other).replace_block_output_by_noise
             )
             check_equal_block_inputs(stack, set(layers) - other, always, found)
-    shifted, _ = run_with_replaced_outputs(
+    shifted, _ = run_with_replaced_block_outputs(
         model, roll_token_positions(inputs), stacks, first.replace_block_output_by_noise
     )
     check_equal_block_inputs(stack, set(layers), always, shifted)
@@ -162,7 +162,7 @@ def roll_token_positions(inputs: Inputs) -> dict[str, Tensor]:
     }
 
 
-def run_with_replaced_outputs(
+def run_with_replaced_block_outputs(
     model: nn.Module, inputs: Inputs, stacks: tuple[BlockStack, ...], replace: Replace
 ) -> tuple[BlockInputs, object]:
     """Run one forward in which every block's output is replaced; return the blocks' inputs, and what the model returns."""

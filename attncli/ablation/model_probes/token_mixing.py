@@ -77,7 +77,7 @@ def record_residual_summands(
     layouts: list[StreamShape] = []
 
     def record_stream_layout(run: BlockRun, stream: Tensor) -> Tensor:
-        layouts.append(find_stream_layout(run, stream))
+        layouts.append(find_residual_stream_layout(run, stream))
         return feed(run, stream)
 
     def collect_residual_summands(run: BlockRun, outputs: list[Tensor]) -> None:
@@ -146,7 +146,7 @@ class StreamShape(NamedTuple):
         )
 
 
-def find_stream_layout(run: BlockRun, stream: Tensor) -> StreamShape:
+def find_residual_stream_layout(run: BlockRun, stream: Tensor) -> StreamShape:
     shape = tuple(stream.shape)
     first = len(shape) == 4 and is_channels_first(run.call.module, shape)
     return StreamShape(shape, 1 if first else len(shape) - 1)
@@ -154,7 +154,7 @@ def find_stream_layout(run: BlockRun, stream: Tensor) -> StreamShape:
 
 def perturb_one_token(run: BlockRun, stream: Tensor) -> Tensor:
     """Change one token of a block's input."""
-    moved, middle = stream.clone(), find_stream_layout(run, stream).index_of_middle_token
+    moved, middle = stream.clone(), find_residual_stream_layout(run, stream).index_of_middle_token
     moved[middle] += sample_noise_like(moved[middle])
     return moved
 

@@ -50,7 +50,7 @@ def check_tracking_unchanged(tracked: Seen, plain: Iterable[torch.Tensor]) -> No
             )
 
 
-def check_no_path_bypasses_stream(
+def check_output_needs_residual_stream(
     model: nn.Module,
     inputs: Inputs,
     stacks: tuple[BlockStack, ...],

@@ -13,7 +13,7 @@ from attncli.ablation.stream_tracking.tensor_tags import (
     StreamPoint,
     Tag,
     UntouchedResult,
-    find_tag_of_run,
+    find_tag_of_block_run,
 )
 from attncli.capture.model_structure.blocks import BlockCall
 
@@ -76,7 +76,7 @@ class BlockRun:
 
     def find_tag_of_tensor(self, tensor: torch.Tensor) -> Tag | None:
         """The tag of a tensor; the block's other tensor arguments count as activations."""
-        tag = find_tag_of_run(tensor, self)
+        tag = find_tag_of_block_run(tensor, self)
         return Tag(self) if tag is None and id(tensor) in self.outside else tag
 
     def assign_attention_call_number(self) -> int:

@@ -18,7 +18,7 @@ from attncli.ablation.stream_tracking.binary_operands import (
     is_vector_over_features,
 )
 from attncli.ablation.stream_tracking.block_run_record import BlockRun, Summand
-from attncli.ablation.stream_tracking.source_code_locations import find_current_call_site
+from attncli.ablation.stream_tracking.source_code_locations import find_call_site_in_model_code
 from attncli.ablation.stream_tracking.tag_propagation import run_function_with_tags
 from attncli.ablation.stream_tracking.tensor_tags import (
     MLP_DEPTH,
@@ -27,7 +27,7 @@ from attncli.ablation.stream_tracking.tensor_tags import (
     Tag,
     UntouchedResult,
     attach_tag,
-    derive_tag_off_stream,
+    derive_tag_off_residual_stream,
 )
 from attncli.forward_argument_types import Args, Function, Kwargs, Output
 
@@ -48,7 +48,9 @@ def evaluate_residual_addition(
     for stream, branch in ((0, 1), (1, 0)):
         on, off = tags[stream], tags[branch]
         if on and on.point and off and not off.point:
-            place = AdditionSite(find_current_call_site(), len(on.point.points_from_block_input()))
+            place = AdditionSite(
+                find_call_site_in_model_code(), len(on.point.points_from_block_input())
+            )
             kind = classify_skip_addition(on, off, parts.is_token_mixing_branch(run, place))
             if kind:
                 return evaluate_skip_addition(run, parts, whole, stream, kind, place, (on, off))
@@ -56,11 +58,11 @@ def evaluate_residual_addition(
         tags[0]
         and tags[1]
         and are_parallel_branches(tags[0], tags[1])
-        and parts.may_merge_branches_here(run, find_current_call_site())
+        and parts.may_merge_branches_here(run, find_call_site_in_model_code())
     ):
         return evaluate_branch_merge(run, parts, whole, (tags[0], tags[1]))
     if any(tag and tag.raw for tag in tags):
-        run.strange.append(find_current_call_site())
+        run.strange.append(find_call_site_in_model_code())
     return run_function_with_tags(run, func, args, kwargs)
 
 
@@ -151,7 +153,7 @@ def evaluate_skip_addition(
     for call in off.attention:
         run.reached[call].add(point)
     result = whole.evaluate_summands_to_keep(parts.choose_summands_of_skip(point), stream)
-    attach_tag(result, derive_tag_off_stream([on, off]).move_to_stream_point(point))
+    attach_tag(result, derive_tag_off_residual_stream([on, off]).move_to_stream_point(point))
     run.record_stream_at_point(point, result)
     return result
 
@@ -183,7 +185,7 @@ def evaluate_branch_merge(
     run: BlockRun, parts: KeepPolicy, whole: Addition, tags: tuple[Tag, Tag]
 ) -> torch.Tensor:
     """The sum of two parallel branches, or its attention alone."""
-    site = find_current_call_site()
+    site = find_call_site_in_model_code()
     run.merges.append(site)
     attention = 0 if tags[0].attention else 1
     record_added_branch(run, AdditionSite(site), whole, 1 - attention)
@@ -191,5 +193,5 @@ def evaluate_branch_merge(
         Keep.BOTH if parts.keeps_merged_mlp() else Keep.STREAM, attention
     )
     bare = (*tags[0].bare, *tags[1].bare, UntouchedResult("merge", site))
-    attach_tag(result, derive_tag_off_stream([*tags])._replace(bare=bare))
+    attach_tag(result, derive_tag_off_residual_stream([*tags])._replace(bare=bare))
     return result

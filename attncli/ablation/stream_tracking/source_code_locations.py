@@ -27,7 +27,7 @@ class CallSite(NamedTuple):
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
-def find_current_call_site() -> CallSite:
+def find_call_site_in_model_code() -> CallSite:
     """The operation that the model's code is executing, by the frames out to the block that is running; those of torch and
     of this package do not count."""
     frames = []

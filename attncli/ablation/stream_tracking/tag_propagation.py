@@ -9,7 +9,11 @@ from attncli.ablation.stream_tracking.binary_operands import (
     is_vector_over_features,
 )
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.stream_tracking.tensor_tags import Tag, attach_tag, derive_tag_off_stream
+from attncli.ablation.stream_tracking.tensor_tags import (
+    Tag,
+    attach_tag,
+    derive_tag_off_residual_stream,
+)
 from attncli.capture.attention_calls import (
     LINEAR,
     PRODUCTS,
@@ -106,7 +110,10 @@ def retag_written_tensor(run: BlockRun, tensor: torch.Tensor, tag: Tag) -> None:
     if base is not None:
         before = run.find_tag_of_tensor(base)
         attach_tag(
-            base, derive_tag_off_stream([before, tag]) if before else derive_tag_off_stream([tag])
+            base,
+            derive_tag_off_residual_stream([before, tag])
+            if before
+            else derive_tag_off_residual_stream([tag]),
         )
 
 
@@ -128,8 +135,8 @@ def propagate_tag(
     if len(tags) == 1 and tags[0].point and name in SCALE and is_learned_gain(run, args, kwargs):
         return tags[0]._replace(scaled=True)
     if name in JOINS and len(tags) == len(inputs) and all(tag.point for tag in tags):
-        return join_stream_tags(tags)
-    tag = derive_tag_off_stream(tags)
+        return join_residual_stream_tags(tags)
+    tag = derive_tag_off_residual_stream(tags)
     if is_attention_function(name, tag.scores):
         tag = tag._replace(attention=tag.attention | {run.assign_attention_call_number()}, depth=0)
     scores = returns_attention_scores(name, len(tags), tag.scores)
@@ -142,14 +149,14 @@ def propagate_tag(
     return tag._replace(scores=scores, raw=raw, depth=depth)
 
 
-def join_stream_tags(tags: list[Tag]) -> Tag:
+def join_residual_stream_tags(tags: list[Tag]) -> Tag:
     """The tag of tokens from several points of one stream: the furthest point, if all others lead there."""
     latest = max(tags, key=lambda tag: len(tag.point.points_from_block_input()) if tag.point else 0)
     before = latest.point.points_from_block_input() if latest.point else []
     if all(tag.point in before for tag in tags):
         return latest
     points = dict.fromkeys(tag.point for tag in tags if tag.point)
-    return derive_tag_off_stream(tags)._replace(pieces=tuple(points))
+    return derive_tag_off_residual_stream(tags)._replace(pieces=tuple(points))
 
 
 def is_learned_gain(run: BlockRun, args: Args, kwargs: Kwargs) -> bool:

@@ -101,7 +101,7 @@ def attach_tag(tensor: torch.Tensor, tag: Tag) -> None:
     tensor._attn_tag = (tag, read_tensor_version(tensor))  # type: ignore[attr-defined]
 
 
-def find_tag_of_run(tensor: torch.Tensor, run: object) -> Tag | None:
+def find_tag_of_block_run(tensor: torch.Tensor, run: object) -> Tag | None:
     """The tag of this run; None for weights, constants and whatever no tag has reached.
 
     A tensor that was changed in place under another name also descends from what was written there, which the tag of
@@ -115,12 +115,12 @@ def find_tag_of_run(tensor: torch.Tensor, run: object) -> Tag | None:
         return current
     with unseen():
         base = tensor._base
-    written = None if base is None else find_tag_of_run(base, run)
+    written = None if base is None else find_tag_of_block_run(base, run)
     known = [one for one in (tag, written) if one is not None]
-    return derive_tag_off_stream(known) if known else None
+    return derive_tag_off_residual_stream(known) if known else None
 
 
-def derive_tag_off_stream(tags: list[Tag]) -> Tag:
+def derive_tag_off_residual_stream(tags: list[Tag]) -> Tag:
     """The tag of what is computed from tensors with these tags: off the stream."""
     first = tags[0]
     if len(tags) == 1 and first.point is None and not first.bare and not first.pieces:

@@ -10,14 +10,14 @@ from attncli.ablation.stream_tracking.ablation_policies import KeepPolicy
 from attncli.ablation.stream_tracking.binary_operands import ADD, SCALE
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.ablation.stream_tracking.residual_additions import evaluate_residual_addition
-from attncli.ablation.stream_tracking.source_code_locations import find_current_call_site
+from attncli.ablation.stream_tracking.source_code_locations import find_call_site_in_model_code
 from attncli.ablation.stream_tracking.tag_propagation import run_function_with_tags
 from attncli.ablation.stream_tracking.tensor_tags import (
     Key,
     Tag,
     UntouchedResult,
     attach_tag,
-    derive_tag_off_stream,
+    derive_tag_off_residual_stream,
 )
 from attncli.capture.attention_calls import ASKING, iter_nested_tensors, read_torch_function_name
 from attncli.forward_argument_types import Args, Function, Kwargs, Output
@@ -52,7 +52,7 @@ class Tracker(TorchFunctionMode):
             and (activation := self.find_only_activation_argument(args, kwargs)) is not None
         ):
             return self.evaluate_norm_layer(
-                find_current_call_site(), activation, func, args, kwargs
+                find_call_site_in_model_code(), activation, func, args, kwargs
             )
         return run_function_with_tags(self.run, func, args, kwargs)
 
@@ -62,7 +62,7 @@ class Tracker(TorchFunctionMode):
             self.run.find_tag_of_tensor(tensor) for tensor in iter_nested_tensors((args, kwargs))
         ]
         if len(tags) == 2 and all(tags) and any(tag and tag.point for tag in tags):
-            self.run.gated.append(find_current_call_site())
+            self.run.gated.append(find_call_site_in_model_code())
 
     def find_only_activation_argument(self, args: Args, kwargs: Kwargs) -> torch.Tensor | None:
         """The one activation among the arguments: a norm that also takes a condition or a gate is no plain norm."""
@@ -93,7 +93,7 @@ class Tracker(TorchFunctionMode):
             self.inside_norm = False
         if not isinstance(result, torch.Tensor) or result.shape != arguments.shape:
             for tensor in iter_nested_tensors(result):
-                attach_tag(tensor, derive_tag_off_stream([tag]))
+                attach_tag(tensor, derive_tag_off_residual_stream([tag]))
             return result
         if not self.parts.keeps_norm_layer(key, tag.point):
             result = arguments.clone().to(result.dtype)
@@ -106,7 +106,7 @@ class Tracker(TorchFunctionMode):
                 self.run.strange_norms.add(key)
             attach_tag(
                 result,
-                derive_tag_off_stream([tag])._replace(
+                derive_tag_off_residual_stream([tag])._replace(
                     bare=(*tag.bare, UntouchedResult("norm", key))
                 ),
             )

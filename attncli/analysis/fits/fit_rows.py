@@ -104,7 +104,7 @@ def compute_theoretical_widths(target: csr_array, request: FitRequest) -> dict[s
     length = target.shape[0]
     k = max_keys_per_row(target)
     theorem_k = max(k, int(np.bincount(target.indices).max()))
-    sufficient = width_formulas.compute_theorem_width(
+    sufficient = width_formulas.compute_johnson_lindenstrauss_width(
         length, theorem_k, request.ratio_error, request.off_support, max_weight_ratio(target)
     )
     return {
@@ -184,6 +184,6 @@ def describe_fit_attempt(attempt: FitAttempt) -> str:
     return attempt.reason or "misses the request"
 
 
-def build_failed_verdicts(missed: Iterable[tuple[str, str]]) -> tuple[Verdict, ...]:
+def build_failed_fit_verdicts(missed: Iterable[tuple[str, str]]) -> tuple[Verdict, ...]:
     """A failed verdict for each thing that misses, with by how much."""
     return tuple(Verdict(f"{what} meets the request", True, why) for what, why in missed)

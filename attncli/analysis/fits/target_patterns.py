@@ -34,18 +34,20 @@ class ChosenPatterns:
 
         from attncli.patterns import build_pattern
         from attncli.patterns._check_pattern import check_pattern_rows
-        from attncli.patterns._make_sparse_pattern import normalise_rows
+        from attncli.patterns._make_sparse_pattern import normalise_pattern_rows
         from attncli.patterns._pattern_text_grammar import is_pattern_file
         from attncli.patterns._user_matrices import UserMatrix
 
         targets: dict[str, csr_array] = {}
         for index, text in enumerate(self.options.pattern_names_or_default):
             if isinstance(text, UserMatrix):
-                targets[text] = normalise_rows(text.to_checked_pattern(self.options.length, causal))
+                targets[text] = normalise_pattern_rows(
+                    text.to_checked_pattern(self.options.length, causal)
+                )
                 continue
             if text in self.maps:
                 check_pattern_rows(text, self.maps[text], causal)
-                targets[text] = normalise_rows(self.maps[text])
+                targets[text] = normalise_pattern_rows(self.maps[text])
                 continue
             length = self.options.length
             if length is None and not is_pattern_file(text):
@@ -68,22 +70,24 @@ class ChosenPatterns:
         return replace(report, input=input, warnings=(*self.warnings, *report.warnings))
 
 
-def choose_patterns(
+def collect_target_patterns(
     options: PatternOptions, inputs: InputOptions, files: CheckpointOptions, seed: int
 ) -> ChosenPatterns:
     """Run every model that a pattern names once, on the one text provided."""
     from attncli.analysis.source_argument_checks import refuse_files_of_wrong_kind
     from attncli.patterns._pattern_text_grammar import (
         is_pattern_file,
-        parse_model_head,
-        pattern_path,
+        parse_attention_head_of_model,
+        path_in_pattern_text,
     )
 
     for text in filter(is_pattern_file, options.pattern_names_or_default):
-        refuse_files_of_wrong_kind(str(pattern_path(text)), "approximate(pattern=FILE)")
+        refuse_files_of_wrong_kind(str(path_in_pattern_text(text)), "approximate(pattern=FILE)")
     heads = [
         head
-        for head in map(parse_model_head, dict.fromkeys(options.pattern_names_or_default))
+        for head in map(
+            parse_attention_head_of_model, dict.fromkeys(options.pattern_names_or_default)
+        )
         if head is not None
     ]
     maps: dict[str, csr_array] = {}

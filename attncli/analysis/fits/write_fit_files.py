@@ -5,7 +5,7 @@ from pathlib import Path
 
 from attncli.errors import UsageError
 from attncli.fits import FitRequest
-from attncli.fits._fit_files import SavedFit, build_fit_metadata, list_fit_tensors
+from attncli.fits._fit_files import SavedFit, build_fit_metadata, collect_tensors_of_fits
 from attncli.io.tensor_files import save_safetensors_and_report
 from attncli.progress import Say
 
@@ -23,5 +23,5 @@ def write_fits(
             f"no method made a module to write to {path}: allow more width or another method."
         )
     save_safetensors_and_report(
-        path, list_fit_tensors(fits), build_fit_metadata(fits, request, patterns), say
+        path, collect_tensors_of_fits(fits), build_fit_metadata(fits, request, patterns), say
     )

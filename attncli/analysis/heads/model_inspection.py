@@ -40,7 +40,7 @@ from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPair
 from attncli.analysis.heads.forward_passes.text_batches import (
     BatchObserver,
     TextBatches,
-    join_inputs,
+    join_inputs_into_batch,
 )
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.head_selection import (
@@ -172,7 +172,7 @@ def inspect_model(
 ) -> Report:
     """Inspect the model. `control`: the random-init model; `on_strip` receives the strips of the first
     text, `take_metadata` the metadata that these maps lack, and each attention layer's row keys."""
-    runs = observe_with_controls(
+    runs = observe_model_with_controls(
         subject, control, checkpoint.identity, texts, plan, on_strip, progress
     )
     keys = row_keys_of_attention_sites(runs.own.attention_sites, subject.stacks)
@@ -216,13 +216,13 @@ def inspect_model(
             *checkpoint.warnings,
             *(each.describe_why_no_map() for each in subject.left_out),
             *describe_inputs_besides_token_ids(texts),
-            *collect_warnings(runs, plan),
+            *collect_inspection_warnings(runs, plan),
             *linear.warnings,
         ),
     )
 
 
-def observe_with_controls(
+def observe_model_with_controls(
     subject: PreparedModel,
     control: PreparedModel | None,
     identity: Facts,
@@ -298,7 +298,7 @@ def observe_model(
 
     def measure_batch(batch: Sequence[ModelInput]) -> list[PassResult]:
         observer = BatchObserver(request, null, batch[0].name, len(batch), meter.add_finished_share)
-        run(observer, kwargs=join_inputs(batch))
+        run(observer, kwargs=join_inputs_into_batch(batch))
         return observer.results_by_text()
 
     judge = partial(measure_single_text, tick=ignore_progress_share)
@@ -394,7 +394,10 @@ def collect_map_metadata(
 
     Over several texts those would be means, and the maps are those of the first.
     """
-    from attncli.analysis.heads.map_export.map_metadata import MapMetadata, is_missing_from_maps
+    from attncli.analysis.heads.map_export.map_metadata import (
+        MapMetadata,
+        is_metric_unavailable_from_maps,
+    )
 
     repeats_plan = replace(plan, metrics=choose_metrics([ON_REPEATS]))
     repeated = observe_repeated_tokens(subject, repeats_plan, UniformAttentionControl())
@@ -414,7 +417,7 @@ def collect_map_metadata(
     others = [
         row
         for row in rows
-        if texts == 1 and row.metric != ROLE and is_missing_from_maps(row.metric)
+        if texts == 1 and row.metric != ROLE and is_metric_unavailable_from_maps(row.metric)
     ]
     whole = select_softmax_heads(subject, plan)
     return MapMetadata(
@@ -588,7 +591,7 @@ def describe_texts_and_metrics(
     }
 
 
-def collect_warnings(runs: ModelAndControls, plan: HeadPlan) -> Iterator[str]:
+def collect_inspection_warnings(runs: ModelAndControls, plan: HeadPlan) -> Iterator[str]:
     if plan.shuffle and SHUFFLED not in runs.nulls:
         yield "the model reads no tokens, so there is no shuffled text to compare with."
     if runs.own.batches_differ:

@@ -33,7 +33,7 @@ def refuse_no_config(body: PreTrainedModel) -> None:
         )
 
 
-def available_heads(subject: PreparedModel) -> dict[AttentionSite, range]:
+def list_available_heads(subject: PreparedModel) -> dict[AttentionSite, range]:
     """The heads of attentions, and of linear layers."""
     softmax = {site: range(shape.heads) for site, shape in subject.shapes.items()}
     return softmax | {layer.site: range(layer.heads) for layer in subject.linear.layers}

@@ -55,12 +55,21 @@ def build_metric_views(
             for where in list_stacks_and_attention_kinds(rows, name):
                 null = describe_control_values(rows, (name,), where)
                 yield View(
-                    f"{format_title(where)}{name}{over}{null}", "layer", (name,), "head", where
+                    f"{format_location_prefix(where)}{name}{over}{null}",
+                    "layer",
+                    (name,),
+                    "head",
+                    where,
                 )
     else:
         for where in list_stacks_and_attention_kinds(rows, *heads):
             null = describe_control_values(rows, heads, where)
-            yield View(f"{format_title(where)}heads{over}{null}", "layer.head", heads, where=where)
+            yield View(
+                f"{format_location_prefix(where)}heads{over}{null}",
+                "layer.head",
+                heads,
+                where=where,
+            )
     if metrics.states:
         over = describe_averaging(texts, "texts")
         yield View(f"states after each layer{over}", "layer", metrics.states)
@@ -86,7 +95,7 @@ def list_stacks_and_attention_kinds(rows: Sequence[Row], *metrics: str) -> list[
     )
 
 
-def format_title(where: dict[str, Scalar]) -> str:
+def format_location_prefix(where: dict[str, Scalar]) -> str:
     return f"{', '.join(map(str, where.values()))}: " if where else ""
 
 

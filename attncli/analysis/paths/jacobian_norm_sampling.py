@@ -44,15 +44,19 @@ def convert_norms_to_shares(norms: Array) -> Array:
     return result
 
 
-def estimate_norms(back: Array, width: int) -> TokenEstimatesWithErrors:
-    return jackknife(back, width, lambda rows: jacobian_norms(rows, width))
+def estimate_jacobian_norms(back: Array, width: int) -> TokenEstimatesWithErrors:
+    return estimate_with_jackknife_errors(back, width, lambda rows: jacobian_norms(rows, width))
 
 
-def estimate_shares(back: Array, width: int) -> TokenEstimatesWithErrors:
-    return jackknife(back, width, lambda rows: convert_norms_to_shares(jacobian_norms(rows, width)))
+def estimate_jacobian_norm_shares(back: Array, width: int) -> TokenEstimatesWithErrors:
+    return estimate_with_jackknife_errors(
+        back, width, lambda rows: convert_norms_to_shares(jacobian_norms(rows, width))
+    )
 
 
-def jackknife(back: Array, width: int, of: Callable[[Array], Array]) -> TokenEstimatesWithErrors:
+def estimate_with_jackknife_errors(
+    back: Array, width: int, of: Callable[[Array], Array]
+) -> TokenEstimatesWithErrors:
     """Estimates from all directions, with the jackknife's error from leaving each one out."""
     values = of(back)
     k = len(back)

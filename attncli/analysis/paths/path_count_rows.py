@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from attncli.maths.network_path_counts import compute_path_length_shares, log10_of_integer
+from attncli.maths.network_path_counts import compute_share_of_paths_per_length, log10_of_integer
 from attncli.records import NOT_APPLICABLE, Row, Scalar
 
 
 def build_path_count_rows(counts: dict[int, int], variant: str) -> Iterator[Row]:
     """Rows of exact counts, in the note where a float cannot represent them."""
     for (length, count), share in zip(
-        counts.items(), compute_path_length_shares(counts).values(), strict=True
+        counts.items(), compute_share_of_paths_per_length(counts).values(), strict=True
     ):
         keys = {"length": length}
         yield build_path_count_row(count, variant, keys)

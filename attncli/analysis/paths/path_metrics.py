@@ -79,7 +79,7 @@ def describe_short_paths(
     )
 
 
-def describe_cancellation(cancellation: float) -> str:
+def describe_cancelling_paths(cancellation: float) -> str:
     """Warn where the terms are much larger than their sum."""
     if cancellation < CANCELLING:
         return ""

@@ -11,7 +11,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from attncli.analysis.load_and_verify_model import (
     NOT_HALF,
     Requirement,
-    load_in_dtype,
+    load_model_in_dtype,
     prepare_model,
 )
 from attncli.analysis.paths.decomposed_model import DecomposableModel
@@ -39,7 +39,7 @@ def prepare_model_for_paths(
     options = model.build_model_load_options(seed)
     requested = inputs.build_requested_input(tokens, seed)
     stop_dry_run_before_model_load()
-    checkpoint = load_in_dtype(
+    checkpoint = load_model_in_dtype(
         source, options, NOT_HALF, partial(check_config_and_tokenizer, requested)
     )
     texts = make_model_inputs(checkpoint, requested)

@@ -11,7 +11,7 @@ Path = tuple[int, ...]
 """One choice for each layer: 0 is the skip, 1 … H the heads."""
 
 
-def parse_path(text: str, heads: Sequence[int], skip: bool) -> Path:
+def parse_residual_path(text: str, heads: Sequence[int], skip: bool) -> Path:
     """Parse `0,3,1`: one head number per layer; `heads`: the number of heads of each layer."""
     first = 0 if skip else 1
     most = f"{heads[0]}" if len(set(heads)) == 1 else "that layer's number of heads"
@@ -32,11 +32,11 @@ def is_head_number_in_range(choice: int, most: int, least: int) -> bool:
     return least <= choice <= most
 
 
-def path_length(path: Path) -> int:
+def residual_path_length(path: Path) -> int:
     return sum(choice > 0 for choice in path)
 
 
-def sample_path(stream: np.random.Generator, heads: Sequence[int], length: int) -> Path:
+def sample_residual_path(stream: np.random.Generator, heads: Sequence[int], length: int) -> Path:
     """Layers without replacement, a head of each uniformly."""
     path = [0] * len(heads)
     for layer in stream.choice(len(heads), size=length, replace=False).tolist():

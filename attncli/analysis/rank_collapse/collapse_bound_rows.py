@@ -24,7 +24,7 @@ PROVED_UP_TO = 1.256
 BEYOND = "zero, or beyond the range of floats"
 
 
-def build_layer_view(variant: str | None = None) -> View:
+def build_collapse_bound_view(variant: str | None = None) -> View:
     """A table of the theorem's numbers."""
     of = f" of {variant}" if variant else ""
     return View(
@@ -104,7 +104,7 @@ def evaluate_collapse_bound_on_network(
             }
             own += build_layer_rows(columns, variant, layer)
         rows += own
-        views.append(build_layer_view(variant))
+        views.append(build_collapse_bound_view(variant))
         findings.append(Finding(variant, describe_bound_coverage(own)))
     return rows, views, findings
 

@@ -47,7 +47,7 @@ class RegimeExplanation:
     """Whether the theorem's bound is informative, where it applies."""
 
 
-def describe_regimes(
+def describe_regime_of_each_variant(
     ensemble: Ensemble, explanations: Mapping[str, RegimeExplanation]
 ) -> Iterator[Finding]:
     """The regime of every variant, in words."""
@@ -57,7 +57,7 @@ def describe_regimes(
         yield Finding(name, f"{text}; {known.promise}" if known.promise else text)
 
 
-def explain_variants(
+def explain_network_variants(
     ensemble: Ensemble, spec: NetworkSpec, variants: Mapping[str, AblationSwitches]
 ) -> dict[str, RegimeExplanation]:
     """Explain the variants of synthetic networks from their specification."""
@@ -128,7 +128,7 @@ def build_depth_findings(ensemble: Ensemble, title: str = "") -> Iterator[Findin
                 yield Finding(f"{title}{variant}", sentence)
 
 
-def describe_variance(curve: Sequence[float]) -> str:
+def describe_variance_growth(curve: Sequence[float]) -> str:
     """Describe the growth of the variance, or that it has no clear trend; empty for few layers."""
     found = classify_growth_over_depth(curve[1:])
     if found is None:
@@ -172,7 +172,7 @@ def format_state_range(above: Sequence[int]) -> str:
 
 
 WORDS = {
-    VARIANCE: describe_variance,
+    VARIANCE: describe_variance_growth,
     ENERGY: describe_interaction_energy,
     CLUSTERS: describe_clusters,
     SPIKE: describe_activation_spike,
@@ -185,9 +185,9 @@ def format_headline(ensemble: Ensemble, findings: Sequence[Finding]) -> str:
     means = average_residual_curves(ensemble)
     by_end = sorted(means, key=lambda name: find_last_layer_with_value(means[name])[1])
     worst, best = by_end[0], by_end[-1]
-    text = f"{worst}: {describe_last_layer(means[worst])}, {format_regime(regimes[worst], means[worst])}"
+    text = f"{worst}: {describe_residual_of_last_layer(means[worst])}, {format_collapse_regime(regimes[worst], means[worst])}"
     if best != worst:
-        text += f"; {best}: {describe_last_layer(means[best])}, {regimes[best]}"
+        text += f"; {best}: {describe_residual_of_last_layer(means[best])}, {regimes[best]}"
     return text + "."
 
 
@@ -197,14 +197,14 @@ def find_last_layer_with_value(curve: Sequence[float]) -> tuple[int, float]:
     return known[-1] if known else (len(curve) - 1, math.nan)
 
 
-def describe_last_layer(curve: Sequence[float]) -> str:
+def describe_residual_of_last_layer(curve: Sequence[float]) -> str:
     layer, value = find_last_layer_with_value(curve)
     if math.isfinite(value):
         return f"log10 r = {format_number(value)} at layer {layer}"
     return f"r = 0 at layer {layer}" if value < 0 else f"r at layer {layer}"
 
 
-def format_regime(regime: str, curve: Sequence[float]) -> str:
+def format_collapse_regime(regime: str, curve: Sequence[float]) -> str:
     """The regime, and the order of a doubly exponential one, where its name is a word."""
     order = find_order_of_double_exponential(curve)
     if order is None or not regime.startswith(tuple(NAMES.values())):
@@ -216,7 +216,7 @@ RANDOM_SUFFIX = "@random"
 """`SAN@random`: the same variant of the same architecture with random weights."""
 
 
-def format_variant(stack: str, variant: str, ensembles: Mapping[str, Ensemble]) -> str:
+def format_stack_and_variant(stack: str, variant: str, ensembles: Mapping[str, Ensemble]) -> str:
     """The variant, and the stack where there are several."""
     return variant if len(ensembles) == 1 else f"{stack} {variant}"
 
@@ -246,26 +246,26 @@ def format_model_headline(ensembles: Mapping[str, Ensemble], findings: Sequence[
     for stack, ensemble in ensembles.items():
         means = average_residual_curves(ensemble)
         extremes = find_extreme_variants(
-            [name for name in means if not is_random_init(name)], means
+            [name for name in means if not is_random_init_variant(name)], means
         )
         for name in extremes:
-            title = format_variant(stack, name, ensembles)
+            title = format_stack_and_variant(stack, name, ensembles)
             end, known = (
                 describe_last_layer_of_model(means[name], ensemble[name]),
                 slice_layers_with_values(means[name]),
             )
-            regime_text = f", {format_regime(regimes[title], known)}" if known else ""
+            regime_text = f", {format_collapse_regime(regimes[title], known)}" if known else ""
             parts.append(f"{title}: {end}{'' if end.endswith(regimes[title]) else regime_text}")
         for name in extremes:
             drawn = name + RANDOM_SUFFIX
             if drawn in means:
                 end = describe_last_layer_of_model(means[drawn], ensemble[drawn])
-                random.append(f"{format_variant(stack, name, ensembles)} {end}")
+                random.append(f"{format_stack_and_variant(stack, name, ensembles)} {end}")
     random_init = [f"with random weights {', '.join(random)}"] if random else []
     return "; ".join([*parts, *random_init]) + "."
 
 
-def is_random_init(variant: str) -> bool:
+def is_random_init_variant(variant: str) -> bool:
     return variant.endswith(RANDOM_SUFFIX)
 
 
@@ -283,9 +283,9 @@ def describe_last_layer_of_model(curve: Sequence[float], trajectories: Sequence[
     """Describe where the curve ends, or where it is last known."""
     layer = find_first_layer_without_value(curve)
     if layer is None:
-        return describe_last_layer(curve)
+        return describe_residual_of_last_layer(curve)
     unknown = describe_residuals_lost_to_rounding(layer, trajectories)
-    return f"{describe_last_layer(curve[:layer])} and {unknown}" if layer else unknown
+    return f"{describe_residual_of_last_layer(curve[:layer])} and {unknown}" if layer else unknown
 
 
 def combine_arithmetic_names(trajectories: Sequence[Trajectory]) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from attncli.ablation import BlockAnatomy, ablate
+from attncli.ablation import BlockAnatomy, ablate_sub_blocks
 from attncli.ablation.model_probes.operations_between_blocks import UnchangedForward
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.analysis.rank_collapse.metrics_over_layers import EXACT, StateMetrics, Trajectory
@@ -313,7 +313,11 @@ class VariantRun:
         second = self.run_with_common_row_and_residual(LastBitPerturbation())
         return {
             place: build_trajectory(
-                values, estimate_rounding(values, second[place]), EXACT, "", is_exactly_known
+                values,
+                estimate_rounding_errors(values, second[place]),
+                EXACT,
+                "",
+                is_value_exactly_known,
             )
             for place, values in first.items()
         }
@@ -385,12 +389,12 @@ class VariantRun:
             torch.no_grad(),
             run_in_model_precision(body),
             select_attention_implementation(self.subject),
-            ablate(body, self.subject.anatomy, self.switches, within),
+            ablate_sub_blocks(body, self.subject.anatomy, self.switches, within),
         ):
             yield
 
 
-def estimate_rounding(
+def estimate_rounding_errors(
     values: Mapping[str, list[float]], others: Mapping[str, list[float]]
 ) -> dict[str, list[float]]:
     """Estimate how far rounding may have moved each number of an exact pass, from a second pass.
@@ -430,7 +434,7 @@ def build_trajectory(
     return Trajectory(measured, [], arithmetic, why_plain, dict(uncertain), unknown)
 
 
-def is_exactly_known(value: float, uncertainty: float) -> bool:
+def is_value_exactly_known(value: float, uncertainty: float) -> bool:
     """Whether the uncertainty is negligible; in exact arithmetic 0 is never due to rounding, and
     nan is no number."""
     return not math.isfinite(value) or has_significant_digits(value, uncertainty)

@@ -15,8 +15,8 @@ from attncli.analysis.rank_collapse.collapse_bound_rows import (
 )
 from attncli.analysis.rank_collapse.findings_and_headlines import (
     build_depth_findings,
-    describe_regimes,
-    explain_variants,
+    describe_regime_of_each_variant,
+    explain_network_variants,
     format_headline,
 )
 from attncli.analysis.rank_collapse.metrics_over_layers import (
@@ -80,7 +80,11 @@ def measure_network_collapse(
     spec = networks[0].spec
     refuse_work_of_many_days([spec], len(networks), len(variants))
     ensemble = run_networks_in_all_variants(networks, variants, metrics, progress, over, theorem)
-    findings = tuple(describe_regimes(ensemble, explain_variants(ensemble, spec, variants)))
+    findings = tuple(
+        describe_regime_of_each_variant(
+            ensemble, explain_network_variants(ensemble, spec, variants)
+        )
+    )
     more = evaluate_collapse_bound_on_network(ensemble) if theorem else ([], [], [])
     return Report(
         study="rank-collapse",

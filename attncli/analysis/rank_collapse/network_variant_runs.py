@@ -78,7 +78,7 @@ def run_network_in_all_variants(
             for metric, value in found.items():
                 result[name].values[metric].append(value)
             tick()
-        for name, constant in log10_layer_constants(layer, spec, variants).items():
+        for name, constant in log10_bound_factors_of_layer(layer, spec, variants).items():
             result[name].log10_constants.append(constant)
     return result
 
@@ -113,7 +113,7 @@ def log10_logit_range_of_residual(state: SplitState | None, layer: Layer) -> flo
     return max(found)
 
 
-def log10_layer_constants(
+def log10_bound_factors_of_layer(
     layer: Layer, spec: NetworkSpec, variants: Mapping[str, AblationSwitches]
 ) -> dict[str, float]:
     """log10 of K for one layer of every variant that the theorem covers; they share the attention's part."""
@@ -124,7 +124,7 @@ def log10_layer_constants(
     }
     if not covered:
         return {}
-    attention = rank_collapse_bound.compute_log10_attention_constant(
+    attention = rank_collapse_bound.compute_log10_attention_bound_factor(
         layer.w_q, layer.w_k, layer.w_v, layer.w_o
     )
     found = {}
@@ -132,7 +132,7 @@ def log10_layer_constants(
         constant = attention
         if switches.mlp:
             slope = STEEPEST[spec.activation]
-            constant += rank_collapse_bound.compute_log10_mlp_constant(
+            constant += rank_collapse_bound.compute_log10_mlp_lipschitz_bound(
                 layer.w_in, layer.w_out, slope, switches.mlp_skip
             )
         found[name] = constant

@@ -27,7 +27,7 @@ SWEPT: Mapping[str, type[int] | type[float]] = {
 """Sizes that can be swept, by their names on the command line."""
 
 
-def sweep_sizes(
+def sweep_network_sizes(
     specs: Mapping[float, NetworkSpec],
     parameter: str,
     seeds: Sequence[int],
@@ -42,7 +42,7 @@ def sweep_sizes(
     for index, (point, spec) in enumerate(specs.items()):
         networks = [GeneratedNetwork(spec, seed) for seed in seeds]
         ensemble = run_networks_in_all_variants(
-            networks, variants, metrics, make_point_progress(progress, index, len(specs))
+            networks, variants, metrics, make_progress_of_sweep_point(progress, index, len(specs))
         )
         rows += build_network_collapse_rows(ensemble, spec, variants, {parameter: point})
         rows += build_gradient_rows(networks, variants, {parameter: point}) if gradients else ()
@@ -58,7 +58,7 @@ def sweep_sizes(
         rows=tuple(rows),
         metrics=define_network_collapse_metrics(metrics)
         | ({GRADIENT: DEFINITION} if gradients else {}),
-        source=describe_sweep(specs, variants),
+        source=describe_size_sweep(specs, variants),
         input={"sweep": parameter, "points": list(specs)},
         seeds=tuple(seeds),
         views=(
@@ -74,7 +74,7 @@ def network_spec_at_swept_size(spec: NetworkSpec, parameter: str, point: float) 
     return replace(spec, **change)
 
 
-def make_point_progress(progress: Progress, index: int, total: int) -> Progress:
+def make_progress_of_sweep_point(progress: Progress, index: int, total: int) -> Progress:
     """The progress of one point as a share of the whole sweep."""
 
     def report_progress(done: int, size: int, what: str) -> None:
@@ -83,7 +83,7 @@ def make_point_progress(progress: Progress, index: int, total: int) -> Progress:
     return report_progress
 
 
-def describe_sweep(
+def describe_size_sweep(
     specs: Mapping[float, NetworkSpec], variants: Mapping[str, AblationSwitches]
 ) -> JsonObject:
     return {

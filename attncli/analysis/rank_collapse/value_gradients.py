@@ -37,7 +37,9 @@ def build_gradient_rows(
         if not is_layer_linear_in_input(networks[0].spec, switches):
             yield Row(GRADIENT, None, "log10", variant=variant, note=NOT_COVERED, keys=dict(keys))
             continue
-        found = [network_gradients(network, switches, variant) for network in networks]
+        found = [
+            compute_value_gradients_of_network(network, switches, variant) for network in networks
+        ]
         for layer in range(networks[0].spec.layers):
             values = [one[layer] for one in found if one]
             values = values if len(values) == len(found) else [float("inf")]
@@ -46,7 +48,9 @@ def build_gradient_rows(
             )
 
 
-def network_gradients(network: Network, switches: AblationSwitches, variant: str) -> list[float]:
+def compute_value_gradients_of_network(
+    network: Network, switches: AblationSwitches, variant: str
+) -> list[float]:
     """Empty where a state is not known."""
     spec = network.spec
     state: SplitState | None = SplitState.from_states(network.embeddings())

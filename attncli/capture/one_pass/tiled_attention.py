@@ -23,7 +23,7 @@ from attncli.capture.softmax_attention.map_statistics import ROWS, StatisticsReq
 from attncli.capture.softmax_attention.visible_key_spans import KeySpans
 from attncli.metrics.attention._map_strip_rows import (
     MapStripRows,
-    entropy_from_differences,
+    entropy_from_logit_differences,
     sum_diagonals,
 )
 
@@ -161,7 +161,7 @@ class TiledAttention:
         known = {"maximum_scores": best[None]}
         if "entropy" in self.request.rows:
             below = scores.sub_(best[..., None])
-            known["entropy"] = entropy_from_differences(rows.weights, below[None])
+            known["entropy"] = entropy_from_logit_differences(rows.weights, below[None])
         if "small_weight_counts" in self.request.rows:
             hidden = weights.shape[-1] - (tile.stops - tile.starts)
             known["small_weight_counts"] = rows.small_weight_counts - hidden

@@ -2,7 +2,7 @@
 
 from attncli.declare.option_declarations import Applies, declare_option
 from attncli.errors import require_known_names
-from attncli.io.tensor_file_extensions import require_tensor_file
+from attncli.io.tensor_file_extensions import require_safetensors_extension
 from attncli.options.model_and_input import InputOptions, PatternModelOptions
 from attncli.options.pattern_approximation import (
     PatternOptions,
@@ -87,17 +87,17 @@ def approximate(
     -o FILE.safetensors the module is written there and the report goes to stdout.
 
     """
-    from attncli.analysis.fits.target_patterns import choose_patterns
+    from attncli.analysis.fits.target_patterns import collect_target_patterns
     from attncli.commands.approximate import run as runs
 
     if how.conditions:
         refuse_gates_on_unknown_metrics([condition.metric for condition in how.conditions])
     if how.save_module is not None:
-        require_tensor_file(how.save_module)
+        require_safetensors_extension(how.save_module)
     request = build_fit_request(patterns, search, precision)
     if sweep is not None:
         runs.refuse_fixed_length_patterns(patterns)
-    chosen = choose_patterns(patterns, texts, files, run.list_seeds()[0])
+    chosen = collect_target_patterns(patterns, texts, files, run.list_seeds()[0])
     if sweep is not None or frontier is not None:
         from attncli.commands.approximate.runs_over_sizes import sweep_length_and_width
 

@@ -14,7 +14,7 @@ from attncli.options.pattern_approximation import (
     RandomDrawOptions,
     WidthSearchOptions,
 )
-from attncli.patterns._pattern_text_grammar import parse_model_head
+from attncli.patterns._pattern_text_grammar import parse_attention_head_of_model
 from attncli.patterns._user_matrices import UserMatrix
 from attncli.python.questions import RunContext
 from attncli.records import Report
@@ -76,7 +76,7 @@ def refuse_fixed_length_patterns(patterns: PatternOptions) -> None:
     """Refuse patterns that have one length where a sweep needs every length."""
     for text in patterns.pattern_names_or_default:
         own = "what was given" if isinstance(text, UserMatrix) else "its text"
-        if parse_model_head(text) is not None or isinstance(text, UserMatrix):
+        if parse_attention_head_of_model(text) is not None or isinstance(text, UserMatrix):
             raise UsageError(
                 f"`sweep`: {text} is as long as {own}; leave one of them out.",
                 about=["sweep", "pattern"],

@@ -55,10 +55,10 @@ def attribute(
     With the attention, norm denominators and activation ratios of the pass held fixed, the state is a sum of what each
     input token brings, and of constants; the parts add up to the state, which every run checks.
     """
-    from attncli.analysis.source_argument_checks import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source_argument
     from attncli.options.model_and_input import check_options_before_model_loading
 
-    subject = resolve_source(source, "attribute", how.output)
+    subject = resolve_source_argument(source, "attribute", how.output)
     check_options_before_model_loading(subject, model, inputs, tokens, seed)
     model.refuse_half_precision()
     if top is not None and top < 1:

@@ -42,10 +42,10 @@ def count_paths(
     A path picks one head, or the skip, in each layer; its length is the number of heads. The sizes are those given, or
     those of a network file or a model's config: nothing is run and no weights are read.
     """
-    from attncli.analysis.source_argument_checks import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source_argument
     from attncli.commands.count_paths.run import prepare_path_count, refuse_gates_on_other_metrics
 
     refuse_gates_on_other_metrics(how.conditions)
-    subject = resolve_source(source, "count_paths", how.output)
+    subject = resolve_source_argument(source, "count_paths", how.output)
     count = prepare_path_count(subject, layers, heads, skip, files)
     return how.run_measurement(count)

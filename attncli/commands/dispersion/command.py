@@ -45,10 +45,10 @@ def dispersion(
     Cuts the texts, or random tokens where none is given, to each length, measures every head, and fits how its numbers
     grow with the length: a head whose largest weight falls like 1/n loses its focus, one whose weight stays keeps it.
     """
-    from attncli.analysis.source_argument_checks import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source_argument
     from attncli.options.model_and_input import check_options_before_model_loading
 
-    subject = resolve_source(source, "dispersion", how.output)
+    subject = resolve_source_argument(source, "dispersion", how.output)
     check_options_before_model_loading(subject, model, inputs, None, seed)
     from attncli.commands.dispersion.run import prepare_dispersion
 

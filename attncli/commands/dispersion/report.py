@@ -15,7 +15,7 @@ from attncli.analysis.heads.model_inspection import HeadPlan, inspect_model
 from attncli.analysis.heads.report_tables import format_min_to_max
 from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
-from attncli.analysis.rank_collapse.size_sweep import make_point_progress
+from attncli.analysis.rank_collapse.size_sweep import make_progress_of_sweep_point
 from attncli.errors import format_count
 from attncli.maths.curve_fits.straight_line_slopes import fit_slopes_of_lines
 from attncli.maths.number_format import format_short_number
@@ -58,7 +58,7 @@ def measure_dispersion(
     """`texts`: those of each length, as many and in the same order at all of them."""
     rows: list[Row] = []
     for index, (length, own) in enumerate(texts.items()):
-        part = make_point_progress(progress, index, len(texts))
+        part = make_progress_of_sweep_point(progress, index, len(texts))
         found = inspect_model(checkpoint, subject, None, own, plan, progress=part)
         rows += [
             replace(row, keys={TOKENS: length, **row.keys})

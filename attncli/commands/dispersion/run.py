@@ -8,7 +8,7 @@ from attncli.analysis import Study
 from attncli.analysis.heads.metric_selection import MetricSelection, choose_metrics
 from attncli.analysis.heads.model_inspection import HeadPlan
 from attncli.analysis.heads.prepare_softmax_attention_heads import (
-    available_heads,
+    list_available_heads,
     prepare_softmax_heads,
     refuse_nonexistent_heads,
 )
@@ -65,7 +65,7 @@ def prepare_dispersion(
     texts = {length: cut_texts_to_length(checkpoint, requested, length) for length in points}
     plan = HeadPlan(metrics, heads.choose_layers_to_measure(), heads.make_head_filter(), seed=seed)
     subject = prepare_softmax_heads(checkpoint.model_without_head)
-    refuse_nonexistent_heads(available_heads(subject), plan)
+    refuse_nonexistent_heads(list_available_heads(subject), plan)
     shorter = "let `lengths` end at a shorter one"
     require_memory_to_run(subject.body, points[-1], STRIP_MEMORY, advice=shorter)
     return partial(measure_dispersion, checkpoint, subject, texts, plan)

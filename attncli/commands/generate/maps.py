@@ -32,7 +32,7 @@ def generate_maps(
     """Attention maps with known answers: one layer per kind of map, [head, query, key] in float64."""
     import numpy as np
 
-    from attncli.io.tensor_file_extensions import require_tensor_file
+    from attncli.io.tensor_file_extensions import require_safetensors_extension
     from attncli.io.tensor_files import save_safetensors_and_report
     from attncli.maps import MAPS
     from attncli.registry import call_entry_from_text
@@ -40,7 +40,7 @@ def generate_maps(
 
     if tokens < 1 or heads < 1:
         raise UsageError("`tokens` and `heads` must be at least 1.")
-    require_tensor_file(output)
+    require_safetensors_extension(output)
     size = 8 * len(map) * heads * tokens**2
     require_memory(2 * size, "Holding these maps", "lower `tokens`, `heads` or the number of maps")
     layers = {}

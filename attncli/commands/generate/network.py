@@ -38,7 +38,7 @@ def generate_network(
     The file holds every part, so that all variants can be computed from it; switches such as --no-skip say which
     variant is meant, and `attn rank-collapse` then computes that one.
     """
-    from attncli.io.tensor_file_extensions import require_tensor_file
+    from attncli.io.tensor_file_extensions import require_safetensors_extension
     from attncli.io.tensor_files import save_safetensors_and_report
     from attncli.networks.network_files import build_network_metadata, collect_network_tensors
     from attncli.networks.network_weights import GeneratedNetwork
@@ -50,7 +50,7 @@ def generate_network(
         if switches.list_options_that_are_set()
         else "paper"
     )
-    require_tensor_file(output)
+    require_safetensors_extension(output)
     spec = source.spec
     size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width
     require_memory(2 * size, "Writing this network", "lower `layers`, `tokens` or `width`")

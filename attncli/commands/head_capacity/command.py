@@ -2,7 +2,7 @@
 
 from attncli.declare.option_declarations import Applies, declare_argument, declare_option
 from attncli.errors import require_known_names
-from attncli.io.tensor_file_extensions import require_tensor_file
+from attncli.io.tensor_file_extensions import require_safetensors_extension
 from attncli.options.model_and_input import CheckpointOptions, InputOptions
 from attncli.options.pattern_approximation import (
     MethodOptions,
@@ -67,7 +67,7 @@ def head_capacity(
 
     runs.refuse_gates_on_other_metrics(how.conditions)
     if how.save_module is not None:
-        require_tensor_file(how.save_module)
+        require_safetensors_extension(how.save_module)
     require_known_names("inputs", [inputs], (FREE, EMBEDDINGS))
     request = build_fit_request(patterns, search, precision)
     if head is None:

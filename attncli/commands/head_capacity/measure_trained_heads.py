@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from attncli.analysis.heads.report_rows.head_rows import row_keys_of_attention_sites
 from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.analysis.whole_maps_of_few_layers import (
-    capture_maps,
-    group_layers_by_memory,
+    capture_maps_of_layers,
+    group_layers_to_fit_memory,
     self_attention_sites,
 )
 from attncli.capture import AttentionSite
@@ -146,7 +146,7 @@ def measure_width_and_scale_on_texts(
     seen = MapMeasurements()
     mixed = [moved for text in texts if (moved := shuffle_tokens(text, plan.seeds[0]))]
     sites = self_attention_sites(subject.shapes)
-    for group in group_layers_by_memory(sites, subject.shapes, 2 * texts[0].tokens ** 2):
+    for group in group_layers_to_fit_memory(sites, subject.shapes, 2 * texts[0].tokens ** 2):
         names = {site.name for site in group}
         twins = [site for site in self_attention_sites(random_init.shapes) if site.name in names]
         for place, maps in enumerate(
@@ -171,7 +171,7 @@ def iterate_maps_and_record_changes(
     """Yield the maps of one text after the other, and record how they change from one to the next."""
     before: Mapping[str, NDArray[np.generic]] = {}
     for text in texts:
-        found = capture_maps(subject, sites, text.kwargs)
+        found = capture_maps_of_layers(subject, sites, text.kwargs)
         seen.windows |= found.windows
         now = {site.name: maps for site, maps in found.maps_by_layer.items()}
         for name in before.keys() & now.keys():

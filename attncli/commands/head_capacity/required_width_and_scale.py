@@ -14,7 +14,7 @@ from attncli.fits._dense_attention_map_fit import (
 )
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.maths.head_capacity.dense_map_width import bound_width_of_dense_map
-from attncli.maths.head_capacity.width_formulas import compute_theorem_width
+from attncli.maths.head_capacity.width_formulas import compute_johnson_lindenstrauss_width
 from attncli.records import Definition
 
 Array = NDArray[np.float64]
@@ -54,7 +54,7 @@ def measure_required_width_and_scale(
     counts, columns = np.diff(sparse.indptr), np.bincount(sparse.indices)
     ratio = max_weight_ratio(sparse)
     k, k_column = int(counts.max()), int(columns.max())
-    enough = compute_theorem_width(
+    enough = compute_johnson_lindenstrauss_width(
         len(weights), max(k, k_column), request.ratio_error, request.off_support, ratio
     )
     least = bound_width_of_dense_map(weights, causal, CLOSE)

@@ -6,11 +6,11 @@ from functools import cache, partial
 
 from attncli.analysis.fits.fit_rows import FIT_METRICS
 from attncli.analysis.fits.target_and_fitted_map_pictures import add_map_pictures_of_fits
-from attncli.analysis.fits.target_patterns import ChosenPatterns, choose_patterns
+from attncli.analysis.fits.target_patterns import ChosenPatterns, collect_target_patterns
 from attncli.analysis.fits.write_fit_files import write_fits
 from attncli.analysis.heads.prepare_softmax_attention_heads import prepare_softmax_heads
-from attncli.analysis.load_and_verify_model import FLOAT64_IF_IT_FITS, load_in_dtype
-from attncli.analysis.source_argument_checks import resolve_source
+from attncli.analysis.load_and_verify_model import FLOAT64_IF_IT_FITS, load_model_in_dtype
+from attncli.analysis.source_argument_checks import resolve_source_argument
 from attncli.commands.head_capacity.head_report_rows import SURVEY_METRICS
 from attncli.commands.head_capacity.measure_trained_heads import (
     HeadCapacityPlan,
@@ -76,12 +76,12 @@ def measure_capacity_of_all_heads(
     how: RunContext,
 ) -> Report:
     """Every head of a model on texts of one length."""
-    source = resolve_source(model, "head_capacity")
+    source = resolve_source_argument(model, "head_capacity")
     seeds = run.list_seeds()
     longest = patterns.length or LONGEST
     check_options_before_model_loading(source, files, inputs, longest, seeds[0])
     requested = take_two_texts_by_default(inputs.build_requested_input(longest, seeds[0]))
-    checkpoint = load_in_dtype(
+    checkpoint = load_model_in_dtype(
         source,
         files.build_model_load_options(seeds[0]),
         FLOAT64_IF_IT_FITS,
@@ -136,10 +136,10 @@ def find_pattern_inputs_of_head(
 ) -> Report:
     """Find inputs that make one head show the patterns; `real`: also search the tokens of its
     model."""
-    source = resolve_source(model, "head_capacity(head=...)")
+    source = resolve_source_argument(model, "head_capacity(head=...)")
     trained = load_trained_head(str(source), head, files, how)
     add_real_tokens = load_model_for_token_inputs(str(source), trained, files) if real else None
-    chosen = choose_patterns(patterns, texts, files, run.list_seeds()[0])
+    chosen = collect_target_patterns(patterns, texts, files, run.list_seeds()[0])
     if not chosen.models:
         refuse_model_run_options(texts, files, real)
     report = build_head_inputs_report(trained, chosen, search, request, run, how, add_real_tokens)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attncli.errors import InputError
 from attncli.io.numpy_files import NPY, open_numpy_file
 from attncli.io.safetensors_arrays import StoredArrays
-from attncli.model_and_file_sources import Source, suggest_command_for_source
+from attncli.model_and_file_sources import Source, suggest_command_for_file_or_model
 
 if TYPE_CHECKING:
     from attncli.capture.saved_maps.map_files import MapFile
@@ -31,7 +31,7 @@ def open_map_file(source: Source, batch: int | None, labels: Sequence[str] | Non
     own = ExternalMaps(
         arrays,
         batch,
-        suggest_command_for_source(source) if source.kind in ("weights", "pickle") else "",
+        suggest_command_for_file_or_model(source) if source.kind in ("weights", "pickle") else "",
     )
     return MapFile(path, own, labels)
 

@@ -16,7 +16,10 @@ from attncli.analysis.heads.forward_passes.head_observer import (
 )
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.head_selection import HeadSelection, sort_rows_by_head_ranking
-from attncli.analysis.heads.map_export.attention_map_thumbnails import Thumbnails, thumbnail_size
+from attncli.analysis.heads.map_export.attention_map_thumbnails import (
+    Thumbnails,
+    choose_thumbnail_size,
+)
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.model_inspection import (
@@ -118,7 +121,7 @@ def build_map_thumbnails(file: MapFile, plan: HeadPlan) -> Thumbnails | None:
         own = enumerate(numbers[site])
         return [place for place, number in own if plan.selects(site.layer, number)]
 
-    side = thumbnail_size(
+    side = choose_thumbnail_size(
         shapes, choose_measured_heads, True, plan.ranking.top if plan.ranking else None
     )
     return None if side is None else Thumbnails(side, choose_measured_heads)

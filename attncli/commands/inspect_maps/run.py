@@ -13,7 +13,7 @@ from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, chec
 from attncli.analysis.heads.metric_selection import choose_metrics, is_weight_metric
 from attncli.analysis.heads.model_inspection import HeadPlan
 from attncli.analysis.heads.prepare_softmax_attention_heads import refuse_nonexistent_heads
-from attncli.analysis.source_argument_checks import resolve_source
+from attncli.analysis.source_argument_checks import resolve_source_argument
 from attncli.capture import MapShape
 from attncli.capture.saved_maps.map_files import MapFile
 from attncli.commands.inspect_maps.in_memory_maps import HERE, wrap_arrays_as_map_file
@@ -102,7 +102,9 @@ def open_map_file_or_arrays(
     tokens = resolve_token_labels(labels)
     if not is_file_name_or_path(maps):
         return wrap_arrays_as_map_file(maps, batch, tokens)
-    return open_map_file(resolve_source(os.fspath(maps), "inspect_maps", how.output), batch, tokens)
+    return open_map_file(
+        resolve_source_argument(os.fspath(maps), "inspect_maps", how.output), batch, tokens
+    )
 
 
 def resolve_token_labels(labels: Sequence[str] | None) -> Sequence[str] | None:

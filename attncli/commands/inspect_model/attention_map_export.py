@@ -9,8 +9,8 @@ from attncli.analysis import Study
 from attncli.analysis.heads.forward_passes.head_observer import Look
 from attncli.analysis.heads.map_export.attention_map_thumbnails import (
     Thumbnails,
-    select_heads,
-    thumbnail_size,
+    choose_thumbnail_size,
+    make_head_selector,
 )
 from attncli.analysis.heads.map_export.collected_maps import CollectedMaps, check_map_size
 from attncli.analysis.heads.map_export.map_metadata import MapMetadata
@@ -84,8 +84,10 @@ def add_map_thumbnails(
 ) -> Inspection:
     """Return the same study, with thumbnails of its heads in the report where they fit."""
     shapes = subject.shapes_at_length(text.tokens)
-    chosen = select_heads(plan.layers, plan.selects, shapes)
-    side = thumbnail_size(shapes, chosen, requested, plan.ranking.top if plan.ranking else None)
+    chosen = make_head_selector(plan.layers, plan.selects, shapes)
+    side = choose_thumbnail_size(
+        shapes, chosen, requested, plan.ranking.top if plan.ranking else None
+    )
     if side is None:
         return study
     small, names = Thumbnails(side, chosen), TokenNames.of_text(text)

@@ -6,7 +6,7 @@ from attncli.commands.inspect_model.options import InspectionOptions
 from attncli.declare.option_declarations import declare_argument
 from attncli.errors import UsageError
 from attncli.gates import Condition
-from attncli.io.tensor_file_extensions import require_tensor_file
+from attncli.io.tensor_file_extensions import require_safetensors_extension
 from attncli.options.head_selection import HeadOptions
 from attncli.options.model_and_input import InputOptions, ModelOptions
 from attncli.options.value_completion import complete_random_model_name
@@ -44,13 +44,13 @@ def inspect_model(
     """
 
     if options.save_maps is not None:
-        require_tensor_file(options.save_maps)
+        require_safetensors_extension(options.save_maps)
     if options.pairs == 0:
         raise UsageError("`pairs=0`: it must be at least 1.")
-    from attncli.analysis.source_argument_checks import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source_argument
     from attncli.options.model_and_input import check_options_before_model_loading
 
-    subject = resolve_source(source, "inspect_model", how.output, options.save_maps)
+    subject = resolve_source_argument(source, "inspect_model", how.output, options.save_maps)
     check_options_before_model_loading(subject, model, inputs, options.tokens, options.seed)
     validate_metrics_heads_and_gates(
         how.conditions, options.metric_names, options.pairs or 0, heads

@@ -21,7 +21,7 @@ from attncli.analysis.heads.model_inspection import (
     inspect_model,
 )
 from attncli.analysis.heads.prepare_softmax_attention_heads import (
-    available_heads,
+    list_available_heads,
     refuse_no_config,
     refuse_nonexistent_heads,
     refuse_nonexistent_layers,
@@ -70,7 +70,7 @@ def prepare_model_inspection(
     texts = make_model_inputs(checkpoint, requested)
     subject = prepare_attention_heads_of_model(checkpoint.model_without_head, texts[0])
     if heads.layers or heads.heads:
-        refuse_nonexistent_heads(available_heads(subject), plan)
+        refuse_nonexistent_heads(list_available_heads(subject), plan)
     if subject.linear.layers and not options.metric_names:
         plan = replace(plan, metrics=plan.metrics.with_linear_metrics())
     longest = max(text.tokens for text in texts)

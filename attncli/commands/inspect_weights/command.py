@@ -46,10 +46,10 @@ def inspect_weights(
     Singular values of W_Q W_K^T and W_V W_O of every head, next to those of random matrices of the same shape. Nothing
     is run and no text is read; a checkpoint's weights are read without building the model.
     """
-    from attncli.analysis.source_argument_checks import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source_argument
     from attncli.commands.inspect_weights.run import prepare_weight_inspection
 
-    subject = resolve_source(source, "inspect_weights", how.output)
+    subject = resolve_source_argument(source, "inspect_weights", how.output)
     study = prepare_weight_inspection(
         subject, split_comma_separated_names(metric or []), heads, files, seed
     )

@@ -50,9 +50,9 @@ def paths(
 
     conditions = how.conditions
     options.refuse_invalid_path_options()
-    from attncli.analysis.source_argument_checks import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source_argument
 
-    subject = resolve_source(source, "paths", how.output)
+    subject = resolve_source_argument(source, "paths", how.output)
     if subject.is_model:
         study = prepare_model_paths(subject, options, model, inputs, network, run, conditions)
     else:

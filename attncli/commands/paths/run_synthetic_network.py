@@ -5,7 +5,7 @@ from functools import partial
 
 from attncli.analysis import Study
 from attncli.analysis.paths.path_metrics import OWN_METRICS
-from attncli.analysis.paths.path_selection import parse_path
+from attncli.analysis.paths.path_selection import parse_residual_path
 from attncli.analysis.source_argument_checks import describe_network_source
 from attncli.commands.paths.options import PathOptions
 from attncli.commands.paths.synthetic.output_shares_by_head import (
@@ -83,7 +83,7 @@ def prepare_network_single_paths(
         )
     spec = networks[0].spec
     heads = [spec.heads] * spec.layers
-    named = [parse_path(text, heads, options.skip) for text in options.path or ()]
+    named = [parse_residual_path(text, heads, options.skip) for text in options.path or ()]
     return partial(
         measure_requested_network_paths,
         networks,

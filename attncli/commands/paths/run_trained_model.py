@@ -12,7 +12,7 @@ from attncli.analysis.paths.path_model_preparation import (
     prepare_model_for_paths,
     require_next_token_model,
 )
-from attncli.analysis.paths.path_selection import parse_path
+from attncli.analysis.paths.path_selection import parse_residual_path
 from attncli.commands.paths.options import STEPS as STEPS_TOGETHER
 from attncli.commands.paths.options import PathOptions
 from attncli.commands.paths.trained_models.attention_map_products import AttentionMapsOfStack
@@ -84,7 +84,7 @@ def prepare_model_single_paths(
     )
     if options.sample is not None:
         return partial(measure_sampled_model_paths, subject, texts, heads, options.sample, seed)
-    named = [parse_path(text, heads, skip=True) for text in options.path or ()]
+    named = [parse_residual_path(text, heads, skip=True) for text in options.path or ()]
     return partial(measure_requested_model_paths, subject, texts, list(dict.fromkeys(named)))
 
 

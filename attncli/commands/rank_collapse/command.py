@@ -73,9 +73,9 @@ def rank_collapse(
     metrics = collect_requested_and_gated_metrics(options.metric or default, conditions)
     over = options.resolve_blocks_between_states(metrics)
     choose = partial(variants.choose_ablation_variants, switches)
-    from attncli.analysis.source_argument_checks import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source_argument
 
-    subject = resolve_source(source, "rank_collapse", how.output)
+    subject = resolve_source_argument(source, "rank_collapse", how.output)
     if subject.is_model:
         applied = model_switches.switch_layer_norms_in_variants(choose())
         if conditions:
@@ -218,7 +218,7 @@ def prepare_size_sweep(
     from attncli.analysis.rank_collapse.size_sweep import (
         SWEPT,
         network_spec_at_swept_size,
-        sweep_sizes,
+        sweep_network_sizes,
     )
     from attncli.gates import refuse_gates_that_match_no_row
     from attncli.options.sweep_ranges import parse_size_sweep
@@ -227,4 +227,6 @@ def prepare_size_sweep(
     spec = network.build_network_specification()
     specs = {point: network_spec_at_swept_size(spec, parameter, point) for point in points}
     refuse_gates_that_match_no_row(conditions, {"variant": list(choose()), parameter: points})
-    return partial(sweep_sizes, specs, parameter, run.list_seeds(), choose(), gradients=gradients)
+    return partial(
+        sweep_network_sizes, specs, parameter, run.list_seeds(), choose(), gradients=gradients
+    )

@@ -56,7 +56,7 @@ def prepare_model_collapse_study(
 
     options = model.build_model_load_options(seed)
     ahead = partial(check_config_and_tokenizer, requested)
-    checkpoint = load_and_verify_model.load_in_dtype(
+    checkpoint = load_and_verify_model.load_model_in_dtype(
         source, options, load_and_verify_model.FLOAT64_IF_IT_FITS, ahead
     )
     texts = make_model_inputs(checkpoint, requested)

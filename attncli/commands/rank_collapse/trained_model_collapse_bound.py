@@ -16,7 +16,7 @@ from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.analysis.rank_collapse.collapse_bound_rows import (
     BEYOND,
     THEOREM_METRICS,
-    build_layer_view,
+    build_collapse_bound_view,
     describe_bound_coverage,
     log10_bound_slack,
     power_of_ten_or_inf_beyond_floats,
@@ -61,7 +61,7 @@ def add_collapse_theorem_rows(
         report,
         rows=(*report.rows, *rows),
         metrics={**report.metrics, **THEOREM_METRICS},
-        views=(*report.views, build_layer_view())
+        views=(*report.views, build_collapse_bound_view())
         if any(row.value is not None for row in rows)
         else report.views,
         findings=(*report.findings, finding),

@@ -17,7 +17,7 @@ from attncli.analysis.rank_collapse.findings_and_headlines import (
     describe_what_prevents_collapse,
     find_first_layer_without_value,
     format_model_headline,
-    format_variant,
+    format_stack_and_variant,
 )
 from attncli.analysis.rank_collapse.metrics_over_layers import (
     EXACT,
@@ -173,7 +173,7 @@ def describe_collapse_regimes(
                 replace(switches, mlp=switches.mlp and properties[stack].mlps)
             )
             text = describe_regime_of_resolved_layers(curve, support, drag, ensemble[name])
-            yield Finding(format_variant(stack, name, ensembles), text)
+            yield Finding(format_stack_and_variant(stack, name, ensembles), text)
 
 
 def describe_regime_of_resolved_layers(

@@ -81,10 +81,14 @@ def open_training_folder(
     """One file for each training in the folder, which is created if missing."""
     if folder is None:
         return lambda name: None
-    from attncli.io.atomic_files import create_folder_if_missing, require_writable, write_atomically
+    from attncli.io.atomic_files import (
+        create_folder_if_missing,
+        require_writable_path,
+        write_atomically,
+    )
 
     create_folder_if_missing(folder)
-    require_writable(folder / f"{prefix}.safetensors")
+    require_writable_path(folder / f"{prefix}.safetensors")
 
     def open_saved_training(name: str) -> "SavedTraining":
         from attncli.commands.reproduce.training_checkpoints import SavedTraining

@@ -49,12 +49,12 @@ def sensitivity(
     Gradients of the last token's state after the last block with respect to every token's state before the first
     block, compared with what the sum over paths of attention predicts, and with the effect of repeating the last token.
     """
-    from attncli.analysis.source_argument_checks import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source_argument
     from attncli.commands.sensitivity.report import METRICS
     from attncli.gates import refuse_gates_on_unmeasured_metrics
     from attncli.options.model_and_input import check_options_before_model_loading
 
-    subject = resolve_source(source, "sensitivity", how.output)
+    subject = resolve_source_argument(source, "sensitivity", how.output)
     check_options_before_model_loading(subject, model, inputs, tokens, seed)
     model.refuse_half_precision()
     refuse_gates_on_unmeasured_metrics(how.conditions, METRICS)

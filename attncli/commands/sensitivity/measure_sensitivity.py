@@ -19,8 +19,8 @@ from attncli.analysis.paths.jacobian_norm_sampling import (
     EstimateWithError,
     TokenEstimatesWithErrors,
     estimate_correlation,
-    estimate_norms,
-    estimate_shares,
+    estimate_jacobian_norm_shares,
+    estimate_jacobian_norms,
 )
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
@@ -145,8 +145,8 @@ def measure_token_sensitivity(
     rolled = multiply_rollout_maps(subject, text)
     pairs = (rolled.attention, rolled.even) if rolled.attention else ()
     return TextSensitivity(
-        estimate_norms(back, width),
-        estimate_shares(back, width),
+        estimate_jacobian_norms(back, width),
+        estimate_jacobian_norm_shares(back, width),
         len(back),
         width,
         rolled.attention,

@@ -28,14 +28,14 @@ def check(
 
     Needs no model. Without gates, the verdicts saved in the report set the exit code.
     """
-    from attncli.analysis.report_row_selection import select_rows
-    from attncli.analysis.source_argument_checks import read_report_source
+    from attncli.analysis.report_row_selection import select_report_rows
+    from attncli.analysis.source_argument_checks import read_report_argument
     from attncli.cli.report_writer import validate_output_options, write_report
 
     conditions = validate_output_options(output)
     old = baseline.read_baseline_report()
-    report = read_report_source(source, "check")
+    report = read_report_argument(source, "check")
     verdicts = baseline.decide_report_and_baseline_gates(report, conditions, old)
     metrics = list(dict.fromkeys(split_comma_separated_names(rows.metric)))
-    shown = select_rows(report, metrics, rows.sort, rows.top)
+    shown = select_report_rows(report, metrics, rows.sort, rows.top)
     return write_report(shown.with_verdicts(verdicts) if verdicts else shown, output)

@@ -78,9 +78,9 @@ def read_report_if_not_in_memory(one: str | Report, reader: Reader) -> Report:
 
 
 def read_saved_report(path: str) -> Report:
-    from attncli.analysis.source_argument_checks import read_report_source
+    from attncli.analysis.source_argument_checks import read_report_argument
 
-    return read_report_source(path, "compare")
+    return read_report_argument(path, "compare")
 
 
 def make_model_report_reader(
@@ -88,7 +88,7 @@ def make_model_report_reader(
 ) -> Reader:
     """Return a function that runs the command on a model; both sources are validated before the
     first run."""
-    from attncli.analysis.source_argument_checks import resolve_source
+    from attncli.analysis.source_argument_checks import resolve_source_argument
 
     words = parse_command_line(by)
     for one in pair:
@@ -96,7 +96,7 @@ def make_model_report_reader(
             raise UsageError(
                 "`by` is run on two models: name them, or leave it out to compare reports."
             )
-        resolve_source(one, words[0].replace("-", "_"))
+        resolve_source_argument(one, words[0].replace("-", "_"))
 
     def run_command_on_model(model: str) -> Report:
         how.show_status(f"{words[0]} {model}")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from attncli.analysis.fits.fit_rows import (
     FIT_METRICS,
-    build_failed_verdicts,
+    build_failed_fit_verdicts,
     build_fit_rows,
     build_fit_views,
     describe_fit_attempt,
@@ -13,7 +13,7 @@ from attncli.analysis.fits.fit_rows import (
 )
 from attncli.fits._fit_files import list_patterns_without_fitted_module, read_fits
 from attncli.fits._verify_fit import measure_fit
-from attncli.fits._width_search import FitAttempt, describe_missed_request_limits
+from attncli.fits._width_search import FitAttempt, describe_missed_fit_limits
 from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report, Row
 
@@ -28,7 +28,7 @@ def verify_fit_file(path: Path, progress: Progress = ignore_progress) -> Report:
     for fit in fits:
         evidence = measure_fit(fit.module, fit.target, progress)
         met = evidence.meets_fit_request(request)
-        reason = None if met else describe_missed_request_limits(evidence, request)
+        reason = None if met else describe_missed_fit_limits(evidence, request)
         attempt = FitAttempt(fit.method, None, evidence, met, 1, 1, reason)
         short += [(fit.pattern, describe_fit_attempt(attempt))] if not met else []
         measured = build_fit_rows(fit.pattern, fit.target, attempt, request, searched=False)
@@ -48,7 +48,7 @@ def verify_fit_file(path: Path, progress: Progress = ignore_progress) -> Report:
         source=describe_fits(fits, request) | {"file": path.name},
         views=build_fit_views(),
         findings=tuple(found),
-        verdicts=build_failed_verdicts(short),
+        verdicts=build_failed_fit_verdicts(short),
     )
 
 

@@ -44,7 +44,7 @@ class Logits(NamedTuple):
     """Row slice → boolean [query, key]; None = every key is visible."""
 
 
-def compute_reference_logits(logits: Logits) -> Array:
+def compute_reference_row_logits(logits: Logits) -> Array:
     """The reference logits a as plain numbers [head, key]."""
     reference = refuse_overflowing_logits(logits.reference.value())
     return reference + find_last_query_bias(logits) if logits.bias_in_reference else reference
@@ -57,7 +57,7 @@ def find_last_query_bias(logits: Logits) -> Array:
     return logits.bias[:, : (logits.bias.shape[1] + 1) // 2]
 
 
-def compute_logit_deviation(logits: Logits, heads: slice, rows: slice) -> Array:
+def compute_deviation_of_logits(logits: Logits, heads: slice, rows: slice) -> Array:
     """E for some heads and rows, as plain numbers; the mask is not applied."""
     exponent = logits.queries.exponent + logits.keys.exponent
     queries = ScaledArray(logits.queries.mantissa[heads, rows], exponent).value()

@@ -16,8 +16,8 @@ import numpy as np
 from attncli.maths.common_row_arithmetic.logit_deviation import (
     Logits,
     bound_largest_logit_deviation,
-    compute_logit_deviation,
-    compute_reference_logits,
+    compute_deviation_of_logits,
+    compute_reference_row_logits,
 )
 from attncli.maths.common_row_arithmetic.scaled_arrays import (
     NEGLIGIBLE,
@@ -53,9 +53,9 @@ def apply_doubly_normalised_attention(
     """weight(L)/n V, one head at a time."""
     heads, tokens, _ = values.mantissa.shape
     result = np.empty(values.mantissa.shape)
-    log_weights = log_softmax(compute_reference_logits(logits))
+    log_weights = log_softmax(compute_reference_row_logits(logits))
     for head in range(heads):
-        block = compute_logit_deviation(logits, slice(head, head + 1), slice(None))[0]
+        block = compute_deviation_of_logits(logits, slice(head, head + 1), slice(None))[0]
         logs = compute_log_doubly_normalised_weights(block, log_weights[head], rounds)
         result[head] = weight(logs) @ values.mantissa[head] / tokens
     return make_scaled_array(result, values.exponent)

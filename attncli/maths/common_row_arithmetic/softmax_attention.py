@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from attncli.maths.common_row_arithmetic.logit_deviation import (
     Logits,
     bound_largest_logit_deviation,
-    compute_logit_deviation,
-    compute_reference_logits,
+    compute_deviation_of_logits,
+    compute_reference_row_logits,
     find_last_query_bias,
     iter_logit_blocks,
 )
@@ -61,13 +61,13 @@ def compute_softmax_attention_output(
 ) -> ScaledArray:
     """P V [head, query, value], by the plain formula; `minus` is subtracted from every entry of P."""
     heads, tokens, _ = values.mantissa.shape
-    reference = compute_reference_logits(logits)
+    reference = compute_reference_row_logits(logits)
     huge = (
         bound_largest_logit_deviation(logits) > MODERATE or np.abs(reference).max() > 2.0**MODERATE
     )
     result = np.empty(values.mantissa.shape)
     for some, rows in iter_logit_blocks(heads, tokens, tokens):
-        block = compute_logit_deviation(logits, some, rows)
+        block = compute_deviation_of_logits(logits, some, rows)
         block += reference[some, None, :]
         if huge:
             block = mask_attention_logits(block, logits, rows)
@@ -89,7 +89,7 @@ def mask_attention_logits(block: Array, logits: Logits, rows: slice) -> Array:
     return np.where(logits.visible(rows), block, -math.inf)
 
 
-def compute_offset_of_reference_row(logits: Logits) -> ScaledArray:
+def compute_reference_row_minus_uniform(logits: Logits) -> ScaledArray:
     """π - 1/n [head, key] for the reference row π, to full relative accuracy when π is nearly uniform."""
     reference = logits.reference
     if logits.bias_in_reference and logits.bias is not None:
@@ -126,26 +126,26 @@ def compute_softmax_attention_deviation(logits: Logits, values: ScaledArray) -> 
     """(P - 1π^T) V [head, query, value] for values [head, key, value]."""
     if values.mantissa.shape[1] == 1:
         return SoftmaxDeviation(make_scaled_array(np.zeros(values.mantissa.shape)), True)
-    reference = compute_reference_logits(logits)
+    reference = compute_reference_row_logits(logits)
     star = reference.argmax(axis=1)
     logits = logits._replace(keys=subtract_reference_key(logits.keys, star))
     values = subtract_reference_key(values, star)
     size = bound_largest_logit_deviation(logits)
     log_reference = log_softmax(reference)
     if logits.visible is None:
-        weights, log_weight = remove_key_from_reference(reference, star)
+        weights, log_weight = remove_key_from_reference_row(reference, star)
         found = compute_unmasked_softmax_deviation(logits, weights, log_weight, star, values, size)
         if found is not None:
-            value, resolved = flag_digits_above_rounding(found)
+            value, resolved = flag_deviation_above_rounding(found)
             weight = make_scaled_from_logs(np.ones(len(log_weight)), log_weight)
             return SoftmaxDeviation(
                 value * weight.apply_layout_change(lambda each: each[:, None, None]), resolved
             )
     elif size <= MODERATE and np.ptp(reference) <= 2.0**MODERATE:
-        return flag_digits_above_rounding(
+        return flag_deviation_above_rounding(
             compute_masked_softmax_deviation(logits, np.exp(log_reference), values)
         )
-    return flag_digits_above_rounding(
+    return flag_deviation_above_rounding(
         compute_deviation_by_logarithms(logits, log_reference, star, values)
     )
 
@@ -177,7 +177,7 @@ def make_scaled_number(magnitude: float, exponent: int) -> ScaledArray:
     return make_scaled_array(np.full(1, magnitude), exponent)
 
 
-def flag_digits_above_rounding(total: SumWithLargestTerm) -> SoftmaxDeviation:
+def flag_deviation_above_rounding(total: SumWithLargestTerm) -> SoftmaxDeviation:
     if total.largest.is_zero():
         return SoftmaxDeviation(total.value, True)
     resolved = total.value.exponent > total.largest.exponent - RESOLVED_BITS
@@ -190,7 +190,7 @@ def subtract_reference_key(array: ScaledArray, star: NDArray[np.intp]) -> Scaled
     return make_scaled_array(array.mantissa - chosen[:, None, :], array.exponent)
 
 
-def remove_key_from_reference(reference: Array, star: NDArray[np.intp]) -> tuple[Array, Array]:
+def remove_key_from_reference_row(reference: Array, star: NDArray[np.intp]) -> tuple[Array, Array]:
     """π without the reference key, as e^log_weight[head] · weights[head, key] with largest weight 1."""
     rest = reference.copy()
     rest[np.arange(len(star)), star] = -math.inf
@@ -242,7 +242,7 @@ def compute_deviation_by_matrix_products(
     moments = np.empty((heads, logits.queries.mantissa.shape[1], width + 1))
     sizes = np.empty((heads, moments.shape[1], 1))
     for some, rows in iter_logit_blocks(heads, moments.shape[1], tokens):
-        block = compute_logit_deviation(logits, some, rows)
+        block = compute_deviation_of_logits(logits, some, rows)
         if logits.bias is not None:
             block -= np.take_along_axis(block, star[some, None, None], axis=2)
         if find_largest_magnitude(block) > 2.0**MODERATE:
@@ -280,7 +280,7 @@ def compute_deviation_by_logarithms(
     pieces = []
     largest: int | None = None
     for some, rows in iter_logit_blocks(heads, result.shape[1], tokens):
-        block = mask_attention_logits(compute_logit_deviation(logits, some, rows), logits, rows)
+        block = mask_attention_logits(compute_deviation_of_logits(logits, some, rows), logits, rows)
         weights = subtract_reference_attention_row(block, log_reference[some], star[some])
         if not weights.is_zero():
             largest = weights.exponent if largest is None else max(largest, weights.exponent)

@@ -50,7 +50,7 @@ def confidence_interval_of_mean(values: Sequence[float]) -> ConfidenceInterval:
     return ConfidenceInterval(mean(values) - half, mean(values) + half)
 
 
-def is_mean_clear_of_zero(rates: Sequence[float]) -> bool:
+def is_mean_significantly_nonzero(rates: Sequence[float]) -> bool:
     """Whether their mean differs clearly from zero, also without any one of them."""
     fewer = [[*rates[:at], *rates[at + 1 :]] for at in range(len(rates))]
     return not any(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.maths.curve_fits.convergence_rates import is_mean_clear_of_zero
+from attncli.maths.curve_fits.convergence_rates import is_mean_significantly_nonzero
 from attncli.maths.number_format import format_short_number
 
 FEWEST = 5
@@ -47,7 +47,7 @@ def classify_growth_over_depth(logs: Sequence[float]) -> DepthGrowth | None:
     if (
         len(logs) < FEWEST
         or not np.isfinite(logs).all()
-        or not is_mean_clear_of_zero(np.diff(logs).tolist())
+        or not is_mean_significantly_nonzero(np.diff(logs).tolist())
     ):
         return None
     layers = np.arange(1.0, len(logs) + 1.0)

@@ -11,7 +11,7 @@ from attncli.maths.curve_fits.convergence_rates import (
     STEADY,
     confidence_interval_of_mean,
     estimate_late_convergence_order,
-    is_mean_clear_of_zero,
+    is_mean_significantly_nonzero,
     list_late_convergence_orders,
 )
 from attncli.maths.curve_fits.decay_laws_over_layers import (
@@ -102,7 +102,8 @@ class CurveSegment:
         """The rates whose mean is the factor: the late ones, unless there are too few of them for a clear mean."""
         return (
             self.late_decades_per_layer
-            if self.does_fall_slow_down or is_mean_clear_of_zero(self.late_decades_per_layer)
+            if self.does_fall_slow_down
+            or is_mean_significantly_nonzero(self.late_decades_per_layer)
             else self.decades_per_layer
         )
 
@@ -122,13 +123,16 @@ class CurveSegment:
         """`power`, `falls`, `grows`, `flat`, `levels off` or `uneven`: what the scatter of the steps leaves of its kind."""
         if self.kind == "power" or self.is_too_short_for_law:
             return self.kind
-        if is_mean_clear_of_zero(self.representative_decades_per_layer) and self.kind != "grows":
+        if (
+            is_mean_significantly_nonzero(self.representative_decades_per_layer)
+            and self.kind != "grows"
+        ):
             return (
                 "falls" if self.slope < 0.0 and format_power_of_ten(self.slope) != "1" else "flat"
             )
         if (
             self.does_fall_slow_down
-            and is_mean_clear_of_zero(self.decades_per_layer)
+            and is_mean_significantly_nonzero(self.decades_per_layer)
             and mean(self.decades_per_layer) < 0.0
         ):
             return "levels off"
@@ -174,7 +178,7 @@ def make_curve_segment(curve: Sequence[float], piece: LawPiece) -> CurveSegment:
         found
         if kind != "grows"
         or found.is_too_short_for_law
-        or is_mean_clear_of_zero(found.decades_per_layer)
+        or is_mean_significantly_nonzero(found.decades_per_layer)
         else replace(found, kind="flat")
     )
 
@@ -428,6 +432,8 @@ def find_rate_of_single_exponential(curve: Sequence[float]) -> float | None:
     part = make_curve_segment(curve, first)
     return (
         part.mean_decades_per_layer
-        if not others and part.power is None and is_mean_clear_of_zero(part.decades_per_layer)
+        if not others
+        and part.power is None
+        and is_mean_significantly_nonzero(part.decades_per_layer)
         else None
     )

@@ -6,7 +6,7 @@ After Likhosherstov, Choromanski and Weller 2021; what is marked so is our own d
 import math
 
 
-def compute_theorem_width(
+def compute_johnson_lindenstrauss_width(
     length: int, k: int, ratio_error: float, off_support: float, largest_ratio: float
 ) -> int:
     """The theorem's d: 4 ln(2n) / (η²/2 - η³/3), η = ln(1 + ε2) / (2kb), b = ln((1 + ε2) / ε1) + ln γ.

@@ -127,7 +127,7 @@ def choose_one_row_per_key_split(cuts: KeyCuts, keys: tuple[int, ...]) -> tuple[
     return tuple(sorted(row for way, row in first.items() if way > 0))
 
 
-def list_uniform_supports(constraints: WidthOneConstraints) -> list[frozenset[int]]:
+def list_supports_of_uniform_rows(constraints: WidthOneConstraints) -> list[frozenset[int]]:
     """Supports of rows that see all keys, need a strict order, and have equal weights."""
     found = []
     for row in constraints.rows:
@@ -140,7 +140,7 @@ def list_uniform_supports(constraints: WidthOneConstraints) -> list[frozenset[in
 
 def bound_width_by_polytope_faces(constraints: WidthOneConstraints) -> LeastWidth:
     """Bound the width by the length of the longest chain of nested faces found. For exact ratios and no mask."""
-    supports = list_uniform_supports(constraints)
+    supports = list_supports_of_uniform_rows(constraints)
     faces = set(supports)
     fresh = list(supports)
     while fresh and len(faces) < MOST_FACES:
@@ -157,7 +157,9 @@ def bound_width_by_polytope_faces(constraints: WidthOneConstraints) -> LeastWidt
 
 def bound_width_by_planarity(constraints: WidthOneConstraints) -> LeastWidth:
     """Return 4 where supports of two keys form a graph that is not planar, else 1. For exact ratios and no mask."""
-    edges = [tuple(sorted(each)) for each in list_uniform_supports(constraints) if len(each) == 2]
+    edges = [
+        tuple(sorted(each)) for each in list_supports_of_uniform_rows(constraints) if len(each) == 2
+    ]
     if len(edges) < 9:  # the smallest graph that is not planar has nine edges
         return LeastWidth(1)
     import networkx
@@ -179,10 +181,10 @@ def bound_width_by_logit_budget(
         ),
         default=0,
     )
-    return max(gap, math.ceil(bound_width_by_spectrum(constraints, budget, variation) - 1e-9))
+    return max(gap, math.ceil(bound_width_by_spectral_norm(constraints, budget, variation) - 1e-9))
 
 
-def bound_width_by_spectrum(
+def bound_width_by_spectral_norm(
     constraints: WidthOneConstraints, budget: float, variation: float
 ) -> float:
     """⟨L, W⟩² / (‖W‖₂² ‖L‖_F²), a lower bound on d for logits up to the budget, without a mask.
@@ -204,7 +206,7 @@ def find_weights_of_spectral_bound(
     length = constraints.target.shape[0]
     witness = np.zeros((length, length))
     total = 0.0
-    for row, gap in iter_required_logit_gaps(constraints, variation):
+    for row, gap in iter_required_logit_differences(constraints, variation):
         on = constraints.list_support_keys_of_row(row)
         witness[row] = -1.0 / (length - len(on))
         witness[row, on] = 1.0 / len(on)
@@ -212,7 +214,7 @@ def find_weights_of_spectral_bound(
     return total, witness
 
 
-def iter_required_logit_gaps(
+def iter_required_logit_differences(
     constraints: WidthOneConstraints, variation: float
 ) -> Iterator[tuple[int, float]]:
     """Iterate over rows with a lower bound on the gap between the mean logit on the support and off it.
@@ -258,12 +260,14 @@ def bound_largest_logit_at_width(
         default=0.0,
     )
     return max(
-        half, gap, bound_logits_by_spectrum(constraints, d, variation) if others else 0.0, 0.0
+        half, gap, bound_logits_by_spectral_norm(constraints, d, variation) if others else 0.0, 0.0
     )
 
 
-def bound_logits_by_spectrum(constraints: WidthOneConstraints, d: int, variation: float) -> float:
-    """Solve `bound_width_by_spectrum` for the logits; 0 with a mask."""
+def bound_logits_by_spectral_norm(
+    constraints: WidthOneConstraints, d: int, variation: float
+) -> float:
+    """Solve `bound_width_by_spectral_norm` for the logits; 0 with a mask."""
     if constraints.has_masked_keys:
         return 0.0
     total, witness = find_weights_of_spectral_bound(constraints, variation)

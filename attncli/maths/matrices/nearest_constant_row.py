@@ -80,11 +80,12 @@ def find_nearest_constant_row(matrix: Array) -> NearestConstantRow:
             )
         )
     return NearestConstantRow(
-        centre, compute_log_optimality_gap(best, find_corner_with_smallest_norm_product(lines))
+        centre,
+        compute_log_ratio_to_lower_bound(best, find_corner_with_smallest_norm_product(lines)),
     )
 
 
-def compute_log_optimality_gap(best: NormCorner, lowest: NormCorner) -> float:
+def compute_log_ratio_to_lower_bound(best: NormCorner, lowest: NormCorner) -> float:
     return max(0.0, math.log(best.norm_product / lowest.norm_product) / 2.0)
 
 

@@ -16,7 +16,7 @@ class StreamGain(NamedTuple):
     """The largest |sum of a column|: what equal gradients become."""
 
 
-def compute_stream_gains_over_depth(matrices: Sequence[NDArray[np.float64]]) -> list[StreamGain]:
+def compute_stream_mixing_gains(matrices: Sequence[NDArray[np.float64]]) -> list[StreamGain]:
     """After each matrix [token, stream out, stream in] that of the product of all so far, a later one on the left."""
     found: list[StreamGain] = []
     product: NDArray[np.float64] | None = None

@@ -61,7 +61,7 @@ class ActivationPeak(NamedTuple):
     """How many times the median; None where the activation is not large by itself."""
 
 
-def compute_cosine_gap(values: "Tensor") -> float:
+def compute_one_minus_mean_cosine(values: "Tensor") -> float:
     """1 - cos, cos the mean cosine between two different tokens; nan for fewer than two.
 
     With unit rows u_i, 1 - cos = Σ_i ‖u_i - ū‖² / (n - 1), which needs no subtraction from 1.

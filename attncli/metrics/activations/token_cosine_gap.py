@@ -1,5 +1,8 @@
 from attncli.metrics import metric
-from attncli.metrics.activations._activation_state import ActivationState, compute_cosine_gap
+from attncli.metrics.activations._activation_state import (
+    ActivationState,
+    compute_one_minus_mean_cosine,
+)
 
 
 @metric("1")
@@ -8,4 +11,4 @@ def token_cosine_gap(state: ActivationState) -> float:
 
     0: all tokens point the same way (over-smoothed); 1: they are orthogonal on average.
     """
-    return compute_cosine_gap(state.values)
+    return compute_one_minus_mean_cosine(state.values)

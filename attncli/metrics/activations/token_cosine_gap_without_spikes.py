@@ -1,5 +1,8 @@
 from attncli.metrics import metric
-from attncli.metrics.activations._activation_state import ActivationState, compute_cosine_gap
+from attncli.metrics.activations._activation_state import (
+    ActivationState,
+    compute_one_minus_mean_cosine,
+)
 
 
 @metric("1")
@@ -8,4 +11,4 @@ def token_cosine_gap_without_spikes(state: ActivationState) -> float:
 
     Where it is well above token_cosine_gap, or below, few spiking tokens make up the difference.
     """
-    return compute_cosine_gap(state.values[~state.massive_tokens])
+    return compute_one_minus_mean_cosine(state.values[~state.massive_tokens])

@@ -47,6 +47,6 @@ HEAD_GROUPS = ("attention", "spectra", "roles", "copying", "lazy", "sinks", "gat
 """Groups by which metrics may be requested."""
 
 
-def is_map_metric(name: str) -> bool:
+def is_metric_of_map_alone(name: str) -> bool:
     """Whether the metric is computed from maps alone."""
     return ATTENTION.declaration_of_entry(name).of not in BESIDE_MAPS

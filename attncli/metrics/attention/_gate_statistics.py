@@ -57,7 +57,7 @@ class SinkColumn:
         return [GateObservations(g, c, into, a) for g, c, a in zip(*sides, column, strict=True)]
 
 
-def mean_gate(gates: GateObservations) -> Array:
+def mean_gate_per_head(gates: GateObservations) -> Array:
     found: Array = gates.gate.mean(axis=(1, 2))
     return found
 
@@ -94,7 +94,7 @@ def pearson_correlation(first: Array, second: Array) -> float:
     return float(x @ y / size) if size > 0.0 else float("nan")
 
 
-def replace_gates_by_mean(gates: GateObservations) -> Array:
+def average_gates_over_queries(gates: GateObservations) -> Array:
     """[head, 1, value or 1]: each gate's mean over the queries."""
     found: Array = gates.gate.mean(axis=1, keepdims=True)
     return found
@@ -111,7 +111,7 @@ def compute_output_norms(gates: GateObservations, factor: Array) -> Array:
 def compute_mean_gate_effect(gates: GateObservations) -> Array:
     """The relative change when gates stay at their mean; nan for a head that writes nothing."""
     moved = np.linalg.norm(
-        compute_output_norms(gates, gates.gate - replace_gates_by_mean(gates)), axis=1
+        compute_output_norms(gates, gates.gate - average_gates_over_queries(gates)), axis=1
     )
     whole = np.linalg.norm(compute_output_norms(gates, gates.gate), axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -24,7 +24,7 @@ def find_keys_after_same_tokens(rows: MapStripRows, order: int) -> "Tensor":
     return found[None, None] if rows.visible is None else found & rows.visible
 
 
-def compute_distance_from_counts(rows: MapStripRows, order: int) -> "Tensor":
+def compute_distance_to_ngram_attention(rows: MapStripRows, order: int) -> "Tensor":
     """[batch, head, query]: total variation between a row and uniform attention to the keys that the estimator counts."""
     counted = find_keys_after_same_tokens(rows, order).to(rows.weights.dtype)
     many = counted.sum(dim=-1, keepdim=True)

@@ -149,7 +149,7 @@ class MapStripRows:
     @cached_property
     def weighted_distances(self) -> "Tensor":
         """[batch, head, query]: Σ_j A_ij |i - j|."""
-        return mean_distances(self.weights, self.list_query_positions(), self.first_key)
+        return mean_attention_distances(self.weights, self.list_query_positions(), self.first_key)
 
     def sum_received_mass(self) -> tuple["Tensor", "Tensor"]:
         """Σ_i A_ij [batch, head, key of the strip], and how many queries see each [batch or 1, 1, key]."""
@@ -187,7 +187,7 @@ class MapStripRows:
             else:
                 best[part] = scores[part].amax(dim=-1)
                 below = scores[part] - best[part, None]
-                result[part] = entropy_from_differences(weights[part], below)
+                result[part] = entropy_from_logit_differences(weights[part], below)
         if scores is not None:
             self.maximum_scores = best.view(self.weights.shape[:-1])
         return result.view(self.weights.shape[:-1])
@@ -228,7 +228,7 @@ class MapStripRows:
             shown = self.zero_hidden_keys(self.scores)
         else:
             shown = self.zero_hidden_keys(
-                self.weights.clamp_min(smallest_weight(self.weights)).log_()
+                self.weights.clamp_min(smallest_weight_of_dtype(self.weights)).log_()
             )
         if self.visible is None:
             return shown - shown.mean(dim=-1, keepdim=True)
@@ -248,7 +248,7 @@ class MapStripRows:
         """Whether some weights are so small that their logits are unknown."""
         if self.has_all_scores:
             return False
-        small = self.weights < smallest_weight(self.weights)
+        small = self.weights < smallest_weight_of_dtype(self.weights)
         return bool((small if self.visible is None else small & self.visible).any())
 
     def zero_hidden_keys(self, values: "Tensor") -> "Tensor":
@@ -294,11 +294,11 @@ def sum_diagonals(values: "Tensor") -> "Tensor":
     return moved.reshape(*values.shape[:-2], size, width + size - 1).double().sum(dim=-2)
 
 
-def smallest_weight(weights: "Tensor") -> float:
+def smallest_weight_of_dtype(weights: "Tensor") -> float:
     return LEAST.get(weights.element_size(), TINY)
 
 
-def entropy_from_differences(weights: "Tensor", below: "Tensor") -> "Tensor":
+def entropy_from_logit_differences(weights: "Tensor", below: "Tensor") -> "Tensor":
     """[row]: the entropy of each row [row, key], where ln A_ij = (s_ij - max s_i) + ln max A_i: one logarithm for each row instead of each number.
 
     `below`: s_ij - max s_i, which is overwritten.
@@ -312,7 +312,7 @@ BLOCK = 128
 """Rows of which the keys between them are gone through one by one."""
 
 
-def mean_distances(weights: "Tensor", place: "Tensor", first_key: int) -> "Tensor":
+def mean_attention_distances(weights: "Tensor", place: "Tensor", first_key: int) -> "Tensor":
     """[batch, head, query]: Σ_j A_ij |i - j| of the queries at these places, of keys from the first one on."""
     result = weights.new_empty(weights.shape[:-1])
     key = weights.new_ones(weights.shape[-1]).cumsum(dim=0) + (first_key - 1)

@@ -75,7 +75,7 @@ class MetricTotals:
     def collector_types(self) -> dict[str, type]:
         """The types of what is collected for the requested metrics, by their kinds."""
         specs = map(ATTENTION.declaration_of_entry, self.functions)
-        return {spec.of: find_collector(spec) for spec in specs if spec.of in COLLECTED}
+        return {spec.of: choose_collector_type(spec) for spec in specs if spec.of in COLLECTED}
 
     def add_map_rows(self, rows: MapStripRows) -> None:
         """Add one strip; strips of a map come in order, each row once, and again where `needs_strips_again`."""
@@ -160,7 +160,7 @@ class MetricTotals:
     def compute_metric_values(self) -> dict[str, "Tensor | str"]:
         """Every requested metric, with batch items weighted equally, after all strips."""
         return {
-            name: reduce_over_batch(name, value)
+            name: reduce_metric_over_batch(name, value)
             for name, value in self.compute_metric_values_per_item().items()
         }
 
@@ -242,7 +242,7 @@ class MetricTotals:
         if self.signed and not ATTENTION.declaration_of_entry(name).signed:
             return "weights of both signs are no shares of attention"
         if self.linear and (
-            reason := explain_linear_map_without_metric(ATTENTION.declaration_of_entry(name))
+            reason := explain_metric_missing_in_linear_layer(ATTENTION.declaration_of_entry(name))
         ):
             return reason
         if "same tokens" in needs and not self.same_tokens:
@@ -267,7 +267,7 @@ class MetricTotals:
         return self.unseen if ATTENTION.declaration_of_entry(name).of == "sides" else ""
 
 
-def find_collector(spec: MetricSpec) -> type:
+def choose_collector_type(spec: MetricSpec) -> type:
     """The type that adds up strips for a metric: of its parameter, but gates are known only after all strips."""
     if spec.of == "gates":
         from attncli.metrics.attention._gate_statistics import SinkColumn
@@ -276,7 +276,7 @@ def find_collector(spec: MetricSpec) -> type:
     return spec.parameter_type
 
 
-def explain_linear_map_without_metric(spec: MetricSpec) -> str:
+def explain_metric_missing_in_linear_layer(spec: MetricSpec) -> str:
     """Explain why a metric does not apply to a linear layer's map; empty where it does."""
     if {"scores", "logits"} & set(spec.needs):
         return "a linear layer has no softmax, so no logits"
@@ -302,7 +302,7 @@ def split_metrics_by_batch_item(found: Values) -> list[dict[str, "Tensor | str"]
     ]
 
 
-def reduce_over_batch(name: str, items: "Tensor | str") -> "Tensor | str":
+def reduce_metric_over_batch(name: str, items: "Tensor | str") -> "Tensor | str":
     """Reduce to [head, …]: the mean over batch items, or the worst one."""
     if isinstance(items, str):
         return items

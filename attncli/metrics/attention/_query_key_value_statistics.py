@@ -32,7 +32,7 @@ class OperandStatistics:
             self.repeat_grouped_heads(side.norm(dim=-1)) for side in (key, value)
         )
         """[batch, head, key]: ‖k_j‖ and ‖v_j‖."""
-        self.units = self.repeat_grouped_heads(unit_vectors(key))
+        self.units = self.repeat_grouped_heads(scale_to_unit_vectors(key))
         zero = self.key_sizes.new_zeros(())
         self.first = self.every = CosineSums(zero, zero)
         """cos(q_i, k_0) of the queries that see token 0; and their mean over all keys that a query sees."""
@@ -43,21 +43,23 @@ class OperandStatistics:
 
     def add_map_rows(self, rows: MapStripRows) -> None:
         assert rows.sides is not None
-        query = unit_vectors(rows.sides[0]).double()
+        query = scale_to_unit_vectors(rows.sides[0]).double()
         around = (rows.sum_over_visible_keys(self.units) * query).sum(dim=-1)
         around /= rows.keys_per_query.double().clamp_min(1.0)
-        self.every = add_cosines(self.every, around, query.new_ones(rows.keys_per_query.shape))
+        self.every = accumulate_cosine_sums(
+            self.every, around, query.new_ones(rows.keys_per_query.shape)
+        )
         on_first = (query * self.units[..., :1, :]).sum(dim=-1)
-        self.first = add_cosines(self.first, on_first, rows.sees_first_token.double())
+        self.first = accumulate_cosine_sums(self.first, on_first, rows.sees_first_token.double())
 
 
-def add_cosines(sums: CosineSums, cosines: "Tensor", counted: "Tensor") -> CosineSums:
+def accumulate_cosine_sums(sums: CosineSums, cosines: "Tensor", counted: "Tensor") -> CosineSums:
     return CosineSums(
         sums.total + (cosines * counted).sum(dim=-1), sums.pairs + counted.sum(dim=-1)
     )
 
 
-def unit_vectors(vectors: "Tensor") -> "Tensor":
+def scale_to_unit_vectors(vectors: "Tensor") -> "Tensor":
     """Scale to unit vectors; zero stays zero."""
     sizes = vectors.norm(dim=-1, keepdim=True)
     found: Tensor = vectors / sizes.masked_fill(sizes == 0.0, 1.0)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def compute_distance_from_kernel(rows: MapStripRows, kernel: "Tensor") -> "Tensor":
+def compute_distance_to_kernel_attention(rows: MapStripRows, kernel: "Tensor") -> "Tensor":
     """[batch, head, query]: total variation between a row and that of a kernel [batch, head, query, key], which is overwritten."""
     if rows.visible is not None:
         kernel = kernel.masked_fill_(~rows.visible, 0.0)

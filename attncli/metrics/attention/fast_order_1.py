@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING
 from attncli.metrics import metric
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._taylor_softmax import (
-    compute_distance_from_kernel,
+    compute_distance_to_kernel_attention,
     scale_logits_into_unit_range,
 )
 
@@ -18,4 +18,4 @@ def fast_order_1(rows: MapStripRows) -> "Tensor":
     After Gerami et al. 2024 (FAST), whose code divides queries and keys by their largest norms, so that |s| ≤ 1 and no
     weight is negative; here the row's own largest logit sets the scale, which any map tells (our own form).
     """
-    return compute_distance_from_kernel(rows, 1.0 + scale_logits_into_unit_range(rows))
+    return compute_distance_to_kernel_attention(rows, 1.0 + scale_logits_into_unit_range(rows))

@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING
 from attncli.metrics import metric
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._taylor_softmax import (
-    compute_distance_from_kernel,
+    compute_distance_to_kernel_attention,
     scale_logits_into_unit_range,
 )
 
@@ -18,4 +18,4 @@ def fast_order_2(rows: MapStripRows) -> "Tensor":
     Its largest weight is at most 5 times its least, so it stays near uniform attention; `linearisability` is without the scale.
     """
     scaled = scale_logits_into_unit_range(rows)
-    return compute_distance_from_kernel(rows, 1.0 + scaled + scaled.square() / 2.0)
+    return compute_distance_to_kernel_attention(rows, 1.0 + scaled + scaled.square() / 2.0)

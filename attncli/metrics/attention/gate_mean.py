@@ -1,5 +1,5 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gate_statistics import Array, GateObservations, mean_gate
+from attncli.metrics.attention._gate_statistics import Array, GateObservations, mean_gate_per_head
 
 
 @metric("1", group="gates")
@@ -8,4 +8,4 @@ def gate_mean(gates: GateObservations) -> Array:
 
     1: open; 0.5: untrained, or undecided; 0: the head is shut off.
     """
-    return mean_gate(gates)
+    return mean_gate_per_head(gates)

@@ -2,8 +2,8 @@ from attncli.metrics import metric
 from attncli.metrics.attention._gate_statistics import (
     Array,
     GateObservations,
+    average_gates_over_queries,
     compute_median_contribution,
-    replace_gates_by_mean,
 )
 
 
@@ -13,4 +13,4 @@ def held_contribution(gates: GateObservations) -> Array:
 
     The same as `gated_contribution`: which query asks does not matter to the gate.
     """
-    return compute_median_contribution(gates, replace_gates_by_mean(gates))
+    return compute_median_contribution(gates, average_gates_over_queries(gates))

@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
 from attncli.metrics.attention._map_strip_rows import MapStripRows
-from attncli.metrics.attention._taylor_softmax import compute_distance_from_kernel
+from attncli.metrics.attention._taylor_softmax import compute_distance_to_kernel_attention
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,4 +14,6 @@ def linearisability(rows: MapStripRows) -> "Tensor":
 
     0: attention that is linear in features of queries and keys does the same; 1: it has nothing in common (our own form).
     """
-    return compute_distance_from_kernel(rows, 1.0 + rows.logits + rows.logits.square() / 2.0)
+    return compute_distance_to_kernel_attention(
+        rows, 1.0 + rows.logits + rows.logits.square() / 2.0
+    )

@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._keys_after_same_tokens import compute_distance_from_counts
+from attncli.metrics.attention._keys_after_same_tokens import compute_distance_to_ngram_attention
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 
 if TYPE_CHECKING:
@@ -14,4 +14,4 @@ def ngram_1(rows: MapStripRows) -> "Tensor":
 
     0: by its values the head counts what has followed so far, as statistical induction heads do (Edelman et al. 2024).
     """
-    return compute_distance_from_counts(rows, 1)
+    return compute_distance_to_ngram_attention(rows, 1)

@@ -10,7 +10,7 @@ from attncli.model_and_file_sources import (
     Source,
     find_similarly_named_folder,
     parse_source,
-    require_source_kind,
+    require_accepted_file_or_model,
 )
 
 
@@ -53,7 +53,7 @@ def find_model_folder(
     """Find the folder that SOURCE names; a hub model, or its config alone, comes from the cache or is fetched."""
     source = parse_source(source) if isinstance(source, str) else source
     revision = choose_hub_revision(source, how.revision)
-    require_source_kind(source, SAVED_MODELS, "reading weights")
+    require_accepted_file_or_model(source, SAVED_MODELS, "reading weights")
     if source.kind == "folder":
         if not source.path.is_dir():
             near = find_similarly_named_folder(source.path)

@@ -23,7 +23,7 @@ def make_scheduler_lost_error(what: str) -> LimitError:
 
 
 @contextmanager
-def silence_loggers(*libraries: str) -> Iterator[None]:
+def silence_library_loggers(*libraries: str) -> Iterator[None]:
     """Silence the libraries' loggers, existing or not yet created: their messages are for
     administrators of a cluster."""
     names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in libraries]

@@ -16,7 +16,7 @@ from attncli.processes.engines import (
 from attncli.processes.engines._futures import (
     make_outcome_of_lost_job,
     make_scheduler_lost_error,
-    silence_loggers,
+    silence_library_loggers,
 )
 from attncli.processes.job_sent_to_worker import Job, run_job
 
@@ -56,7 +56,7 @@ def run_jobs_on_dask(
     """Run every item as a task; one whose worker is lost is not retried, since it might kill other
     workers too."""
     with (
-        silence_loggers("distributed", "tornado", "asyncio"),
+        silence_library_loggers("distributed", "tornado", "asyncio"),
         open_client(distributed, where, options, resources, total) as client,
     ):
         places = {

@@ -10,7 +10,7 @@ from typing import IO
 
 from attncli.distributed_ranks import remove_rank_variables
 from attncli.errors import UsageError
-from attncli.processes.command_in_subprocess import ProcessRun, describe_exit
+from attncli.processes.command_in_subprocess import ProcessRun, describe_process_exit
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, refuse_unknown_engine_options
 from attncli.processes.job_sent_to_worker import Job
 from attncli.resource_limits import MEMORY, free_memory, parse_whole_number
@@ -67,7 +67,7 @@ class LocalWorker:
     def read_outcome(self) -> ProcessRun:
         """The outcome of the job; a worker that closes its pipe has died."""
         line = self.worker_stdout.readline()
-        return ProcessRun(*json.loads(line)) if line else describe_exit(self.process.wait())
+        return ProcessRun(*json.loads(line)) if line else describe_process_exit(self.process.wait())
 
     @property
     def is_alive(self) -> bool:

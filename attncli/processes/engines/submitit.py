@@ -12,7 +12,7 @@ from typing import Any
 from attncli.errors import UsageError, shorten_error_text
 from attncli.processes.command_in_subprocess import ProcessRun
 from attncli.processes.engines import Engine, EngineOptions, Outcomes, make_missing_library_error
-from attncli.processes.engines._futures import make_outcome_of_lost_job, silence_loggers
+from attncli.processes.engines._futures import make_outcome_of_lost_job, silence_library_loggers
 from attncli.processes.job_sent_to_worker import Job, run_job
 
 POLLED = 0.2
@@ -121,11 +121,11 @@ def list_queued_jobs() -> frozenset[str] | None:
 
 
 def run_jobs_on_slurm(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
-    with silence_loggers("submitit"):
-        yield from submit_arrays(executor, jobs, total)
+    with silence_library_loggers("submitit"):
+        yield from submit_job_arrays(executor, jobs, total)
 
 
-def submit_arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
+def submit_job_arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
     """Submit one array of all jobs to Slurm; locally, as many jobs at a time as there are cores."""
     here = executor.cluster == "local"
     waiting, queue = iter(jobs), SlurmQueue()
@@ -143,7 +143,7 @@ def submit_arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
                 running.update(zip(submitted, batch, strict=True))
             if not running:
                 return
-            yield from wait_for_results(running, None if here else queue)
+            yield from yield_finished_jobs(running, None if here else queue)
             time.sleep(POLLED)
     finally:
         for job in running:
@@ -151,7 +151,7 @@ def submit_arrays(executor: Any, jobs: Iterable[Job], total: int) -> Outcomes:
                 job.cancel(check=False)
 
 
-def wait_for_results(
+def yield_finished_jobs(
     running: dict[Any, Job], queue: SlurmQueue | None
 ) -> Iterator[tuple[int, ProcessRun]]:
     """Yield the jobs that have a result, and those that will have none."""

@@ -14,7 +14,7 @@ assets               the script and the style, from `scripts/` and `styles/`
 The script only draws and sorts: the sentences and the tables of the views are complete without it.
 
     >>> from attncli.records import Report
-    >>> from attncli.render.html_page.document import build_page
-    >>> "<script>alert" in build_page(Report("check", "<script>alert(1)</script>", (), {}, {}))
+    >>> from attncli.render.html_page.document import build_html_page
+    >>> "<script>alert" in build_html_page(Report("check", "<script>alert(1)</script>", (), {}, {}))
     False
 """

@@ -42,7 +42,7 @@ def encode_report_column(
 ) -> Iterator[EncodedColumn]:
     if all(cell is None for cell in cells):
         return
-    if numbers or is_numeric(cells):
+    if numbers or is_column_numeric(cells):
         yield encode_number_column(
             name,
             [math.nan if cell is None else convert_to_float_or_infinity(cell) for cell in cells],
@@ -51,7 +51,7 @@ def encode_report_column(
         yield encode_category_column(name, cells)
 
 
-def is_numeric(cells: Sequence[Cell]) -> bool:
+def is_column_numeric(cells: Sequence[Cell]) -> bool:
     distinct = set(cells) - {None}
     return len(distinct) > FEWEST_NUMBERS and all(isinstance(cell, float) for cell in distinct)
 

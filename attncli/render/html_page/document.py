@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from attncli import __version__
 from attncli.records import FOUND_KEYS, NULLS, JsonObject, Report, View
-from attncli.render._table_cells import build_grids
+from attncli.render._table_cells import build_table_grids
 from attncli.render.html_page import page_sentences, plot_data_of_views
 from attncli.render.html_page.assets import load_script, load_style
 from attncli.render.html_page.columns_as_bytes import encode_report_columns
@@ -28,19 +28,19 @@ WITHOUT_SCRIPT = (
 )
 
 
-def build_page(report: Report) -> str:
+def build_html_page(report: Report) -> str:
     return "".join(
         (
             "<!doctype html>\n<html lang=en>\n<head>",
-            build_head(report),
+            build_html_head(report),
             "</head>\n<body>\n",
-            *build_body(report),
+            *build_html_body(report),
             "</body>\n</html>\n",
         )
     )
 
 
-def build_head(report: Report) -> str:
+def build_html_head(report: Report) -> str:
     policy = (
         f"default-src 'none'; script-src {load_script().csp_hash}; style-src {load_style().csp_hash}; "
         "base-uri 'none'; form-action 'none'"
@@ -52,14 +52,14 @@ def build_head(report: Report) -> str:
             '<meta name=viewport content="width=device-width, initial-scale=1">',
             '<meta name=color-scheme content="light dark">',
             f'<meta name=generator content="attn {escape_text(__version__)}">',
-            html_tag("title", escape_text(page_sentences.format_title(report))),
+            html_tag("title", escape_text(page_sentences.format_page_title(report))),
             f"<style>{load_style().text}</style>",
         )
     )
 
 
-def build_body(report: Report) -> Iterator[str]:
-    yield page_sentences.format_opening(report)
+def build_html_body(report: Report) -> Iterator[str]:
+    yield page_sentences.format_page_header(report)
     yield "<main>\n"
     yield html_tag("noscript", html_tag("p", WITHOUT_SCRIPT))
     yield "<p id=unread class=unread hidden role=alert></p>"
@@ -84,7 +84,7 @@ def build_sections(report: Report) -> Iterator[str]:
                 index, format_table(build_comparison_table(next(build_comparison_curves(report))))
             )
             continue
-        for grid in build_grids(dataclasses.replace(report, views=(view,))):
+        for grid in build_table_grids(dataclasses.replace(report, views=(view,))):
             if not view.findings:
                 yield build_section(index, format_table(grid))
 

@@ -56,7 +56,7 @@ def format_html_table_row(cells: Sequence[str], words: bool) -> str:
     )
 
 
-def format_nested_facts(facts: Facts) -> str:
+def format_nested_metadata(facts: Facts) -> str:
     """Nested facts as nested lists of terms."""
     return html_tag("dl", "".join(format_definition_list(facts)))
 
@@ -64,14 +64,14 @@ def format_nested_facts(facts: Facts) -> str:
 def format_definition_list(facts: Facts) -> Iterator[str]:
     for name, value in facts.items():
         yield html_tag("dt", escape_text(name))
-        yield html_tag("dd", format_fact_value(value))
+        yield html_tag("dd", format_metadata_value(value))
 
 
-def format_fact_value(value: object) -> str:
+def format_metadata_value(value: object) -> str:
     if isinstance(value, Mapping):
-        return format_nested_facts(value)
+        return format_nested_metadata(value)
     if isinstance(value, list | tuple):
         if any(isinstance(each, Mapping) for each in value):
-            return "".join(map(format_fact_value, value))
+            return "".join(map(format_metadata_value, value))
         return escape_text(", ".join(map(str, value)))
     return escape_text("–" if value is None else value)

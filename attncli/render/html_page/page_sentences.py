@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from attncli.records import Finding, Report
-from attncli.render.html_page.html_tables import escape_text, format_nested_facts, html_tag
+from attncli.render.html_page.html_tables import escape_text, format_nested_metadata, html_tag
 
 UNNAMED = "What stands out"
 
 
-def format_title(report: Report) -> str:
+def format_page_title(report: Report) -> str:
     """The study and its subject, short enough for a tab."""
     about = report.source.get("name") or report.source.get("path") or ""
     name = PurePath(str(about)).name or str(about)
     return f"{report.study}: {name}" if name else report.study
 
 
-def format_opening(report: Report) -> str:
+def format_page_header(report: Report) -> str:
     command = " ".join(report.command) if report.command else f"attn {report.study}"
     return html_tag(
         "header",
@@ -112,7 +112,7 @@ def format_command_and_inputs(report: Report) -> Iterator[str]:
         )
     for name in ("source", "input", "environment"):
         if facts := getattr(report, name):
-            yield html_tag("h3", capitalize(name)) + format_nested_facts(facts)
+            yield html_tag("h3", capitalize(name)) + format_nested_metadata(facts)
     if report.seeds:
         yield html_tag("h3", "Seeds") + html_tag(
             "p", escape_text(", ".join(map(str, report.seeds)))

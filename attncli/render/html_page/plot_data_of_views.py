@@ -91,7 +91,7 @@ def build_plot_panels(report: Report, view: View) -> list[Panel]:
     if view.across is not None:
         panels += [
             build_plot_panel(report, view, metric)
-            for metric in metrics_with_same_axes(report, view)
+            for metric in list_metrics_with_same_axes(report, view)
         ]
     found = [panel for panel in panels if panel.series]
     there = {panel.metric for panel in found}
@@ -101,7 +101,7 @@ def build_plot_panels(report: Report, view: View) -> list[Panel]:
     ]
 
 
-def metrics_with_same_axes(report: Report, view: View) -> list[str]:
+def list_metrics_with_same_axes(report: Report, view: View) -> list[str]:
     axes = {frozenset(row.coordinates) for row in report.rows if is_row_in_view(row, view)}
     found = (row.metric for row in report.rows if frozenset(row.coordinates) in axes)
     names = list(dict.fromkeys(found))
@@ -122,7 +122,9 @@ def build_plot_panel(report: Report, view: View, metric: str) -> Panel:
             if row.is_missing:
                 gaps.setdefault(x, row.note or "")
             continue
-        series.setdefault(curve_name(row, view, several), []).append(build_curve_point(x, row))
+        series.setdefault(name_curve_of_row(row, view, several), []).append(
+            build_curve_point(x, row)
+        )
     laws = build_fitted_curves(
         report, metric, [point[0] for points in series.values() for point in points]
     )
@@ -161,7 +163,7 @@ def select_rows_in_view(report: Report, view: View) -> list[Row]:
     return [row for row in report.rows if is_row_in_view(row, view)]
 
 
-def curve_name(row: Row, view: View, several: bool) -> str:
+def name_curve_of_row(row: Row, view: View, several: bool) -> str:
     if view.across is not None:
         return str(row.axis(view.across))
     return str(row.variant) if several else row.metric

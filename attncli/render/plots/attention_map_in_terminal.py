@@ -66,7 +66,9 @@ def add_token_names(
         letters = (head[place : place + 1].ljust(wide) for head in heads)
         yield Text(f"{pad}{''.join(letters)}".rstrip(), style="dim")
     for (start, stop), row in zip(rows, max_pool_attention_map(cells, lines, columns), strict=True):
-        shades = "".join(SHADES[shade_index(value / full if full else 0.0)] * wide for value in row)
+        shades = "".join(
+            SHADES[choose_shade_index(value / full if full else 0.0)] * wide for value in row
+        )
         yield Text.assemble(
             (
                 f"{truncate_text(format_tokens_of_cell(words, start, stop), gutter):>{gutter}} │",
@@ -118,10 +120,10 @@ def split_into_ranges(length: int, count: int) -> list[tuple[int, int]]:
 
 def format_map_row(row: list[float], full: float) -> str:
     """Any weight above 2 % of the full shade is seen."""
-    return "".join(SHADES[shade_index(value / full if full else 0.0)] for value in row)
+    return "".join(SHADES[choose_shade_index(value / full if full else 0.0)] for value in row)
 
 
-def shade_index(share: float) -> int:
+def choose_shade_index(share: float) -> int:
     if share < 0.02:
         return 0
     return min(len(SHADES) - 1, 1 + int(share * (len(SHADES) - 1)))

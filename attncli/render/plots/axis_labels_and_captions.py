@@ -24,7 +24,7 @@ SHORTENED = 8
 MOST_TEXTS = 2
 
 
-def format_label(name: str, metrics: Mapping[str, Definition]) -> str:
+def format_axis_label(name: str, metrics: Mapping[str, Definition]) -> str:
     """Label of a metric or an axis, with its unit where that is informative."""
     words = SYMBOLS.get(name)
     if words is None:
@@ -34,7 +34,7 @@ def format_label(name: str, metrics: Mapping[str, Definition]) -> str:
     return words if unit in PLAIN_UNITS or unit in words else f"{words} ({unit})"
 
 
-def format_caption(report: Report) -> str:
+def format_figure_caption(report: Report) -> str:
     """The model and the text, as they belong under a figure."""
     return " · ".join(
         filter(

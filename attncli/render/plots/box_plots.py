@@ -7,7 +7,7 @@ from rich.text import Text
 
 from attncli.maths.number_format import format_number
 from attncli.records import Report, View
-from attncli.render.plots.axis_labels_and_captions import format_label
+from attncli.render.plots.axis_labels_and_captions import format_axis_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,8 +105,8 @@ def draw_box_figure(drawn: list[BoxPlot]) -> "Figure":
             for box in each.boxes
         ]
         axes.bxp(stats, positions=[box.x for box in each.boxes], showfliers=False)
-        axes.set_xlabel(format_label(each.x_label, {}))
-        axes.set_ylabel(format_label(each.metric, {}))
+        axes.set_xlabel(format_axis_label(each.x_label, {}))
+        axes.set_ylabel(format_axis_label(each.metric, {}))
         axes.set_title(each.title, fontsize=7, loc="left")
         axes.grid(axis="y", alpha=0.25, linewidth=0.5)
     return canvas

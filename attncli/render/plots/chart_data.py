@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from attncli.records import UNCERTAINTY, Report, Row, View
-from attncli.render._table_cells import is_row_at_axis_value
-from attncli.render.plots.axis_labels_and_captions import format_label
+from attncli.render._table_cells import does_row_have_axis_value
+from attncli.render.plots.axis_labels_and_captions import format_axis_label
 from attncli.render.plots.box_plots import ACROSS
 from attncli.render.plots.fitted_curves import FittedCurve, find_best_fitted_law
 
@@ -101,8 +101,8 @@ def build_chart(report: Report, view: View) -> Chart | None:
         bounds=collect_bound_curves(report, view) if view.metrics[0] in BOUNDS else {},
         laws=collect_fitted_curves(report, view, series),
         lost_from=find_series_ends(report, view, series),
-        unit_words=format_label(named, report.metrics),
-        x_words=format_label(view.down, report.metrics),
+        unit_words=format_axis_label(named, report.metrics),
+        x_words=format_axis_label(view.down, report.metrics),
     )
 
 
@@ -176,7 +176,7 @@ def is_row_plotted(view: View, row: Row) -> bool:
     lowest = -math.inf if view.lowest_drawn is None else view.lowest_drawn
     deep = row.value is not None and row.value < lowest
     here = view.across is None or all(
-        is_row_at_axis_value(row, axis, place) for axis, place in view.where.items()
+        does_row_have_axis_value(row, axis, place) for axis, place in view.where.items()
     )
     return row.metric in metrics and here and not deep
 

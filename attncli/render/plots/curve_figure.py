@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.maths.number_format import format_number
 from attncli.records import Report
-from attncli.render.plots.axis_labels_and_captions import format_label
+from attncli.render.plots.axis_labels_and_captions import format_axis_label
 from attncli.render.plots.chart_data import (
     Chart,
     ChartPoint,
@@ -15,7 +15,7 @@ from attncli.render.plots.chart_data import (
     is_log_axis_suitable,
     needs_symmetric_log_axis,
 )
-from attncli.render.plots.line_styles import LineStyle, assign_line_styles, format_series
+from attncli.render.plots.line_styles import LineStyle, assign_line_styles, format_series_name
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -42,7 +42,7 @@ def draw_curve_figure(report: Report) -> "Figure":
     names = list(dict.fromkeys(name for one in drawn for name in one.series))
     at_side = len(drawn) > 1 or len(names) > INSIDE
     width, height = SINGLE if across == 1 else PANEL
-    more = legend_width(names) if at_side and len(drawn) % across == 0 else 0.0
+    more = compute_legend_width(names) if at_side and len(drawn) % across == 0 else 0.0
     canvas = Figure(figsize=(width * across + more, height * lines), layout="constrained")
     grid = canvas.subplots(lines, across, squeeze=False)
     styles = assign_line_styles(names)
@@ -57,7 +57,7 @@ def draw_curve_figure(report: Report) -> "Figure":
     return canvas
 
 
-def legend_width(names: Sequence[str]) -> float:
+def compute_legend_width(names: Sequence[str]) -> float:
     """Width of the legend next to the panels, in inches."""
     return 0.7 + 0.062 * min(40, max(map(len, names), default=0))
 
@@ -68,10 +68,10 @@ def format_panel_title(one: Chart, index: int, count: int) -> str:
     words = (
         one.title.partition("; ")[0]
         .partition(", mean ±")[0]
-        .replace(one.metric, format_label(one.metric, {}))
+        .replace(one.metric, format_axis_label(one.metric, {}))
     )
     words = words.removesuffix(f" after each {one.x_label}")
-    plain = words in (format_label(one.metric, {}), one.metric)
+    plain = words in (format_axis_label(one.metric, {}), one.metric)
     return (
         letter
         if plain
@@ -81,7 +81,7 @@ def format_panel_title(one: Chart, index: int, count: int) -> str:
 
 def draw_panel(axes: "Axes", drawn: Chart, styles: Mapping[str, LineStyle]) -> None:
     """Draw reference levels, bounds and fitted laws, then the numbers themselves."""
-    set_scales(axes, drawn)
+    set_axis_scales(axes, drawn)
     for index, (name, level) in enumerate(drawn.levels.items()):
         dash = LEVEL_DASHES[index % len(LEVEL_DASHES)]
         axes.axhline(level, color="0.35", linewidth=1.1, linestyle=dash, label=name, zorder=1)
@@ -89,12 +89,12 @@ def draw_panel(axes: "Axes", drawn: Chart, styles: Mapping[str, LineStyle]) -> N
         draw_line(axes, points, styles[name], format_legend_label(drawn, name))
     limits = axes.get_ylim()
     for name, points in drawn.bounds.items():
-        draw_bound(axes, drawn, points, styles.get(name), name, limits)
+        draw_bound_line(axes, drawn, points, styles.get(name), name, limits)
     for name, law in drawn.laws.items():
         low, high = min(p.x for p in drawn.series[name]), max(p.x for p in drawn.series[name])
         xs, ys = zip(*law.sample_points(low, high), strict=True)
         shown = (
-            f"{format_series(name)}: d = {law.formula_text}"
+            f"{format_series_name(name)}: d = {law.formula_text}"
             if len(drawn.laws) > 1
             else f"d = {law.formula_text}"
         )
@@ -127,7 +127,7 @@ def format_legend_label(drawn: Chart, name: str) -> str:
     """A line's name, and where its numbers end; empty for a single line without a name."""
     since = drawn.lost_from.get(name)
     unknown = "" if since is None else f", not known from {drawn.x_label} {since:g} on"
-    return "" if name == "None" else f"{format_series(name)}{unknown}"
+    return "" if name == "None" else f"{format_series_name(name)}{unknown}"
 
 
 def draw_line(axes: Any, points: Sequence[ChartPoint], look: LineStyle, name: str) -> None:
@@ -157,7 +157,7 @@ def draw_line(axes: Any, points: Sequence[ChartPoint], look: LineStyle, name: st
         )
 
 
-def draw_bound(
+def draw_bound_line(
     axes: "Axes",
     drawn: Chart,
     points: Sequence[ChartPoint],
@@ -170,7 +170,7 @@ def draw_bound(
     inside = [point for point in points if limits[0] <= point.y <= limits[1]]
     if name not in drawn.series or look is None:
         return
-    shown = f"bound of {format_series(name)}" + (
+    shown = f"bound of {format_series_name(name)}" + (
         "" if inside else f": {format_number(points[-1].y)} at the end"
     )
     xs, ys = zip(*((point.x, point.y) for point in points), strict=True)
@@ -181,7 +181,7 @@ def draw_bound(
     axes.set_ylim(limits)
 
 
-def set_scales(axes: "Axes", drawn: Chart) -> None:
+def set_axis_scales(axes: "Axes", drawn: Chart) -> None:
     """Use log axes where a sweep doubles and where numbers span orders of magnitude."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 

@@ -82,7 +82,9 @@ def draw_head_figure(report: Report, grids: list[HeadGrid]) -> "Figure":
         draw_head_grid(canvas, canvas.add_subplot(parts[line, :]), grid)
     for index, picture in enumerate(pictures):
         line, column = divmod(index, across)
-        draw_map(canvas, canvas.add_subplot(parts[len(grids) + line, column]), picture, side)
+        draw_attention_map(
+            canvas, canvas.add_subplot(parts[len(grids) + line, column]), picture, side
+        )
     return canvas
 
 
@@ -101,7 +103,7 @@ def draw_head_grid(canvas: Any, axes: Any, grid: HeadGrid) -> None:
             axes.text(column, line, mark, ha="center", va="center", fontsize=7, color=color)
 
 
-def draw_map(canvas: "Figure", axes: "Axes", picture: MapPicture, side: float) -> None:
+def draw_attention_map(canvas: "Figure", axes: "Axes", picture: MapPicture, side: float) -> None:
     """Draw a map, queries down and keys across, with token names where there are few enough to read."""
     (cells,) = picture.panels.values()
     image = axes.imshow(cells, vmin=0.0, cmap="Blues", interpolation="nearest")

@@ -25,7 +25,7 @@ class LineStyle(NamedTuple):
 TWIN_WORDS = ", random weights"
 
 
-def format_series(series: str) -> str:
+def format_series_name(series: str) -> str:
     """Format a line's name."""
     return series.replace(TWIN, TWIN_WORDS)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.records import Report
 from attncli.render.plots.attention_map_in_terminal import colour_scale_of_panels
-from attncli.render.plots.axis_labels_and_captions import format_caption
+from attncli.render.plots.axis_labels_and_captions import format_figure_caption
 from attncli.render.plots.box_plots import collect_box_plots, draw_box_figure
 from attncli.render.plots.chart_data import collect_charts
 from attncli.render.plots.curve_figure import draw_curve_figure
@@ -84,10 +84,10 @@ def build_figure(report: Report, size: Size | None = None) -> "Figure":
 
 def draw_figure_with_caption(report: Report, size: Size | None) -> "Figure":
     """Draw the figure with its caption."""
-    canvas = draw_report(report)
+    canvas = draw_report_figure(report)
     if size is not None:
         canvas.set_size_inches(*size)
-    draw_caption(canvas, format_caption(report))
+    draw_caption(canvas, format_figure_caption(report))
     return canvas
 
 
@@ -115,7 +115,7 @@ def import_matplotlib_headless() -> Iterator[Any]:
             os.environ.pop("MPLBACKEND", None)
 
 
-def draw_report(report: Report) -> "Figure":
+def draw_report_figure(report: Report) -> "Figure":
     """Draw what the report has: grids of heads, else maps, else tracks in the plane, else boxes, else curves."""
     if grids := collect_head_grids(report):
         return draw_head_figure(report, grids)

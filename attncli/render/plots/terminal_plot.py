@@ -75,7 +75,7 @@ def draw_chart(drawn: Chart, width: int) -> list[Text]:
     places = [
         [
             (
-                x_to_column(point.x, drawn, width),
+                convert_x_to_column(point.x, drawn, width),
                 round((high - scale(point.y)) / span * (HEIGHT - 1)),
             )
             for point in points
@@ -88,20 +88,22 @@ def draw_chart(drawn: Chart, width: int) -> list[Text]:
         for line in (0, 5, 10, HEIGHT - 1)
     }
     levels = [round((high - scale(level)) / span * (HEIGHT - 1)) for level in drawn.levels.values()]
-    canvas = paint_canvas(places, levels, width)
+    canvas = paint_terminal_canvas(places, levels, width)
     lines = [
         Text.assemble((labels.get(index, "").rjust(MARGIN), "dim"), (" │", "dim"), *cells)
         for index, cells in enumerate(canvas)
     ]
-    return [*lines, *format_axis(drawn, left, right, width), format_legend(drawn)]
+    return [*lines, *format_x_axis(drawn, left, right, width), format_legend(drawn)]
 
 
-def x_to_column(x: float, drawn: Chart, width: int) -> int:
+def convert_x_to_column(x: float, drawn: Chart, width: int) -> int:
     left, right = drawn.axis_range
     return round((x - left) / ((right - left) or 1.0) * (width - 1))
 
 
-def paint_canvas(places: list[list[tuple[int, int]]], levels: list[int], width: int) -> Canvas:
+def paint_terminal_canvas(
+    places: list[list[tuple[int, int]]], levels: list[int], width: int
+) -> Canvas:
     """Paint levels, dotted lines, then marks; where curves overlap they alternate, so that all are
     visible."""
     canvas: Canvas = [[(" ", "")] * width for _ in range(HEIGHT)]
@@ -109,7 +111,7 @@ def paint_canvas(places: list[list[tuple[int, int]]], levels: list[int], width: 
         canvas[line] = [(DASHES[index % len(DASHES)], "dim")] * width
     owners: dict[tuple[int, int], list[int]] = {}
     for index, cells in reversed(list(enumerate(places))):
-        for column, line in interpolate_cells(cells):
+        for column, line in interpolate_line_cells(cells):
             canvas[line][column] = ("·", COLOURS[index % len(COLOURS)])
         for cell in cells:
             owners.setdefault(cell, []).insert(0, index)
@@ -120,7 +122,7 @@ def paint_canvas(places: list[list[tuple[int, int]]], levels: list[int], width: 
     return canvas
 
 
-def interpolate_cells(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def interpolate_line_cells(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """The cells on the straight lines between neighbouring points."""
     for (left, start), (right, end) in itertools.pairwise(sorted(places)):
         steps = max(right - left, abs(end - start), 1)
@@ -129,12 +131,12 @@ def interpolate_cells(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]
             yield round(left + share * (right - left)), round(start + share * (end - start))
 
 
-def format_axis(drawn: Chart, left: float, right: float, width: int) -> list[Text]:
+def format_x_axis(drawn: Chart, left: float, right: float, width: int) -> list[Text]:
     name = drawn.x_label.center(
         width - len(f"{format_short_number(left, 6)}") - len(f"{format_short_number(right, 6)}")
     )
     pad = " " * MARGIN
-    gaps = {x_to_column(x, drawn, width) for x in drawn.gaps}
+    gaps = {convert_x_to_column(x, drawn, width) for x in drawn.gaps}
     line = "".join(GAP if index in gaps else "─" for index in range(width))
     return [
         Text(f"{pad} └{line}", style="dim"),

@@ -23,7 +23,7 @@ from attncli.tensor_subclasses.path_streams.partial_streams import (
     RecordedAttention,
     Streams,
 )
-from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, make_initial_streams
+from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, make_initial_path_tensor
 from attncli.tensor_subclasses.path_streams.path_tensor_forward import (
     PathDecomposition,
     PathTensorRun,
@@ -80,13 +80,13 @@ def compute_contributions_by_head(
         shares.append((attention.outputs.detach() * back).sum(dim=(0, 2, 3)))
 
     with accept_path_tensors(model):
-        found, blocks = run_recorded_forward(model, RecordedRun(stack, Streams()), inputs)
+        found, blocks = run_forward_and_record_blocks(model, RecordedRun(stack, Streams()), inputs)
         run_backward_over_blocks(blocks, found.output[None], add_contributions_of_heads)
     whole = found.output.square().sum()
     return found.output, [share / whole for share in reversed(shares)]
 
 
-def run_recorded_forward(
+def run_forward_and_record_blocks(
     model: nn.Module, passage: RecordedRun, inputs: Inputs
 ) -> tuple[PathDecomposition, list[RecordedBlock]]:
     """Run forward to the last block's output; blocks that form no chain are refused."""
@@ -108,7 +108,7 @@ def run_backward_over_blocks(blocks: list[RecordedBlock], target: Tensor, visit:
         streams = FullStreamOnly()
         with torch.enable_grad():
             state = block.state.requires_grad_()
-            stream = make_initial_streams(state, streams)
+            stream = make_initial_path_tensor(state, streams)
             args, kwargs = replace_tensor_argument(block.args, block.kwargs, block.stream, stream)
             output = find_residual_stream_output(block.forward(*args, **kwargs))
         assert isinstance(output, PathTensor)  # it was one on the forward pass

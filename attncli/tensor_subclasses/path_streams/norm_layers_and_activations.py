@@ -11,7 +11,7 @@ from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.forward_argument_types import Args, Function, Kwargs, Output
 from attncli.tensor_subclasses.path_streams.partial_streams import make_missing_rule_error
 from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, rule
-from attncli.tensor_subclasses.path_streams.path_tensor_arithmetic import add_bias_to_streams
+from attncli.tensor_subclasses.path_streams.path_tensor_arithmetic import add_bias_to_path_streams
 from attncli.tensor_subclasses.residual_split.handwritten_norm_layers import (
     RecognisedNorm,
     is_handwritten_norm_layer,
@@ -32,7 +32,7 @@ def apply_layer_or_rms_norm(
         numbers = numbers - numbers.mean(dim=-1, keepdim=True)
     deviation = torch.rsqrt(numbers[0].detach().square().mean(dim=-1, keepdim=True) + epsilon)
     numbers = numbers * (deviation if gain is None else deviation * gain)
-    return add_bias_to_streams(x.wrap_numbers_as_streams(numbers.reshape(x.shape)), bias)
+    return add_bias_to_path_streams(x.wrap_numbers_as_streams(numbers.reshape(x.shape)), bias)
 
 
 register_norm_layer_rules(rule, apply_layer_or_rms_norm)
@@ -69,7 +69,7 @@ def tanh(x: PathTensor) -> PathTensor:
 
 
 @contextmanager
-def freeze_norm_layers_and_activations(model: nn.Module) -> Iterator[None]:
+def wrap_norm_layers_and_activations(model: nn.Module) -> Iterator[None]:
     """Within, the model's handwritten norms and its activations accept path tensors."""
     norms: dict[nn.Module, RecognisedNorm | None] = {}
 

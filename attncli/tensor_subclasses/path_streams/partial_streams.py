@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attncli.errors import InputError
-from attncli.tensor_subclasses.torch_function_rules import find_calling_model_line
+from attncli.tensor_subclasses.torch_function_rules import find_running_model_code_line
 
 
 class RecordedAttention(NamedTuple):
@@ -164,5 +164,5 @@ class PathStreams(Streams):
 
 def make_missing_rule_error(what: str) -> InputError:
     return InputError(
-        f"there is no rule for {what}, which {find_calling_model_line()} uses: this architecture cannot be decomposed."
+        f"there is no rule for {what}, which {find_running_model_code_line()} uses: this architecture cannot be decomposed."
     )

@@ -11,10 +11,14 @@ from torch import Tensor
 
 from attncli.errors import InputError
 from attncli.tensor_subclasses.path_streams.partial_streams import Streams, make_missing_rule_error
-from attncli.tensor_subclasses.torch_function_rules import StreamTensor, Table, make_rule_decorator
+from attncli.tensor_subclasses.torch_function_rules import (
+    StreamTensor,
+    Table,
+    make_torch_function_rule_decorator,
+)
 
 RULES: Table = {}
-rule = make_rule_decorator(RULES)
+rule = make_torch_function_rule_decorator(RULES)
 
 
 class PathTensor(StreamTensor):
@@ -109,6 +113,6 @@ def align_streams_before_combining(tensors: Sequence[PathTensor]) -> list[PathTe
     ]
 
 
-def make_initial_streams(stream: Tensor, streams: Streams) -> PathTensor:
+def make_initial_path_tensor(stream: Tensor, streams: Streams) -> PathTensor:
     """Begin the streams from the first block's input."""
     return PathTensor(streams.make_first_streams(stream), streams)

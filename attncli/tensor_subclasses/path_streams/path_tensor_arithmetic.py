@@ -22,7 +22,7 @@ from attncli.tensor_subclasses.torch_function_rules import Operand
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> PathTensor:
     if not isinstance(x, PathTensor) or isinstance(weight, PathTensor):
         raise make_missing_rule_error("a product with a stream as its weights")
-    return add_bias_to_streams(x.wrap_numbers_as_streams(F.linear(x.numbers, weight)), bias)
+    return add_bias_to_path_streams(x.wrap_numbers_as_streams(F.linear(x.numbers, weight)), bias)
 
 
 @rule(torch.addmm, Tensor.addmm)
@@ -30,14 +30,14 @@ def addmm(bias: Any, x: Any, weight: Any) -> PathTensor:
     """addmm, as GPT-2's Conv1D calls it."""
     if isinstance(bias, PathTensor) or isinstance(weight, PathTensor):
         raise make_missing_rule_error("addmm with a stream as its bias or weights")
-    return add_bias_to_streams(x.wrap_numbers_as_streams(x.numbers @ weight), bias)
+    return add_bias_to_path_streams(x.wrap_numbers_as_streams(x.numbers @ weight), bias)
 
 
 @rule(torch.matmul, Tensor.matmul, Tensor.__matmul__)
 def matmul(x: Any, y: Any) -> Tensor:
     """Products with weights; in handwritten attention, of queries with keys and of maps with values."""
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
-        return select_full_stream_scores(x, y)
+        return compute_full_residual_stream_scores(x, y)
     if isinstance(y, PathTensor):
         return mix_value_vectors(x, y)
     if y.dim() != 2:
@@ -48,7 +48,7 @@ def matmul(x: Any, y: Any) -> Tensor:
     return stream.wrap_numbers_as_streams(stream.numbers @ y)
 
 
-def select_full_stream_scores(query: PathTensor, key: PathTensor) -> Tensor:
+def compute_full_residual_stream_scores(query: PathTensor, key: PathTensor) -> Tensor:
     """Scores of the full stream alone, which sets the maps; the result is plain, in a batch of one."""
     if query.dim() != 4 or key.dim() != 4:
         raise make_missing_rule_error(
@@ -68,7 +68,7 @@ def mix_value_vectors(maps: Tensor, values: PathTensor) -> PathTensor:
     return values.wrap_numbers_as_streams(outputs).mark_attention_output()
 
 
-def add_bias_to_streams(x: PathTensor, bias: Tensor | None) -> PathTensor:
+def add_bias_to_path_streams(x: PathTensor, bias: Tensor | None) -> PathTensor:
     return x if bias is None else x.add_constant_to_streams(bias)
 
 

@@ -22,7 +22,7 @@ from attncli.tensor_subclasses.sdpa_by_definition import evaluate_sdpa
 from attncli.tolerances import PATH_ATTENTION
 
 
-def compute_attention_of_streams(
+def compute_attention_of_path_streams(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -34,13 +34,13 @@ def compute_attention_of_streams(
     """Replace a model's eager attention; [batch, head, token, width] in, [batch, token, head, width] out."""
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     mask = materialise_mask(attention_mask)
-    full = select_full_stream_qkv(query, key, value)
+    full = select_full_residual_stream_qkv(query, key, value)
     with torch.no_grad():
         output, weights = find_unpatched_eager_attention(module)(
             module, *full, mask, scaling=scaling, **keywords
         )
     if not isinstance(value, PathTensor):
-        return attend_to_other_stack(query, key, output), None
+        return treat_cross_attention_as_constant(query, key, output), None
     numbers = value.numbers
     repeats = weights.shape[1] // numbers.shape[1]
     values = numbers if repeats == 1 else numbers.repeat_interleave(repeats, dim=1)
@@ -69,12 +69,12 @@ def compute_direct_sdpa_of_streams(
         mask = mask[:1]
     if isinstance(value, PathTensor):
         return evaluate_sdpa(query, key, value, mask, *args, **kwargs)
-    full = select_full_stream_qkv(query, key, value)
+    full = select_full_residual_stream_qkv(query, key, value)
     own: Function = F.scaled_dot_product_attention
-    return attend_to_other_stack(query, key, own(*full, mask, *args, **kwargs))
+    return treat_cross_attention_as_constant(query, key, own(*full, mask, *args, **kwargs))
 
 
-def attend_to_other_stack(query: Tensor, key: Tensor, output: Tensor) -> Tensor:
+def treat_cross_attention_as_constant(query: Tensor, key: Tensor, output: Tensor) -> Tensor:
     """Cross-attention with a fixed map: its output does not depend on the stream's parts, so it is a constant."""
     if isinstance(key, PathTensor):
         raise make_missing_rule_error(
@@ -88,7 +88,7 @@ def attend_to_other_stack(query: Tensor, key: Tensor, output: Tensor) -> Tensor:
     )
 
 
-def select_full_stream_qkv(*sides: Tensor) -> list[Tensor]:
+def select_full_residual_stream_qkv(*sides: Tensor) -> list[Tensor]:
     """Queries, keys and values of the full stream; states of another stack are repeated along the batch."""
     full = [side.full_stream() if isinstance(side, PathTensor) else side for side in sides]
     return [side[: len(full[0])] for side in full]

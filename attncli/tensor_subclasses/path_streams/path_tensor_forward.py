@@ -24,16 +24,16 @@ from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.loading.random_init import make_random_init_model
 from attncli.tensor_subclasses.path_streams import path_tensor_shape_functions as shapes  # noqa: F401  (they enter their rules)
 from attncli.tensor_subclasses.path_streams.norm_layers_and_activations import (
-    freeze_norm_layers_and_activations,
+    wrap_norm_layers_and_activations,
 )
 from attncli.tensor_subclasses.path_streams.partial_streams import (
     LengthStreams,
     PathStreams,
     Streams,
 )
-from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, make_initial_streams
+from attncli.tensor_subclasses.path_streams.path_tensor import PathTensor, make_initial_path_tensor
 from attncli.tensor_subclasses.path_streams.path_tensor_attention import (
-    compute_attention_of_streams,
+    compute_attention_of_path_streams,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor_forward import StopAfterLastBlock
 
@@ -124,8 +124,8 @@ def accept_path_tensors(model: nn.Module) -> Iterator[None]:
     """Within, the model's attention, norms and activations accept path tensors."""
     with (
         force_eager_attention(model),
-        replace_eager_attention(compute_attention_of_streams),
-        freeze_norm_layers_and_activations(model),
+        replace_eager_attention(compute_attention_of_path_streams),
+        wrap_norm_layers_and_activations(model),
     ):
         yield
 
@@ -193,7 +193,7 @@ def check_path_step_counts(
         )
 
 
-def repeat_states_for_streams(value: Output, stream: PathTensor) -> Output:
+def repeat_states_per_path_stream(value: Output, stream: PathTensor) -> Output:
     """Repeat another stack's states [1, token, feature] once per stream: blocks read the batch size off them."""
     states = type(value) is Tensor and value.dim() == 3 and value.is_floating_point()
     return (
@@ -251,8 +251,10 @@ class PathTensorRun:
         self, forward: Function, args: Args, kwargs: Kwargs, stream: PathTensor
     ) -> Output:
         """Run the block itself."""
-        args = tuple(repeat_states_for_streams(value, stream) for value in args)
-        kwargs = {name: repeat_states_for_streams(value, stream) for name, value in kwargs.items()}
+        args = tuple(repeat_states_per_path_stream(value, stream) for value in args)
+        kwargs = {
+            name: repeat_states_per_path_stream(value, stream) for name, value in kwargs.items()
+        }
         return forward(*args, **kwargs)
 
     def make_first_path_tensor(self, stream: Tensor, module: nn.Module) -> PathTensor:
@@ -261,4 +263,4 @@ class PathTensorRun:
                 f"one text's states [1, token, feature] must go through all blocks, which "
                 f"{type(module).__name__} does not take."
             )
-        return make_initial_streams(stream, self.streams)
+        return make_initial_path_tensor(stream, self.streams)

@@ -16,7 +16,7 @@ from attncli.tensor_subclasses.path_streams.path_tensor import (
 )
 
 
-def apply_to_numbers_of_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_to_path_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     """Apply the function to the numbers, for calls that leave axis 0 where it is."""
     result = function(x.numbers, *args, **kwargs)
     if isinstance(result, Tensor):
@@ -31,7 +31,7 @@ def register_shape_rules(*functions: Function) -> None:
         def apply_shape_rule(
             x: Tensor, *args: Any, function: Function = function, **kwargs: Any
         ) -> Output:
-            return apply_to_numbers_of_streams(function, x, *args, **kwargs)
+            return apply_to_path_streams(function, x, *args, **kwargs)
 
 
 register_shape_rules(
@@ -53,7 +53,7 @@ def dropout(x: PathTensor, *_: object, **__: object) -> PathTensor:
 
 
 @rule(Tensor.type_as, Tensor.view_as, Tensor.reshape_as)
-def return_same_streams(x: Tensor, y: Tensor) -> Any:
+def return_path_streams_unchanged(x: Tensor, y: Tensor) -> Any:
     """Return the same streams: these functions use only the second argument's shape and dtype."""
     other = y.numbers if isinstance(y, PathTensor) else y
     if not isinstance(x, PathTensor):

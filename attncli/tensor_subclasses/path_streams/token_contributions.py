@@ -10,7 +10,7 @@ from attncli.forward_argument_types import Inputs
 from attncli.tensor_subclasses.path_streams.head_contributions import (
     RecordedRun,
     run_backward_over_blocks,
-    run_recorded_forward,
+    run_forward_and_record_blocks,
 )
 from attncli.tensor_subclasses.path_streams.partial_streams import OriginStreams, RecordedAttention
 from attncli.tensor_subclasses.path_streams.path_tensor_forward import accept_path_tensors
@@ -44,7 +44,9 @@ def compute_token_contributions(
 ) -> TokenContributions:
     """Compute both attributions in one backward pass through the blocks; rollout needs a single row."""
     with accept_path_tensors(model):
-        found, blocks = run_recorded_forward(model, RecordedRun(stack, OriginStreams()), inputs)
+        found, blocks = run_forward_and_record_blocks(
+            model, RecordedRun(stack, OriginStreams()), inputs
+        )
         state = found.output[token]
         target = torch.zeros_like(found.output)
         target[token] = state / state.square().sum()

@@ -14,7 +14,7 @@ from attncli.forward_argument_types import Function, Output
 from attncli.tensor_subclasses.residual_split.lazy_attention_scores import (
     SCORE_RULES,
     LazyScores,
-    compute_deferred_numbers,
+    materialize_if_deferred,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     RULES,
@@ -49,8 +49,8 @@ def write_result_in_place(written: Function, x: Tensor, *args: Any, **kwargs: An
     if isinstance(x, (SplitTensor, LazyScores)):
         return x.adopt_result_in_place(CHANGES[written](x, *args, **kwargs), written.__name__)
     numbers: Any = written(
-        convert_split_to_plain(compute_deferred_numbers(x)),
-        *map(convert_split_to_plain, map(compute_deferred_numbers, args)),
+        convert_split_to_plain(materialize_if_deferred(x)),
+        *map(convert_split_to_plain, map(materialize_if_deferred, args)),
         **kwargs,
     )
     return numbers

@@ -31,8 +31,8 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     map_split_parts_linearly,
 )
 from attncli.tensor_subclasses.residual_split.split_tensor_attention import (
-    attend_by_content_only,
-    do_query_contents_alone_matter,
+    compute_split_attention_output,
+    do_score_rows_differ_by_query_only,
     mix_value_vectors,
 )
 from attncli.tensor_subclasses.torch_function_rules import (
@@ -40,13 +40,13 @@ from attncli.tensor_subclasses.torch_function_rules import (
     Operand,
     StreamTensor,
     Table,
-    make_rule_decorator,
+    make_torch_function_rule_decorator,
 )
 
 SCORE_RULES: Table = {}
-score_rule = make_rule_decorator(SCORE_RULES)
+score_rule = make_torch_function_rule_decorator(SCORE_RULES)
 WEIGHT_RULES: Table = {}
-weight_rule = make_rule_decorator(WEIGHT_RULES)
+weight_rule = make_torch_function_rule_decorator(WEIGHT_RULES)
 
 
 class DeferredTensor(StreamTensor):
@@ -77,7 +77,7 @@ class DeferredTensor(StreamTensor):
             return super().__torch_function__(func, types, args, kwargs)
         if is_in_place_function(name):
             raise cls.make_refusal_error(name)
-        args, kwargs = tree_map(compute_deferred_numbers, (tuple(args), dict(kwargs or {})))
+        args, kwargs = tree_map(materialize_if_deferred, (tuple(args), dict(kwargs or {})))
         return func(*args, **kwargs)
 
 
@@ -91,7 +91,7 @@ def is_in_place_function(name: str) -> bool:
     )
 
 
-def compute_deferred_numbers(value: Any) -> Any:
+def materialize_if_deferred(value: Any) -> Any:
     return value.compute_numbers() if isinstance(value, DeferredTensor) else value
 
 
@@ -120,7 +120,11 @@ class LazyScores(DeferredTensor):
 def is_linear_in_queries(terms: ScoreTerms) -> bool:
     """Whether the scores are a linear function of a split stream of queries."""
     bare = terms.bias is None and terms.shift is None and terms.sink_scores is None
-    return bare and do_query_contents_alone_matter(terms) and not isinstance(terms.key, SplitTensor)
+    return (
+        bare
+        and do_score_rows_differ_by_query_only(terms)
+        and not isinstance(terms.key, SplitTensor)
+    )
 
 
 def compute_scores_as_split_tensor(terms: ScoreTerms) -> SplitTensor:
@@ -145,12 +149,12 @@ def scale_lazy_scores(x: Any, y: Any) -> Tensor:
         return make_lazy_scores(scores.terms.scale_score_terms(float(factor)))
     terms = scores.terms
     bare = terms.bias is None and terms.shift is None and terms.sink_scores is None
-    if isinstance(factor, StreamTensor) or not bare or not is_per_map_factor(factor, scores):
+    if isinstance(factor, StreamTensor) or not bare or not is_one_factor_per_map(factor, scores):
         return torch.mul(scores.compute_numbers(), factor)
     return make_lazy_scores(terms._replace(query=terms.query * factor))
 
 
-def is_per_map_factor(factor: Tensor, scores: Tensor) -> bool:
+def is_one_factor_per_map(factor: Tensor, scores: Tensor) -> bool:
     """Whether a factor is one number for each map."""
     return factor.dim() <= scores.dim() and factor.dim() >= 2 and factor.shape[-2:] == (1, 1)
 
@@ -160,7 +164,7 @@ def divide(x: Any, y: Any) -> Tensor:
     if not isinstance(x, LazyScores):
         return torch.div(x, y.compute_numbers())
     return scale_lazy_scores(
-        x, 1.0 / y if not isinstance(y, StreamTensor) else 1.0 / compute_deferred_numbers(y)
+        x, 1.0 / y if not isinstance(y, StreamTensor) else 1.0 / materialize_if_deferred(y)
     )
 
 
@@ -171,7 +175,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
         x, y = (y, x) if alpha == 1.0 else (x, y.compute_numbers())
     if not isinstance(x, LazyScores):
         return torch.add(x, y, alpha=alpha)
-    y = materialise_mask(convert_split_to_plain(compute_deferred_numbers(y)))
+    y = materialise_mask(convert_split_to_plain(materialize_if_deferred(y)))
     y = y * alpha if alpha != 1.0 else y
     terms = x.terms
     if not isinstance(y, Tensor) or y.dim() == 0 or y.shape[-1] == 1:
@@ -201,13 +205,13 @@ def replace_score_terms(terms: ScoreTerms, scores: LazyScores) -> Tensor:
 def subtract(x: Any, y: Any) -> Tensor:
     if not isinstance(x, LazyScores):
         return torch.sub(x, y.compute_numbers())
-    return add(x, -compute_deferred_numbers(y))
+    return add(x, -materialize_if_deferred(y))
 
 
 @score_rule(Tensor.masked_fill, torch.masked_fill)
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     if not isinstance(x, LazyScores) or float(value) > HIDDEN:
-        return torch.masked_fill(compute_deferred_numbers(x), mask, float(value))
+        return torch.masked_fill(materialize_if_deferred(x), mask, float(value))
     nothing = torch.zeros(mask.shape, dtype=torch.float64)
     return add(x, nothing.masked_fill(mask, -math.inf))
 
@@ -218,7 +222,7 @@ def where(condition: Tensor, x: Any, y: Operand) -> Tensor:
     hides = isinstance(x, LazyScores) and (not isinstance(y, Tensor) or y.numel() == 1)
     if hides and float(y) <= HIDDEN:
         return masked_fill(x, ~condition, float(y))
-    return torch.where(condition, compute_deferred_numbers(x), compute_deferred_numbers(y))
+    return torch.where(condition, materialize_if_deferred(x), materialize_if_deferred(y))
 
 
 LAYOUTS = (
@@ -250,9 +254,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not (isinstance(first, LazyScores) and last) or any(
         isinstance(x, StreamTensor) for x in rest
     ):
-        return torch.cat(
-            [convert_split_to_plain(compute_deferred_numbers(x)) for x in tensors], dim
-        )
+        return torch.cat([convert_split_to_plain(materialize_if_deferred(x)) for x in tensors], dim)
     sinks = [] if first.terms.sink_scores is None else [first.terms.sink_scores]
     return make_lazy_scores(first.terms._replace(sink_scores=torch.cat([*sinks, *rest], dim=-1)))
 
@@ -278,9 +280,9 @@ class LazyWeights(DeferredTensor):
     def compute_numbers(self) -> Tensor:
         """Compute the weights: split where P tends to a common row, so that a router's weights keep their digits."""
         terms = self.terms
-        if do_query_contents_alone_matter(terms):
+        if do_score_rows_differ_by_query_only(terms):
             columns = torch.eye(terms.key.shape[-2], dtype=torch.float64)
-            return attend_by_content_only(
+            return compute_split_attention_output(
                 terms, columns.expand(*terms.leading_shape, *columns.shape)
             )
         return torch.softmax(terms.compute_plain_scores(), dim=-1)[..., : self.shape[-1]]
@@ -298,7 +300,7 @@ def drop_sink_columns(x: LazyWeights, index: Any) -> Tensor:
     return x.compute_numbers()[index]
 
 
-def return_same_scores(x: Tensor, *_: object, **__: object) -> Tensor:
+def return_scores_unchanged(x: Tensor, *_: object, **__: object) -> Tensor:
     """Return the same tensor, also from casts: everything is float64 here, and dropout is off."""
     return x
 
@@ -309,17 +311,17 @@ UNCHANGED = (
 )  # fmt: skip
 
 for harmless in UNCHANGED:
-    SCORE_RULES[harmless] = WEIGHT_RULES[harmless] = return_same_scores
+    SCORE_RULES[harmless] = WEIGHT_RULES[harmless] = return_scores_unchanged
 
 
 @weight_rule(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
 def mix_value_vectors_by_lazy_weights(weights: Tensor, values: Tensor) -> Tensor:
     """P (1c^T + V)."""
     if not isinstance(weights, LazyWeights) or isinstance(values, DeferredTensor):
-        return torch.matmul(compute_deferred_numbers(weights), compute_deferred_numbers(values))
+        return torch.matmul(materialize_if_deferred(weights), materialize_if_deferred(values))
     terms = weights.terms
-    if terms.sink_scores is None and do_query_contents_alone_matter(terms):
-        return attend_by_content_only(terms, values)
+    if terms.sink_scores is None and do_score_rows_differ_by_query_only(terms):
+        return compute_split_attention_output(terms, values)
     shares = torch.softmax(terms.compute_plain_scores(), dim=-1)
     if terms.sink_scores is None:
         return mix_value_vectors(shares, values, torch.zeros((), dtype=torch.float64))

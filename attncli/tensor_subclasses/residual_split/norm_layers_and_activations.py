@@ -33,7 +33,7 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     centre_split_parts,
     centre_varying_part,
     convert_split_to_plain,
-    defer_split_parts,
+    make_lazy_split_tensor,
     map_split_parts_linearly,
     rule,
 )
@@ -57,7 +57,7 @@ Function = Callable[[SplitParts], SplitParts]
 
 def apply_elementwise_function(function: Function, x: SplitTensor) -> SplitTensor:
     axis = x.axis
-    return defer_split_parts(partial(apply_to_token_slices, function, axis), x.shape, axis, x)
+    return make_lazy_split_tensor(partial(apply_to_token_slices, function, axis), x.shape, axis, x)
 
 
 def apply_function_slicing_tokens(
@@ -65,7 +65,7 @@ def apply_function_slicing_tokens(
 ) -> SplitTensor:
     """Apply a function that slices the tokens along their axis itself."""
     axis = x.axis
-    return defer_split_parts(
+    return make_lazy_split_tensor(
         lambda parts: centre_split_parts(*function(parts, axis), axis), x.shape, axis, x
     )
 
@@ -265,7 +265,7 @@ def apply_layer_or_rms_norm(
     axis = x.axis
     if axis == x.dim() - 1:
         raise SplitTensor.make_refusal_error("a norm over tokens")
-    return defer_split_parts(
+    return make_lazy_split_tensor(
         lambda parts: normalise_features_per_head(parts, axis, epsilon, centre, gain, bias),
         x.shape,
         axis,

@@ -20,12 +20,12 @@ from attncli.maths.common_row_arithmetic.softmax_attention import RESOLVED_BITS
 from attncli.tensor_subclasses.torch_function_rules import (
     StreamTensor,
     Table,
-    find_calling_model_line,
-    make_rule_decorator,
+    find_running_model_code_line,
+    make_torch_function_rule_decorator,
 )
 
 RULES: Table = {}
-rule = make_rule_decorator(RULES)
+rule = make_torch_function_rule_decorator(RULES)
 
 WHAT_TO_DO = (
     "leave `exact` out, and residuals are found by subtraction, as far as float64 knows them"
@@ -35,7 +35,7 @@ WHAT_TO_DO = (
 def make_missing_rule_error(what: str, where: str = "") -> NoExactRule:
     """The error of this package for a function without a rule: its name, the line of the model, and what to do instead."""
     return NoExactRule(
-        f"exact residuals have no rule for {what} ({where or find_calling_model_line()}): {WHAT_TO_DO}."
+        f"exact residuals have no rule for {what} ({where or find_running_model_code_line()}): {WHAT_TO_DO}."
     )
 
 
@@ -149,7 +149,7 @@ class SplitTensor(StreamTensor):
         return self
 
 
-def defer_split_parts(
+def make_lazy_split_tensor(
     function: Callable[..., SplitParts],
     shape: Sequence[int],
     axis: int,
@@ -193,7 +193,7 @@ def map_split_parts_linearly(
     return SplitTensor(x.common.map_linearly(linear), x.varying.map_linearly(linear), axis)
 
 
-def split_plain_states(states: torch.Tensor, axis: int) -> SplitTensor:
+def make_split_tensor_from_states(states: torch.Tensor, axis: int) -> SplitTensor:
     """Split plain numbers."""
     array = states.detach().to(torch.float64).numpy()
     axis %= array.ndim

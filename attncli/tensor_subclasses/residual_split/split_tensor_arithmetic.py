@@ -22,7 +22,7 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_split_parts,
     centre_varying_part,
-    defer_split_parts,
+    make_lazy_split_tensor,
     make_missing_rule_error,
     map_split_parts_linearly,
     rule,
@@ -96,7 +96,9 @@ def apply_affine_map(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tens
             common if bias is None else common + make_scaled_array(to_float64_array(bias)), varying
         )
 
-    return defer_split_parts(apply_affine_map_to_parts, (*x.shape[:-1], weight.shape[1]), x.axis, x)
+    return make_lazy_split_tensor(
+        apply_affine_map_to_parts, (*x.shape[:-1], weight.shape[1]), x.axis, x
+    )
 
 
 def mix_tokens_by_matrix(x: SplitTensor, weight: Array, bias: Tensor | None) -> Tensor:
@@ -151,7 +153,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Output:
         def add_to_common_part(parts: SplitParts) -> SplitParts:
             return SplitParts(parts.common + shift, parts.varying)
 
-        return defer_split_parts(add_to_common_part, split.shape, split.axis, split)
+        return make_lazy_split_tensor(add_to_common_part, split.shape, split.axis, split)
     varying = split.varying + make_scaled_array(constant)
     return centre_varying_part(split.common, varying, split.axis)
 
@@ -165,7 +167,7 @@ def combine_split_tensors_elementwise(
             f"a combination of shapes {tuple(x.shape)} and {tuple(y.shape)}"
         )
     axis, shape = x.axis, np.broadcast_shapes(x.shape, y.shape)
-    return defer_split_parts(partial(function, axis), shape, axis, x, y)
+    return make_lazy_split_tensor(partial(function, axis), shape, axis, x, y)
 
 
 def add_split_parts(axis: int, x: SplitParts, y: SplitParts) -> SplitParts:
@@ -215,7 +217,7 @@ def multiply(x: Any, y: Any) -> SplitTensor:
     def multiply_split_parts_by_factor(parts: SplitParts) -> SplitParts:
         return SplitParts(*(part * factor for part in parts))
 
-    return defer_split_parts(
+    return make_lazy_split_tensor(
         multiply_split_parts_by_factor,
         np.broadcast_shapes(split.shape, factor.shape),
         split.axis,

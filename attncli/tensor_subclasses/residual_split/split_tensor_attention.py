@@ -18,7 +18,7 @@ from attncli.maths.common_row_arithmetic.logit_deviation import Logits
 from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.common_row_arithmetic.softmax_attention import (
     RESOLVED_BITS,
-    compute_offset_of_reference_row,
+    compute_reference_row_minus_uniform,
     compute_softmax_attention_deviation,
 )
 from attncli.tensor_subclasses.residual_split.attention_score_terms import HIDDEN, ScoreTerms
@@ -26,8 +26,8 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_varying_part,
     make_missing_rule_error,
+    make_split_tensor_from_states,
     rule,
-    split_plain_states,
 )
 from attncli.tensor_subclasses.sdpa_by_definition import evaluate_sdpa
 from attncli.tolerances import KNOWN_ROW_SUM
@@ -35,7 +35,7 @@ from attncli.tolerances import KNOWN_ROW_SUM
 rule(F.scaled_dot_product_attention)(evaluate_sdpa)
 
 
-def do_query_contents_alone_matter(terms: ScoreTerms) -> bool:
+def do_score_rows_differ_by_query_only(terms: ScoreTerms) -> bool:
     """Whether the rows of these scores differ only by the queries' contents."""
     if not isinstance(terms.query, SplitTensor) or terms.sink_scores is not None:
         return False
@@ -52,7 +52,7 @@ def do_query_contents_alone_matter(terms: ScoreTerms) -> bool:
     return alike and bool((terms.bias == row).all())
 
 
-def attend_by_content_only(terms: ScoreTerms, values: Tensor) -> SplitTensor:
+def compute_split_attention_output(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     """π^T V and (P - 1π^T) V, the reference row π that of the last token's query."""
     lead = np.broadcast_shapes(terms.leading_shape, tuple(values.shape[:-2]))
     seen, bias = find_visible_keys(terms, lead)
@@ -74,7 +74,7 @@ def attend_by_content_only(terms: ScoreTerms, values: Tensor) -> SplitTensor:
     varying, resolved = compute_softmax_attention_deviation(logits, v)
     if not resolved:
         raise BelowResolution("tokens that share the attention coincide to the last bit.")
-    offset = compute_offset_of_reference_row(logits)
+    offset = compute_reference_row_minus_uniform(logits)
     mean = v.map_linearly(lambda each: each.mean(axis=1, keepdims=True))
     shared = mean + make_scaled_array(
         offset.mantissa[:, None, :] @ v.mantissa, offset.exponent + v.exponent
@@ -128,7 +128,7 @@ def unflatten_map_axes(
 def mix_value_vectors(weights: Tensor, values: Tensor, missing: Tensor) -> SplitTensor:
     """P (1c^T + V) for plain weights; `missing` [..., query, 1] is what their rows lack of 1."""
     if not isinstance(values, SplitTensor):
-        return split_plain_states(torch.matmul(weights, values), axis=-2)
+        return make_split_tensor_from_states(torch.matmul(weights, values), axis=-2)
     if values.axis != values.dim() - 2:
         raise make_missing_rule_error("weights that mix other axes than tokens")
     mantissa = torch.from_numpy(np.ascontiguousarray(values.varying.mantissa))

@@ -51,7 +51,7 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitTensor,
     centre_varying_part,
     make_missing_rule_error,
-    split_plain_states,
+    make_split_tensor_from_states,
 )
 
 Observe = Callable[[BlockStack, int, SplitState], None]
@@ -90,14 +90,14 @@ def run_with_split_tensors(
     passage = SplitTensorRun(stacks, stacks, observe, move)
     why: NoExactRule | None = None
     try:
-        run_forward_to_last_stack(model, inputs, passage)
+        run_forward_to_last_layer_stack(model, inputs, passage)
     except NoExactRule as error:
         why = error
         if len(stacks) == 1:
             raise
     for stack in [each for each in stacks if why or each not in passage.begun_stacks]:
         try:
-            run_forward_to_last_stack(
+            run_forward_to_last_layer_stack(
                 model, inputs, SplitTensorRun((stack,), stacks, observe, move)
             )
         except OtherStackDependency:
@@ -109,7 +109,9 @@ class OtherStackDependency(Exception):
     """Raised when a stack receives what another made."""
 
 
-def run_forward_to_last_stack(model: nn.Module, inputs: Inputs, passage: "SplitTensorRun") -> None:
+def run_forward_to_last_layer_stack(
+    model: nn.Module, inputs: Inputs, passage: "SplitTensorRun"
+) -> None:
     """Run to the end of the last stack, or until a stack has lost its residual, which is no error."""
     try:
         with (
@@ -123,11 +125,11 @@ def run_forward_to_last_stack(model: nn.Module, inputs: Inputs, passage: "SplitT
         if is_memory_error(error):
             raise
         why = f"code that fails on it with {type(error).__name__}, {shorten_error_text(error)},"
-        raise make_missing_rule_error(why, find_raising_model_line(error)) from error
+        raise make_missing_rule_error(why, find_model_code_line_of_error(error)) from error
     raise InputError(f"stack {passage.requested_stacks[-1].name} was not run to its end.")
 
 
-def find_raising_model_line(error: Exception) -> str:
+def find_model_code_line_of_error(error: Exception) -> str:
     """Find the last line of a library's model code in an error's traceback."""
     places = [
         f"{frame.filename.rpartition('/')[2]} line {frame.lineno}"
@@ -230,9 +232,9 @@ def split_first_block_input(stream: torch.Tensor) -> SplitTensor:
     shape = tuple(stream.shape)
     if stream.device.type == "cpu":
         if stream.dim() == 3 and shape[0] == 1:
-            return split_plain_states(stream, axis=1)
+            return make_split_tensor_from_states(stream, axis=1)
         if stream.dim() == 2 or (stream.dim() == 3 and shape[1] == 1):
-            return split_plain_states(stream, axis=0)
+            return make_split_tensor_from_states(stream, axis=0)
     raise make_missing_rule_error(
         f"states of shape {shape} on {stream.device} instead of one text's on the CPU"
     )

@@ -28,7 +28,7 @@ from attncli.tensor_subclasses.residual_split.split_tensor import (
     centre_split_parts,
     centre_varying_part,
     convert_split_to_plain,
-    defer_split_parts,
+    make_lazy_split_tensor,
     map_split_parts_linearly,
     rule,
 )
@@ -143,7 +143,7 @@ def reshape_split_tensor(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
             varying.apply_layout_change(lambda each: each.reshape(sizes)),
         )
 
-    return defer_split_parts(reshape_split_parts, sizes, axis, x, view=True)
+    return make_lazy_split_tensor(reshape_split_parts, sizes, axis, x, view=True)
 
 
 @rule(Tensor.flatten, torch.flatten)

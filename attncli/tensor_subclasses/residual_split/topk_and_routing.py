@@ -79,14 +79,14 @@ LOOKS = (
 """Functions whose results are no stream: comparisons, choices, and rotations, which differ between tokens."""
 
 
-def apply_to_plain_numbers(function: Function, *args: Any, **kwargs: Any) -> Output:
+def apply_to_unsplit_tensors(function: Function, *args: Any, **kwargs: Any) -> Output:
     """Apply the function to plain numbers."""
     plain_kwargs = {name: convert_split_to_plain(value) for name, value in kwargs.items()}
     return function(*map(convert_split_to_plain, args), **plain_kwargs)
 
 
 for look in LOOKS:
-    RULES[look] = partial(apply_to_plain_numbers, look)
+    RULES[look] = partial(apply_to_unsplit_tensors, look)
 
 
 @rule(torch.index_select, Tensor.index_select)
@@ -107,7 +107,7 @@ def zeros_like(
     )
 
 
-def make_plain_tensor(function: Function, _: SplitTensor, *args: Any, **kwargs: Any) -> Tensor:
+def create_float64_tensor(function: Function, _: SplitTensor, *args: Any, **kwargs: Any) -> Tensor:
     """Plain numbers to write to, of the stream's dtype."""
     made: Tensor = function(torch.zeros((), dtype=torch.float64), *args, **kwargs)
     return made
@@ -116,7 +116,7 @@ def make_plain_tensor(function: Function, _: SplitTensor, *args: Any, **kwargs: 
 MAKERS: tuple[Any, ...] = (Tensor.new_empty, Tensor.new_zeros, Tensor.new_ones, Tensor.new_full)
 
 for maker in MAKERS:
-    RULES[maker] = partial(make_plain_tensor, maker)
+    RULES[maker] = partial(create_float64_tensor, maker)
 
 
 @rule(Tensor.index_add_)

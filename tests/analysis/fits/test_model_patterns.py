@@ -16,7 +16,7 @@ from attncli.errors import UsageError
 from attncli.models.inputs.input_options import RequestedInput
 from attncli.models.inputs.requested_inputs import make_model_inputs
 from attncli.models.loading.load_model import load_model
-from attncli.patterns._pattern_text_grammar import ModelHead, parse_model_head
+from attncli.patterns._pattern_text_grammar import ModelHead, parse_attention_head_of_model
 
 TOKENS = 24
 
@@ -35,7 +35,7 @@ def patterns_of(folder: Path, *texts: str, rows: int) -> list[np.ndarray]:
     """From strips of so many rows."""
     checkpoint = load_model(str(folder))
     (text,) = make_model_inputs(checkpoint, RequestedInput(random_tokens=TOKENS))
-    heads = [head for head in map(parse_model_head, texts) if head is not None]
+    heads = [head for head in map(parse_attention_head_of_model, texts) if head is not None]
     found = capture_model_patterns(checkpoint, text, heads, strip_memory=rows * HEADS * TOKENS * 8)
     assert list(found) == list(texts)
     assert all(isinstance(each, csr_array) for each in found.values())
@@ -78,7 +78,7 @@ def test_sliding_windows_keep_their_place(tmp_path: Path) -> None:
     ],
 )
 def test_words_for_a_head(text: str, meant: tuple[Any, ...]) -> None:
-    assert parse_model_head(text) == ModelHead(text, *meant)
+    assert parse_attention_head_of_model(text) == ModelHead(text, *meant)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_words_for_a_head(text: str, meant: tuple[Any, ...]) -> None:
     ],
 )
 def test_words_for_something_else(text: str) -> None:
-    assert parse_model_head(text) is None
+    assert parse_attention_head_of_model(text) is None
 
 
 @pytest.mark.parametrize("keep", ["", ":top=0", ":top=x", ":above=", ":above=much", ":4", ":"])
 def test_what_is_kept_must_be_said(keep: str) -> None:
     with pytest.raises(UsageError, match=r"\./m:0\.3"):
-        parse_model_head(f"./m:0.3{keep}")
+        parse_attention_head_of_model(f"./m:0.3{keep}")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from attncli.analysis.fits.target_and_fitted_map_pictures import build_map_pictu
 from attncli.fits import FitRequest, FittedModule
 from attncli.fits import _verify_fit as blocks
 from attncli.fits._fit_files import ModuleArrays, SavedFit
-from attncli.fits._width_search import run_fit_method
+from attncli.fits._width_search import run_fitting_method
 from attncli.patterns import build_pattern
 
 
@@ -22,7 +22,7 @@ def test_cells_are_the_largest_of_what_they_cover(
     monkeypatch.setattr(target_and_fitted_map_pictures, "CELLS", cells)
     monkeypatch.setattr(blocks, "BLOCK", 100)  # rows of one cell fall into several blocks
     target = build_pattern("random:k=3,weights=dirichlet", 30, np.random.default_rng(0), causal)
-    fit = run_fit_method("learned", target, FitRequest(d=5, causal=causal, effort=1), 0)
+    fit = run_fitting_method("learned", target, FitRequest(d=5, causal=causal, effort=1), 0)
     assert isinstance(fit, FittedModule)
     stored = ModuleArrays(fit.w_q, fit.w_k, fit.x, "float64", causal)
     logits = fit.x[:, :5] @ fit.x[:, 5:].T + (np.triu(np.full((30, 30), -np.inf), 1) if causal else 0)  # fmt: skip

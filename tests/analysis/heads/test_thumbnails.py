@@ -21,8 +21,8 @@ from attncli.analysis.heads.map_export.attention_map_thumbnails import (
     ROOM,
     SMALLEST,
     Thumbnails,
-    select_heads,
-    thumbnail_size,
+    choose_thumbnail_size,
+    make_head_selector,
 )
 from attncli.analysis.heads.map_export.collected_maps import coarsen_map
 from attncli.analysis.heads.report_rows.token_names import TokenNames
@@ -108,15 +108,15 @@ def test_there_is_always_room(layers: int, heads: int, tokens: int, top: int | N
         AttentionSite("h", each, "self", "full", f"h.{each}"): MapShape(heads, tokens, tokens)
         for each in range(layers)
     }
-    chosen = select_heads(None, everything, shapes)
-    side = thumbnail_size(shapes, chosen, True, top)
+    chosen = make_head_selector(None, everything, shapes)
+    side = choose_thumbnail_size(shapes, chosen, True, top)
     assert side is not None
     assert SMALLEST <= side <= LARGEST
     shown = min(top or layers * heads, layers * heads)
     if side > SMALLEST:
         assert side**2 * shown <= ROOM
         assert side**2 * layers * heads <= HELD
-    unasked = thumbnail_size(shapes, chosen, False, None)
+    unasked = choose_thumbnail_size(shapes, chosen, False, None)
     assert unasked is None or tokens <= unasked
 
 

@@ -8,7 +8,10 @@ import torch
 from commands import attn as command
 
 import attncli as attn
-from attncli.analysis.rank_collapse.value_gradients import GRADIENT, network_gradients
+from attncli.analysis.rank_collapse.value_gradients import (
+    GRADIENT,
+    compute_value_gradients_of_network,
+)
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import GeneratedNetwork
@@ -42,7 +45,9 @@ def test_norms_are_those_of_autograd(mask: str, remove: bool) -> None:
     switches = AblationSwitches(skip=False, mlp=False, mlp_skip=False, remove_outlier=remove)
     visible = np.tril(np.ones((6, 6), bool)) if mask == "causal" else np.ones((6, 6), bool)
     expected = by_autograd(network, 1 / 6 if remove else 0.0, visible)
-    assert network_gradients(network, switches, "") == pytest.approx(expected, rel=1e-9)
+    assert compute_value_gradients_of_network(network, switches, "") == pytest.approx(
+        expected, rel=1e-9
+    )
 
 
 def test_the_outlier_keeps_gradients_large_the_more_the_longer_the_text() -> None:

@@ -23,8 +23,8 @@ from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_le
 from attncli.commands.verify_fit.report import verify_fit_file
 from attncli.errors import AttnError, InputError
 from attncli.fits import FitRequest
-from attncli.fits._fit_files import build_fit_metadata, list_fit_tensors, read_fits
-from attncli.maths.head_capacity.width_formulas import compute_theorem_width
+from attncli.fits._fit_files import build_fit_metadata, collect_tensors_of_fits, read_fits
+from attncli.maths.head_capacity.width_formulas import compute_johnson_lindenstrauss_width
 from attncli.maths.number_format import format_number, format_two_significant_digits
 from attncli.patterns import build_pattern
 from attncli.records import Report
@@ -51,7 +51,7 @@ def test_headline_answers_with_the_width_and_the_papers_bound() -> None:
     one = fit_patterns_by_all_methods(
         targets(patterns=("permutation",)), ["auto"], FitRequest(d=1), [0]
     )
-    bound = format_two_significant_digits(compute_theorem_width(48, 1, 0.2, 0.2, 1.0))
+    bound = format_two_significant_digits(compute_johnson_lindenstrauss_width(48, 1, 0.2, 0.2, 1.0))
     scale = format_number(one.fits[0].module.x[:, :2].max())  # keys at n = 48 include the axes
     assert build_approximation_report(one).headline == (
         f"d = 2 is enough (cyclic, logits to {scale}); the paper's construction would need d ≈ {bound}."
@@ -132,7 +132,9 @@ def test_a_saved_fit_is_verified_from_the_file_alone(dtype: str, tmp_path: Path)
     solution = solved(dtype=dtype)
     path = tmp_path / "fit.safetensors"
     save_file(
-        list_fit_tensors(solution.fits), path, build_fit_metadata(solution.fits, solution.request)
+        collect_tensors_of_fits(solution.fits),
+        path,
+        build_fit_metadata(solution.fits, solution.request),
     )
     report = verify_fit_file(path)
     assert report.headline.startswith("All 3 patterns")
@@ -154,7 +156,7 @@ def test_a_saved_fit_is_verified_from_the_file_alone(dtype: str, tmp_path: Path)
 @pytest.mark.slow
 def test_a_spoiled_fit_no_longer_passes(tmp_path: Path) -> None:
     solution = solved()
-    held = list_fit_tensors(solution.fits)
+    held = collect_tensors_of_fits(solution.fits)
     held["x.0"] = held["x.0"].copy()
     held["x.0"][5] = held["x.0"][6]
     save_file(
@@ -199,7 +201,7 @@ def two_patterns() -> Solution:
 def test_broken_files_are_refused_in_one_sentence(case: str, tmp_path: Path) -> None:
     solution = two_patterns()
     held, meta = (
-        dict(list_fit_tensors(solution.fits)),
+        dict(collect_tensors_of_fits(solution.fits)),
         build_fit_metadata(solution.fits, solution.request),
     )
     spoil, says = BROKEN[case]

@@ -28,7 +28,7 @@ from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.capture import AttentionSite, verify_capture
 from attncli.capture.model_structure.blocks import find_block_stacks
 from attncli.errors import InputError
-from attncli.metrics.attention import ATTENTION, is_map_metric
+from attncli.metrics.attention import ATTENTION, is_metric_of_map_alone
 from attncli.metrics.attention._metric_accumulator import measure_maps
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.inputs.synthetic_texts import make_repeated_tokens, shuffle_tokens
@@ -41,7 +41,7 @@ torch.set_num_threads(1)
 ON_MAPS = tuple(
     name
     for name in ATTENTION.names()
-    if is_map_metric(name) and "scores" not in ATTENTION.declaration_of_entry(name).needs
+    if is_metric_of_map_alone(name) and "scores" not in ATTENTION.declaration_of_entry(name).needs
 )
 """What whole maps show without the run that made them."""
 ONE_ROW, EVERYTHING = 1, 2**25

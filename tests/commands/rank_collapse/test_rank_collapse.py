@@ -7,7 +7,10 @@ import pytest
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.analysis.rank_collapse.metrics_over_layers import explain_missing_convergence_order
 from attncli.analysis.rank_collapse.network_collapse import measure_network_collapse
-from attncli.analysis.rank_collapse.size_sweep import network_spec_at_swept_size, sweep_sizes
+from attncli.analysis.rank_collapse.size_sweep import (
+    network_spec_at_swept_size,
+    sweep_network_sizes,
+)
 from attncli.networks.ablation_variants import (
     VARIANTS,
     add_variants_without_outlier,
@@ -146,7 +149,7 @@ def test_sweep_rows_carry_the_point_and_the_views_follow_it() -> None:
     spec = NetworkSpec(layers=1, width=8, heads=2)
     specs = {point: network_spec_at_swept_size(spec, "tokens", int(point)) for point in points}
     variants = parse_ablation_variants(["SAN"])
-    found = sweep_sizes(specs, "tokens", [0, 1], variants, ["stable_rank"])
+    found = sweep_network_sizes(specs, "tokens", [0, 1], variants, ["stable_rank"])
     assert {row.keys["tokens"] for row in found.rows} == set(points)
     assert found.views[0].down == "tokens"
     assert found.headline.startswith("Last layer, tokens 4 to 16: SAN: stable_rank")
@@ -158,7 +161,9 @@ def test_width_collapse_and_its_remedy() -> None:
     spec = NetworkSpec(layers=2, width=256, heads=1)
     specs = {float(n): network_spec_at_swept_size(spec, "tokens", n) for n in (16, 256)}
     variants = add_variants_without_outlier(parse_ablation_variants(["SAN"]))
-    found = sweep_sizes(specs, "tokens", range(3), variants, ["stable_rank", "log10_residual"])
+    found = sweep_network_sizes(
+        specs, "tokens", range(3), variants, ["stable_rank", "log10_residual"]
+    )
 
     def last(metric: str, variant: str, tokens: float) -> float:
         (row,) = [

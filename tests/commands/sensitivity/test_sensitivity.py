@@ -13,8 +13,8 @@ from scipy.stats import spearmanr
 
 import attncli as attn
 from attncli.analysis.paths.jacobian_norm_sampling import (
-    estimate_norms,
-    estimate_shares,
+    estimate_jacobian_norm_shares,
+    estimate_jacobian_norms,
     rank_correlation,
 )
 from attncli.commands.sensitivity.measure_sensitivity import SensitivityPlan
@@ -137,7 +137,7 @@ def test_a_few_directions_are_what_they_show_of_the_jacobian(model: Any) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "least"), [(4, 0.90), (8, 0.91), (12, 0.91)])
-@pytest.mark.parametrize("of", [estimate_norms, estimate_shares])
+@pytest.mark.parametrize("of", [estimate_jacobian_norms, estimate_jacobian_norm_shares])
 def test_intervals_hold_the_exact_number_as_often_as_they_say(
     model: Any, of: Any, number: int, least: float
 ) -> None:
@@ -200,16 +200,16 @@ def test_the_estimate_of_a_known_matrix_is_not_biased() -> None:
         back = np.linalg.norm(
             sample_orthonormal_directions(12, 3, seed).numpy() @ jacobian, axis=1
         )[:, None]
-        squares.append(estimate_norms(back, 12).values[0] ** 2)
+        squares.append(estimate_jacobian_norms(back, 12).values[0] ** 2)
     whole = float(np.linalg.norm(jacobian)) ** 2
     assert np.mean(squares) == pytest.approx(whole, rel=4 * np.std(squares) / whole / 20)
     every = np.linalg.norm(sample_orthonormal_directions(12, 12, 0).numpy() @ jacobian, axis=1)[
         :, None
     ]
-    norm, error = estimate_norms(every, 12)
+    norm, error = estimate_jacobian_norms(every, 12)
     assert norm[0] == pytest.approx(math.sqrt(whole))
     assert error[0] == 0.0
-    assert np.isnan(estimate_norms(every[:1], 12).errors[0])
+    assert np.isnan(estimate_jacobian_norms(every[:1], 12).errors[0])
 
 
 def test_path_sums_are_the_product_of_the_maps(model: Any, exact: Any) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attncli.errors import LimitError
-from attncli.metrics.attention import ATTENTION, HEAD_GROUPS, is_map_metric
+from attncli.metrics.attention import ATTENTION, HEAD_GROUPS, is_metric_of_map_alone
 from attncli.metrics.attention import _energy_rank as energy_rank
 from attncli.metrics.attention._energy_rank import EnergyRank
 from attncli.metrics.attention._head_outputs import HeadOutputs
@@ -20,7 +20,7 @@ from attncli.metrics.attention._metric_accumulator import COLLECTED, MetricTotal
 torch.set_num_threads(1)
 
 NAMES = ATTENTION.names()
-ON_MAPS = [name for name in NAMES if is_map_metric(name)]
+ON_MAPS = [name for name in NAMES if is_metric_of_map_alone(name)]
 KERNELS = ("linearisability", "fast_order_1", "fast_order_2")
 N = 64
 CAUSAL = torch.ones(N, N).tril().bool()

@@ -11,7 +11,7 @@ from trained_models import trained
 
 import attncli
 from attncli.records import Report
-from attncli.render._table_cells import build_grids
+from attncli.render._table_cells import build_table_grids
 from attncli.render.html import html
 from attncli.render.html_page.comparison_curves import (
     BOTH,
@@ -134,7 +134,7 @@ def test_every_view_of_every_study_is_in_its_page(
     for index, view in enumerate(list_report_and_layer_views(report)):
         kind = choose_plot_kind(report, view)
         assert kind in (HEADS, CURVES, BOXES, WORDS, TABLE, SAID)
-        own = build_grids(replace(report, views=(view,)))
+        own = build_table_grids(replace(report, views=(view,)))
         first = (
             [build_comparison_table(next(build_comparison_curves(report)))] if view is BOTH else own
         )

@@ -86,7 +86,7 @@ def build_findings_of_absent_effects(
 ) -> Iterator[Finding]:
     """Report which effects were measured and are absent, and in which heads."""
     parts = list(describe_effects_absent_in_heads(heads))
-    parts += [words for metric, words in IN_STATES.items() if filter_by_metric(states, metric)]
+    parts += [words for metric, words in IN_STATES.items() if filter_rows_by_metric(states, metric)]
     if parts and unseen:
         parts.append(f"not looked at: {unseen}")
     if parts:
@@ -105,7 +105,7 @@ def describe_effects_absent_in_heads(heads: Sequence[ClassifiedHead]) -> Iterato
         yield f"no {' or '.join(kinds)} in the {format_count(len(known), 'head')} of {where}"
 
 
-def filter_by_metric(rows: Sequence[Row], metric: str) -> list[Row]:
+def filter_rows_by_metric(rows: Sequence[Row], metric: str) -> list[Row]:
     return [row for row in rows if row.metric == metric]
 
 
@@ -120,7 +120,7 @@ def find_massive_activations(
     """Layers with an activation above both limits, on some text."""
     found = [
         row
-        for row in filter_by_metric(states, "max_activation")
+        for row in filter_rows_by_metric(states, "max_activation")
         if max_activation(row) > MASSIVE and float(row.keys.get("over_median", 0.0)) > RATIO
     ]
     if not found:
@@ -132,14 +132,14 @@ def find_massive_activations(
         90.0,
         Finding(
             "massive activations",
-            f"after {format_row_layers(found)}; largest {format_number(max_activation(top))} at token {token}{word}, "
-            f"feature {top.keys['feature']}, after {format_location(top)}: "
+            f"after {format_layers_of_report_rows(found)}; largest {format_number(max_activation(top))} at token {token}{word}, "
+            f"feature {top.keys['feature']}, after {format_stack_and_layer(top)}: "
             f"{float(top.keys['over_median']):,.0f} × the median{format_control_values(top)}",
         ),
     )
 
 
-def format_row_layers(rows: Iterable[Row]) -> str:
+def format_layers_of_report_rows(rows: Iterable[Row]) -> str:
     """`layers 2-4`; by stack where there are several."""
     stacks: dict[str, list[int]] = {}
     for row in rows:
@@ -149,7 +149,7 @@ def format_row_layers(rows: Iterable[Row]) -> str:
     )
 
 
-def format_location(row: Row) -> str:
+def format_stack_and_layer(row: Row) -> str:
     return f"{row.keys.get('stack', '')} layer {row.layer}".strip()
 
 
@@ -170,7 +170,7 @@ def format_value_and_standard_deviation(row: Row) -> str:
 
 def find_oversmoothed_stacks(states: Sequence[Row]) -> Iterator[RankedFinding]:
     """Find stacks whose last states all have nearly the same direction."""
-    gaps = filter_by_metric(states, "token_cosine_gap")
+    gaps = filter_rows_by_metric(states, "token_cosine_gap")
     for stack in dict.fromkeys(row.keys.get("stack") for row in gaps):
         own = [row for row in gaps if row.keys.get("stack") == stack]
         first, last = own[0], own[-1]
@@ -215,7 +215,9 @@ def truncate_head_list(heads: Sequence[ClassifiedHead]) -> Sequence[ClassifiedHe
     return heads if len(heads) <= NAMED else heads[:FIRST]
 
 
-def format_heads(heads: Sequence[ClassifiedHead], metric: str, as_percent: bool = False) -> str:
+def format_heads_with_values(
+    heads: Sequence[ClassifiedHead], metric: str, as_percent: bool = False
+) -> str:
     """The heads with their numbers and standard deviations, `4.5 (0.55 ± 0.03)`; of many the strongest."""
     form = format_percent if as_percent else format_decimal
     words = [
@@ -235,7 +237,7 @@ def format_decimal(value: float, spread: float | None = None) -> str:
     return f"{value:.2f}" + (f" ± {spread:.2f}" if spread is not None else "")
 
 
-def head_names(heads: Sequence[ClassifiedHead]) -> tuple[str, ...]:
+def list_head_names(heads: Sequence[ClassifiedHead]) -> tuple[str, ...]:
     """Names of the heads in a sentence."""
     return tuple(head.name for head in truncate_head_list(heads))
 
@@ -255,7 +257,7 @@ def format_value_under_uniform_attention(
     return f"; {NULLS[UNIFORM]}: {low if low == high else f'{low} … {high}'}"
 
 
-def describe_counts_in_controls(
+def describe_head_counts_in_controls(
     heads: Sequence[ClassifiedHead],
     metric: str,
     shown: Callable[[ClassifiedHead, Mapping[str, float]], bool],
@@ -305,12 +307,12 @@ def find_sinks(heads: Sequence[ClassifiedHead], shortest: int) -> Iterator[Ranke
             "sinks",
             f"{format_head_count_of_total(found, known)} {choose_singular_or_plural_verb(found, 'puts', 'put')} at least {format_percent(SINK.threshold)} of "
             f"{choose_singular_or_plural_verb(found, 'its', 'their')} attention on a single token{clear}{describe_sink_token(found)}"
-            f": {format_heads(found, metric, as_percent=True)}"
+            f": {format_heads_with_values(found, metric, as_percent=True)}"
             f"{format_value_under_uniform_attention(found, metric, format_percent)}"
-            f"{describe_counts_in_controls(heads, metric, partial(is_role_evident, SINK))}"
+            f"{describe_head_counts_in_controls(heads, metric, partial(is_role_evident, SINK))}"
             f"{describe_heads_with_earlier_role(found, SINK)}{brief if shortest < SHORT else ''}",
             metric,
-            head_names(found),
+            list_head_names(found),
         ),
     )
 
@@ -343,11 +345,11 @@ def find_uniform_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFindin
             Finding(
                 "uniform heads",
                 f"{format_head_count_of_total(found, known)} {choose_singular_or_plural_verb(found, 'is', 'are')} nearly uniform (normalised entropy ≥ {EVEN.threshold})"
-                f": {format_heads(found, metric)}"
-                f"{describe_counts_in_controls(heads, metric, partial(is_role_evident, EVEN))}"
+                f": {format_heads_with_values(found, metric)}"
+                f"{describe_head_counts_in_controls(heads, metric, partial(is_role_evident, EVEN))}"
                 f"{describe_heads_with_earlier_role(found, EVEN)}",
                 metric,
-                head_names(found),
+                list_head_names(found),
             ),
         )
 
@@ -378,7 +380,7 @@ def find_idle_heads(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFinding]:
                 f"{format_head_count_of_total(found, known)} {choose_singular_or_plural_verb(found, 'writes', 'write')} less than a tenth of an equal share of what "
                 f"{choose_singular_or_plural_verb(found, 'its layer writes', 'their layers write')}: {least}{more}; equal share: {', '.join(shares)}",
                 metric,
-                head_names(found),
+                list_head_names(found),
             ),
         )
 
@@ -395,7 +397,7 @@ def find_learned_sinks(heads: Sequence[ClassifiedHead]) -> Iterator[RankedFindin
             Finding(
                 "learned sinks",
                 f"take {format_percent(mean)} of the attention on average over {format_count(len(known), 'head')}, most in "
-                f"{format_heads([top], metric, as_percent=True)}; without one: 0",
+                f"{format_heads_with_values([top], metric, as_percent=True)}; without one: 0",
                 metric,
                 (top.name,),
             ),
@@ -409,7 +411,7 @@ def find_heads_with_token_roles(heads: Sequence[ClassifiedHead]) -> Iterator[Ran
         every, metric = sort_heads_by_metric(playing, role.evidence), role.evidence
         found = [head for head in every if head.role and head.role.is_same_in_all_samples]
         changing = [head for head in every if head not in found]
-        clauses = [f"{len(found)}: {format_heads(found, metric)}"] if found else []
+        clauses = [f"{len(found)}: {format_heads_with_values(found, metric)}"] if found else []
         clauses += [describe_heads_with_disagreeing_samples(changing, metric)] if changing else []
         if every:
             yield RankedFinding(
@@ -417,18 +419,20 @@ def find_heads_with_token_roles(heads: Sequence[ClassifiedHead]) -> Iterator[Ran
                 Finding(
                     f"{role.name} heads",
                     f"{'; '.join(clauses)}{format_value_under_uniform_attention(every, metric)}"
-                    f"{describe_counts_in_controls(heads, metric, partial(is_role_of_control_head, role))}",
+                    f"{describe_head_counts_in_controls(heads, metric, partial(does_control_head_have_role, role))}",
                     metric,
-                    (*head_names(found), *head_names(changing)),
+                    (*list_head_names(found), *list_head_names(changing)),
                 ),
             )
 
 
 def describe_heads_with_disagreeing_samples(heads: Sequence[ClassifiedHead], metric: str) -> str:
     draws = max(head.role.draws for head in heads if head.role)
-    return f"{len(heads)} on some of {draws} draws only: {format_heads(heads, metric)}"
+    return f"{len(heads)} on some of {draws} draws only: {format_heads_with_values(heads, metric)}"
 
 
-def is_role_of_control_head(role: Role, head: ClassifiedHead, numbers: Mapping[str, float]) -> bool:
+def does_control_head_have_role(
+    role: Role, head: ClassifiedHead, numbers: Mapping[str, float]
+) -> bool:
     played = classify_role(numbers, head.uniform_attention_values)
     return played is not None and played.role is role

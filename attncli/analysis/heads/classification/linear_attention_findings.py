@@ -67,14 +67,16 @@ def report_linear_attention(
         Finding("not looked at", f"{pluralise_mixer_kind(kind)}: {why}")
         for kind, why in layers.refusals.items()
     ]
-    own = [head for head in heads if is_linear(head)]
+    own = [head for head in heads if is_linear_attention_head(head)]
     return LinearAttentionReport(
         layers.kinds,
         rows,
         {COMPLETENESS: DEFINITIONS[COMPLETENESS]} if rows else {},
         describe_linear_layers(layers),
         [*build_linear_findings(heads, layers), *refused],
-        format_roles(own, "linear head") if own else "",  # `24 linear heads: 20 local, 4 mixed`
+        format_head_roles(own, "linear head")
+        if own
+        else "",  # `24 linear heads: 20 local, 4 mixed`
         list(warn_about_sampled_channels(chosen)),
     )
 
@@ -114,7 +116,7 @@ def describe_linear_layers(layers: LinearAttentionLayers) -> JsonObject:
     return found | ({"not_linear": dict(layers.refusals)} if layers.refusals else {})
 
 
-def is_linear(head: ClassifiedHead) -> bool:
+def is_linear_attention_head(head: ClassifiedHead) -> bool:
     return head.keys.get("span") == "linear"
 
 
@@ -123,20 +125,20 @@ def build_linear_findings(
 ) -> Iterator[Finding]:
     """Describe the linear heads of each kind, compared with softmax heads."""
     alone = layers.layers[0].site.kind if layers.layers else ""
-    softmax = [head for head in heads if not is_linear(head)]
+    softmax = [head for head in heads if not is_linear_attention_head(head)]
     kinds: dict[str, list[ClassifiedHead]] = {}
     for head in heads:
-        if is_linear(head):
+        if is_linear_attention_head(head):
             kinds.setdefault(str(head.keys.get("kind", alone)), []).append(head)
     for kind, own in kinds.items():
         where = format_layer_numbers([head.layer for head in own])
-        sentence = f"{format_roles(own, 'head', f' in {where}')}{describe_attention_distances(own, softmax)}; {describe_weight_normalization(own)}"
+        sentence = f"{format_head_roles(own, 'head', f' in {where}')}{describe_attention_distances(own, softmax)}; {describe_weight_normalization(own)}"
         yield Finding(pluralise_mixer_kind(kind), sentence)
     if kinds and softmax:
-        yield Finding("softmax heads", format_roles(softmax))
+        yield Finding("softmax heads", format_head_roles(softmax))
 
 
-def format_roles(heads: Sequence[ClassifiedHead], what: str = "head", where: str = "") -> str:
+def format_head_roles(heads: Sequence[ClassifiedHead], what: str = "head", where: str = "") -> str:
     return f"{format_count(len(heads), what)}{where}{describe_roles(heads, len(heads))}"
 
 

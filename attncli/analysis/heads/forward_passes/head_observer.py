@@ -28,7 +28,7 @@ from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitS
 from attncli.metrics import METRICS
 from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.activations._activation_state import ActivationPeak, ActivationState
-from attncli.metrics.attention import ATTENTION, is_map_metric
+from attncli.metrics.attention import ATTENTION, is_metric_of_map_alone
 from attncli.metrics.attention._head_outputs import HeadOutputs
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import MetricTotals, Values
@@ -185,7 +185,7 @@ class HeadObserver:
             )
             self.result.nulls[self.site] = {
                 **even,
-                **head_output_shares_if_equal(self.result.heads[self.site]),
+                **equal_shares_of_head_output(self.result.heads[self.site]),
             }
         self.site = None
 
@@ -241,12 +241,12 @@ def describe_attention_implementations(passes: Sequence[PassResult]) -> dict[str
 
 def mask_metrics_of_zero_maps(silent: Tensor, name: str, value: Tensor | str) -> Tensor | str:
     """Remove map metrics of all-zero heads: a map without weights is neither local nor uniform."""
-    if isinstance(value, str) or not is_map_metric(name):
+    if isinstance(value, str) or not is_metric_of_map_alone(name):
         return value
     return value.masked_fill(silent.to(value.device)[(..., *(None,) * (value.dim() - 1))], math.nan)
 
 
-def head_output_shares_if_equal(values: Values) -> Values:
+def equal_shares_of_head_output(values: Values) -> Values:
     """The shares of output if all heads wrote the same amount."""
     found = {
         name: value

@@ -7,7 +7,7 @@ from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.other_mixers.hyper_connections import StreamMixing
 from attncli.maths.matrices.stream_mixing_matrix_gain import (
     StreamGain,
-    compute_stream_gains_over_depth,
+    compute_stream_mixing_gains,
 )
 from attncli.maths.number_format import format_number
 from attncli.records import Definition, Finding, Row, Scalar
@@ -75,11 +75,11 @@ def compute_stream_gains(
     unread = next((each.path for text in mixings for each in text if each.matrix is None), "")
     if unread:
         return StreamGains(0, len(first), "", {}, unread)
-    stack, layers = locate_mixers([each.path for each in first], stacks)
+    stack, layers = find_layers_of_mixers([each.path for each in first], stacks)
     of_layers: dict[int, StreamGain] = {}
     for text in mixings:
         matrices = [each.matrix.numpy() for each in text if each.matrix is not None]
-        own = dict(zip(layers, compute_stream_gains_over_depth(matrices), strict=True))
+        own = dict(zip(layers, compute_stream_mixing_gains(matrices), strict=True))
         of_layers = {
             layer: StreamGain(*map(max, zip(gain, of_layers.get(layer, gain), strict=True)))
             for layer, gain in own.items()
@@ -87,7 +87,9 @@ def compute_stream_gains(
     return StreamGains(matrices[0].shape[-1], len(first), stack, of_layers)
 
 
-def locate_mixers(paths: Sequence[str], stacks: Sequence[BlockStack]) -> tuple[str, list[int]]:
+def find_layers_of_mixers(
+    paths: Sequence[str], stacks: Sequence[BlockStack]
+) -> tuple[str, list[int]]:
     """The stack of the modules, and the layer of each; those outside of all blocks are counted."""
     for stack in stacks:
         of = {

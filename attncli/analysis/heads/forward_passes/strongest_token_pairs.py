@@ -48,7 +48,7 @@ class StrongestPairs:
         """Strips come in order; of equal queries the first one stays."""
         if self.shape[0] > 1:
             return
-        weights, even = strip.weights[0], uniform_weights(strip)
+        weights, even = strip.weights[0], uniform_attention_weights(strip)
         above = weights - even[:, None]
         if strip.visible is not None:
             above.masked_fill_(~strip.visible[0, 0], -torch.inf)
@@ -78,7 +78,7 @@ class StrongestPairs:
         return HeadPairs(weights, even, queries, keys, others, self.shape)
 
 
-def uniform_weights(strip: Strip) -> Tensor:
+def uniform_attention_weights(strip: Strip) -> Tensor:
     """[query]: the weight of each visible key under uniform attention."""
     if strip.visible is None:
         return strip.weights.new_full((strip.weights.shape[2],), strip.total / strip.keys)

@@ -24,7 +24,7 @@ from attncli.metrics.attention import ATTENTION
 from attncli.metrics.attention._metric_accumulator import (
     MetricTotals,
     Values,
-    reduce_over_batch,
+    reduce_metric_over_batch,
     split_metrics_by_batch_item,
 )
 from attncli.models.inputs.model_input import ModelInput, Shapes, describe_input_shapes
@@ -70,7 +70,7 @@ class BatchObserver(HeadObserver):
         self.is_apart &= not self.empty and bool(self.weighed.all())
         for place, seen in enumerate(self.each):
             seen.heads[site] = items[place if several else 0]
-        return {name: reduce_over_batch(name, value) for name, value in found.items()}
+        return {name: reduce_metric_over_batch(name, value) for name, value in found.items()}
 
     def observe_hidden_state(self, stack: str, index: int, state: Tensor) -> None:
         self.is_apart &= len(state) == len(self.each)
@@ -157,7 +157,7 @@ def find_shapes_shared_by_batch(text: ModelInput) -> Shapes:
     return describe_input_shapes(text.kwargs) if by_text else ()
 
 
-def join_inputs(texts: Sequence[ModelInput]) -> dict[str, Tensor]:
+def join_inputs_into_batch(texts: Sequence[ModelInput]) -> dict[str, Tensor]:
     """The inputs of texts of one key, as a batch."""
     return {
         name: torch.cat([text.kwargs[name] for text in texts])

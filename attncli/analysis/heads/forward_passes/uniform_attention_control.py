@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attncli.capture import Strip
 from attncli.capture.softmax_attention.visible_key_spans import RowSpans
-from attncli.metrics.attention import is_map_metric
+from attncli.metrics.attention import is_metric_of_map_alone
 from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import MetricTotals, Values
 from attncli.records import NOT_APPLICABLE
@@ -48,7 +48,7 @@ class UniformAttentionControl:
     ) -> Values:
         """The metrics of uniform attention. `total`: the sum of rows; if it is not 1, shares are a
         reason in place of a number."""
-        names = tuple(name for name in names if is_map_metric(name))
+        names = tuple(name for name in names if is_metric_of_map_alone(name))
         contiguous = spans.find_spans_without_gaps()
         if contiguous is None:
             return dict.fromkeys(names, SCATTERED)

@@ -82,13 +82,13 @@ class Thumbnails:
     ) -> Iterator[MapThumbnail]:
         """Tiles of the heads that have rows; `numbers`: head numbers, where they differ from
         indices."""
-        named = {format_head(row) for row in rows if row.head is not None}
+        named = {format_layer_and_head(row) for row in rows if row.head is not None}
         for site, found in self.maps.items():
             queries, seen, step = self.shapes[site]
             asking, looked_at = names.names_of_queries_and_keys(site, queries, seen)
             for head, cells, full in found:
                 number = numbers[site][head] if site in numbers else head
-                name = format_head(
+                name = format_layer_and_head(
                     Row("", None, "", layer=site.layer, head=number, keys=keys[site])
                 )
                 if name in named:
@@ -98,7 +98,7 @@ class Thumbnails:
                     )
 
 
-def format_head(row: Row) -> str:
+def format_layer_and_head(row: Row) -> str:
     """`5.1`, with the stack and the kind of attention where there are several."""
     words = [str(row.keys[key]) for key in ("stack", "kind") if key in row.keys]
     return " ".join([*words, f"{row.layer}.{row.head}"])
@@ -126,7 +126,7 @@ def quantise_map_cells_to_bytes(cells: NDArray[np.float32]) -> tuple[bytes, floa
     return np.rint(scaled).clip(0, STEPS).astype(np.uint8).tobytes(), full
 
 
-def select_heads(
+def make_head_selector(
     layers: Collection[int] | None, selects: Keeps, shapes: Mapping[AttentionSite, MapShape]
 ) -> Chosen:
     """The heads that --layers and --heads select, by their indices, which in a model are their
@@ -140,7 +140,7 @@ def select_heads(
     return choose_heads
 
 
-def thumbnail_size(
+def choose_thumbnail_size(
     shapes: Mapping[AttentionSite, MapShape], chosen: Chosen, requested: bool, top: int | None
 ) -> int | None:
     """Largest number of cells per side that fits; None where maps were not requested and are not

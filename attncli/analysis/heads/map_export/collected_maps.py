@@ -18,7 +18,7 @@ from attncli.capture.saved_maps.map_names import (
     name_visible_keys_tensor,
 )
 from attncli.errors import InputError, UsageError
-from attncli.io.atomic_files import require_writable
+from attncli.io.atomic_files import require_writable_path
 from attncli.maths.number_format import format_short_number
 from attncli.progress import Say
 from attncli.records import Facts, MapPicture
@@ -172,5 +172,5 @@ def check_map_size(
     what = f"the maps of {count} head{'s' if count > 1 else ''} over {max(shape.queries for shape in shapes.values())} tokens"
     require_memory(2 * size, what, "choose fewer with `layers` and `heads`")
     if path is not None:
-        require_writable(path)
+        require_writable_path(path)
         say(f"{what}: {format_short_number(size / 1e6, 3)} MB → {path}")

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, field
 from attncli.analysis.heads.report_rows.head_rows import Keeps
 from attncli.analysis.heads.report_rows.layer_counts_by_mixer import LayerCounts
 from attncli.errors import InputError
-from attncli.metrics.attention import ATTENTION, is_map_metric
+from attncli.metrics.attention import ATTENTION, is_metric_of_map_alone
 from attncli.records import Row, Scalar
 from attncli.reports.json_report_reading import collect_row_keys
-from attncli.reports.json_to_dataclasses import validate_value
+from attncli.reports.json_to_dataclasses import convert_json_value
 
 ROLES_ON, ROWS, KEYS, LAYERS, WHOLE = "roles_on", "rows", "keys", "layers", "whole"
 """In a file's metadata."""
@@ -43,13 +43,13 @@ class MapMetadata:
         try:
             rows = [collect_row_keys(row, ROWS) for row in json.loads(metadata[ROWS])]
             return cls(
-                validate_value(LayerCounts, json.loads(metadata[LAYERS]), LAYERS),
+                convert_json_value(LayerCounts, json.loads(metadata[LAYERS]), LAYERS),
                 metadata[ROLES_ON],
-                validate_value(
+                convert_json_value(
                     Mapping[str, Mapping[str, Scalar]], json.loads(metadata[KEYS]), KEYS
                 ),
-                tuple(validate_value(Row, row, ROWS) for row in rows),
-                *validate_value(tuple[int, ...], json.loads(metadata[WHOLE]), WHOLE)[:2],
+                tuple(convert_json_value(Row, row, ROWS) for row in rows),
+                *convert_json_value(tuple[int, ...], json.loads(metadata[WHOLE]), WHOLE)[:2],
             )
         except (ValueError, KeyError, TypeError, RecursionError, InputError) as error:
             raise InputError(
@@ -80,10 +80,10 @@ class MapMetadata:
         ]
 
 
-def is_missing_from_maps(metric: str) -> bool:
+def is_metric_unavailable_from_maps(metric: str) -> bool:
     """Whether maps on a text cannot give this metric; roles are measured on maps of another text."""
     return (
         metric not in ATTENTION.names()
-        or not is_map_metric(metric)
+        or not is_metric_of_map_alone(metric)
         or bool(ATTENTION.declaration_of_entry(metric).text)
     )

@@ -65,10 +65,10 @@ def list_metric_values_of_heads(
     """Every head's value, with its location in words and its standard deviation."""
     for row in rows:
         if row.metric == metric and row.head is not None and row.value is not None:
-            yield row.value, format_head(row), row.spread
+            yield row.value, format_layer_and_head(row), row.spread
 
 
-def format_head(row: Row) -> str:
+def format_layer_and_head(row: Row) -> str:
     """`1.0`; `decoder cross 1.0` where a layer's number is not enough."""
     where = "".join(f"{row.keys[name]} " for name in ("stack", "kind") if name in row.keys)
     return f"{where}{row.layer}.{row.head}"

@@ -17,7 +17,7 @@ from attncli.capture.model_structure.blocks import BlockStack
 from attncli.capture.softmax_attention.attention_site_names import find_block_stack_of_attention
 from attncli.errors import format_count
 from attncli.metrics.activations._activation_state import ActivationPeak
-from attncli.metrics.attention import ATTENTION, is_map_metric
+from attncli.metrics.attention import ATTENTION, is_metric_of_map_alone
 from attncli.metrics.attention._map_spectrum import ROUNDS, STILL
 from attncli.records import NOT_APPLICABLE, UNIFORM, Row, Scalar
 
@@ -146,11 +146,13 @@ def build_head_rows(
                 )
             else:
                 extra_rows = {
-                    UNIFORM: reduce_over_texts(
+                    UNIFORM: reduce_metric_over_texts(
                         metric, observed.metric_values_by_text(site, metric, nulls=True)
                     ),
                     **{
-                        name: reduce_over_texts(metric, null.metric_values_by_text(site, metric))
+                        name: reduce_metric_over_texts(
+                            metric, null.metric_values_by_text(site, metric)
+                        )
                         for name, null in nulls.items()
                     },
                 }
@@ -159,7 +161,7 @@ def build_head_rows(
                 short = observed.singular_value_shortfall(site) if spectrum else None
                 silent = (
                     observed.find_heads_with_zero_maps(site, metric)
-                    if is_map_metric(metric)
+                    if is_metric_of_map_alone(metric)
                     else ()
                 )
                 for row in build_rows_of_attention_site(
@@ -168,9 +170,9 @@ def build_head_rows(
                     if numbers.index(row.head) in silent:
                         yield replace(row, note=SILENT)
                     elif short is not None:
-                        yield note_unconverged_iteration(row, short, numbers)
+                        yield note_unconverged_singular_values(row, short, numbers)
                     else:
-                        yield row if row.value is not None else explain_missing_value(row)
+                        yield row if row.value is not None else explain_missing_head_metric(row)
 
 
 def build_rows_of_attention_site(
@@ -212,13 +214,13 @@ def build_rows_of_attention_site(
             )
 
 
-def explain_missing_value(row: Row) -> Row:
+def explain_missing_head_metric(row: Row) -> Row:
     """Give the metric's own reason where a head has no such number."""
     undefined = ATTENTION.declaration_of_entry(row.metric).undefined
     return replace(row, note=NOT_APPLICABLE + undefined) if undefined else row
 
 
-def note_unconverged_iteration(row: Row, short: "Tensor", numbers: Sequence[int]) -> Row:
+def note_unconverged_singular_values(row: Row, short: "Tensor", numbers: Sequence[int]) -> Row:
     """Note on a number that its iteration had not converged."""
     share = float(short[numbers.index(row.head)])
     if share <= STILL:
@@ -251,7 +253,7 @@ def warn_about_heads_with_zero_maps(texts: Sequence[PassResult]) -> Iterator[str
         yield f"{most} {holds}."
 
 
-def reduce_over_texts(metric: str, tensors: "list[Tensor] | str") -> "Tensor | None":
+def reduce_metric_over_texts(metric: str, tensors: "list[Tensor] | str") -> "Tensor | None":
     """Reduce over all texts: the mean, or the maximum or minimum of an extreme metric."""
     if isinstance(tensors, str) or not tensors:
         return None
@@ -286,7 +288,9 @@ def build_state_rows(
                 )
             for name, null in nulls.items():
                 others = [seen.states[stack, layer][metric] for seen in null.texts]
-                keys |= {name: math.fsum(others) / len(others)} if all_finite(others) else {}
+                keys |= (
+                    {name: math.fsum(others) / len(others)} if are_all_values_finite(others) else {}
+                )
             yield summarize_values(metric, unit, values, UNRESOLVED, keys=keys, layer=layer)
 
 
@@ -299,5 +303,5 @@ def locate_largest_value(
     return place | ({"text": text, "largest": values[text]} if len(values) > 1 else {})
 
 
-def all_finite(values: Sequence[float]) -> bool:
+def are_all_values_finite(values: Sequence[float]) -> bool:
     return bool(values) and all(map(math.isfinite, values))

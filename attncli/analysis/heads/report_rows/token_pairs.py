@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from attncli.analysis.heads.forward_passes.strongest_token_pairs import HeadPairs
-from attncli.analysis.heads.report_rows.extreme_heads import format_head
+from attncli.analysis.heads.report_rows.extreme_heads import format_layer_and_head
 from attncli.analysis.heads.report_rows.head_rows import SILENT, HeadObservations, Keeps
 from attncli.analysis.heads.report_rows.token_names import TokenNames
 from attncli.analysis.heads.report_rows.token_pair_and_completeness_definitions import PAIR
@@ -118,7 +118,7 @@ def describe_strongest_token_pair(rows: Sequence[Row]) -> str:
         return "no pair stands out from uniform attention and from what other queries give its key"
     others = f", other queries {float(top.keys[OTHERS]):.2g}" if OTHERS in top.keys else ""
     return (
-        f"clearest pair '{format_token_position(top, QUERY_TOKEN)} ← {format_token_position(top, KEY_TOKEN)}' in head {format_head(top)}: "
+        f"clearest pair '{format_token_position(top, QUERY_TOKEN)} ← {format_token_position(top, KEY_TOKEN)}' in head {format_layer_and_head(top)}: "
         f"{top.value:.2g}; uniform attention {float(top.keys[UNIFORM]):.2g}{others}"
     )
 

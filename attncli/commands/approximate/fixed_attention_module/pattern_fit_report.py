@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from attncli.analysis.fits.fit_rows import (
     FIT_METRICS,
-    build_failed_verdicts,
+    build_failed_fit_verdicts,
     build_fit_rows,
     build_fit_views,
     compute_theoretical_widths,
@@ -36,7 +36,7 @@ def build_approximation_report(solution: Solution, timing: bool = False) -> Repo
         views=build_fit_views(*effort),
         findings=tuple(build_pattern_fit_findings(solution)),
         warnings=tuple(build_pattern_fit_warnings(solution)),
-        verdicts=build_failed_verdicts(
+        verdicts=build_failed_fit_verdicts(
             (one.pattern, describe_fit_attempt(one.best_attempt))
             for one in select_patterns_not_fitted(solution)
         ),

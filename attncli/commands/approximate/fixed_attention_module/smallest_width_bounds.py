@@ -10,7 +10,7 @@ from attncli.analysis.fits.fit_rows import build_fit_row
 from attncli.errors import format_count
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._width_search import FitAttempt, find_narrowest_fit
-from attncli.fits.line import WidthOneResult, convert_request_to_tolerances, fit_width_one
+from attncli.fits.line import WidthOneResult, convert_fit_request_to_tolerances, fit_width_one
 from attncli.maths.head_capacity.head_width_one.infeasibility_proof import WidthOneProof
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     compute_necessary_logit_constraints,
@@ -157,7 +157,7 @@ def bound_smallest_head_width(
     nothing = LeastWidth(1)
     small = target.shape[0] <= MOST_BOUNDED
     constraints = compute_necessary_logit_constraints(
-        target, request.causal, convert_request_to_tolerances(request)
+        target, request.causal, convert_fit_request_to_tolerances(request)
     )
     cut = bound_width_by_shattering(constraints) if small else nothing
     faces = bound_width_by_polytope_faces(constraints) if small and not request.causal else None

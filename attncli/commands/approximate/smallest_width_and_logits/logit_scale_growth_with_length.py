@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts, max_keys_per_row
+from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_fit_verdicts, max_keys_per_row
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_length import Make
 from attncli.fits._fit_request_and_module import FitRequest
@@ -83,7 +83,7 @@ def measure_logit_growth_with_length(
             View("Its exponent in n", "d", ("scale_exponent", "permutation_exponent")),
         ),
         findings=tuple(found),
-        verdicts=build_failed_verdicts(
+        verdicts=build_failed_fit_verdicts(
             (
                 f"{pattern} at d = {row.keys['d']}, length {row.keys['length']}",
                 "no method found a module",

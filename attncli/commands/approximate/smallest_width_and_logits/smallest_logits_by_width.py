@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts, max_keys_per_row
+from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_fit_verdicts, max_keys_per_row
 from attncli.fits._fit_request_and_module import FitRequest
 from attncli.fits._fitting_method_registry import is_width_one_method, list_methods_tried_by_auto
 from attncli.fits._width_search import FitAttempt, try_fit_at_width
-from attncli.fits.line import convert_request_to_tolerances
+from attncli.fits.line import convert_fit_request_to_tolerances
 from attncli.maths.dtype_rounding import DTYPES
 from attncli.maths.head_capacity.head_width_one.logit_constraints import (
     compute_necessary_logit_constraints,
@@ -85,7 +85,7 @@ def measure_logit_scale_by_width(
         warnings=(
             "the frontier is what was found: between it and what is proved nothing is known.",
         ),
-        verdicts=build_failed_verdicts(
+        verdicts=build_failed_fit_verdicts(
             (f"{pattern} in {finding.about}", finding.text)
             for finding in found
             if finding.text.startswith(NOTHING)
@@ -98,7 +98,7 @@ def lower_bound_on_largest_logit(target: csr_array, request: FitRequest) -> floa
     length, d = target.shape[0], request.d
     if length > MOST_BOUNDED:
         return 0.0
-    limits = convert_request_to_tolerances(request)
+    limits = convert_fit_request_to_tolerances(request)
     constraints = compute_necessary_logit_constraints(target, request.causal, limits)
     least = bound_largest_logit_at_width(constraints, d, limits.variation)
     if d > 1:

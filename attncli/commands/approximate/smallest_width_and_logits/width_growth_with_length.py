@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_verdicts
+from attncli.analysis.fits.fit_rows import FIT_METRICS, build_failed_fit_verdicts
 from attncli.analysis.means_and_confidence_intervals import summarize_values
 from attncli.errors import format_count
 from attncli.fits._fit_request_and_module import FitRequest
@@ -89,7 +89,7 @@ def measure_width_growth_with_length(
         seeds=tuple(seeds),
         views=build_width_growth_tables(),
         findings=tuple(found),
-        verdicts=build_failed_verdicts(
+        verdicts=build_failed_fit_verdicts(
             (f"{row.keys['fit']} at length {row.keys['length']}", "no seed found a width")
             for row in rows
             if row.metric == "d_min" and row.value is None

@@ -10,12 +10,12 @@ from attncli.analysis.fits.fit_rows import (
     MEASURED,
     OUT_OF_RANGE,
     WORDS_VIEW,
-    build_failed_verdicts,
+    build_failed_fit_verdicts,
     warn_about_dense_rows,
 )
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInDtype, PatternInputs
 from attncli.fits._fit_request_and_module import FitRequest
-from attncli.fits._width_search import describe_missed_request_limits
+from attncli.fits._width_search import describe_missed_fit_limits
 from attncli.head_weights.inputs_for_requested_queries import (
     compute_largest_input_vector_norm,
     invert_query_key_projections,
@@ -66,7 +66,7 @@ def build_pattern_inputs_report(
             for shown in one.by_dtype
         ),
         warnings=tuple(warn_about_inputs_and_head(head, inputs)),
-        verdicts=build_failed_verdicts(
+        verdicts=build_failed_fit_verdicts(
             (
                 str(report_row_keys_of_pattern(one, shown)["fit"]),
                 describe_unmet_fit_limits(shown, request),
@@ -154,9 +154,7 @@ def describe_unmet_fit_limits(shown: PatternInDtype, request: FitRequest) -> str
     rounded_request = replace(request, dtype=shown.dtype)
     met = shown.evidence.meets_fit_request(rounded_request)
     return (
-        "meets the request"
-        if met
-        else describe_missed_request_limits(shown.evidence, rounded_request)
+        "meets the request" if met else describe_missed_fit_limits(shown.evidence, rounded_request)
     )
 
 

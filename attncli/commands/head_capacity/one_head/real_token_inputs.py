@@ -9,7 +9,7 @@ import torch
 
 from attncli.analysis.fits.fit_rows import MEASURED, OUT_OF_RANGE
 from attncli.analysis.load_and_verify_model import PreparedModel
-from attncli.analysis.whole_maps_of_few_layers import capture_maps
+from attncli.analysis.whole_maps_of_few_layers import capture_maps_of_layers
 from attncli.commands.head_capacity.one_head.head_report import (
     REAL_METRICS,
     build_metric_row_or_null,
@@ -169,7 +169,9 @@ def require_same_map_from_model(
     its weights."""
     site = next(site for site in subject.shapes if site.is_self_attention and site.layer == 0)
     text = {WORDS: torch.tensor([list(ids)], device=checkpoint.model.device)}
-    own = capture_maps(subject, [site], text).maps_by_layer[site][int(head.description["head"])]
+    own = capture_maps_of_layers(subject, [site], text).maps_by_layer[site][
+        int(head.description["head"])
+    ]
     errors = 0.5 * np.abs(own - target).sum(axis=1)
     if not abs(float(errors.max()) - evidence.total_variation) <= HEAD_MAP.tolerance_for_dtype():
         raise InputError(

@@ -13,7 +13,7 @@ from attncli.networks.ablation_variants import AblationSwitches
 from attncli.networks.frozen_attention_layers import (
     LayerWithFrozenMaps,
     add_split_states,
-    run_and_freeze_layer,
+    run_layer_and_fix_attention_maps,
 )
 from attncli.networks.network_spec import NetworkSpec
 from attncli.networks.network_weights import Network
@@ -47,7 +47,7 @@ def iterate_layers_with_fixed_maps(
     state = SplitState.from_states(network.embeddings())
     for index in range(network.spec.layers):
         try:
-            state, frozen = run_and_freeze_layer(
+            state, frozen = run_layer_and_fix_attention_maps(
                 state, network.layer_weights(index), network.spec, switches
             )
         except InputError as error:

@@ -6,7 +6,7 @@ from attncli.analysis.means_and_confidence_intervals import describe_averaging, 
 from attncli.analysis.paths.path_count_rows import build_path_count_rows, sort_path_counts_by_length
 from attncli.analysis.paths.path_metrics import (
     OWN_METRICS,
-    describe_cancellation,
+    describe_cancelling_paths,
     describe_short_paths,
     format_headline,
     metric_definitions,
@@ -24,7 +24,10 @@ from attncli.commands.paths.synthetic.metrics_by_path_length import (
 )
 from attncli.commands.paths.synthetic.output_by_path_length import decompose_network_output
 from attncli.commands.paths.synthetic.single_paths import describe_networks_and_variant
-from attncli.maths.network_path_counts import compute_path_length_shares, count_paths_by_length
+from attncli.maths.network_path_counts import (
+    compute_share_of_paths_per_length,
+    count_paths_by_length,
+)
 from attncli.maths.significance_tests import mean
 from attncli.networks.ablation_variants import VARIANTS
 from attncli.networks.network_weights import Network
@@ -89,11 +92,11 @@ def build_path_length_finding(
 ) -> Finding:
     """The headline's sentence, from means over seeds or texts."""
     up_to = mean_metric_by_path_length(measurements, CUMULATIVE)
-    by_count = accumulate_shares_by_path_length(compute_path_length_shares(counts))
+    by_count = accumulate_shares_by_path_length(compute_share_of_paths_per_length(counts))
     known = {length: by_count.get(length, 0.0) for length in up_to}
     text = describe_short_paths(up_to, known, mean_metric_by_path_length(measurements, ERROR))
     cancellation = mean([one.cancellation for one in measurements])
-    return Finding(about, text + describe_cancellation(cancellation))
+    return Finding(about, text + describe_cancelling_paths(cancellation))
 
 
 def mean_metric_by_path_length(

@@ -10,7 +10,7 @@ import numpy as np
 
 from attncli.analysis.bootstrap_quantile_errors import bootstrap_quantile_errors
 from attncli.analysis.means_and_confidence_intervals import summarize_values
-from attncli.analysis.paths.path_selection import Path, path_length, sample_path
+from attncli.analysis.paths.path_selection import Path, residual_path_length, sample_residual_path
 from attncli.commands.paths.synthetic.metrics_by_path_length import log10_frobenius_norm
 from attncli.commands.paths.synthetic.output_by_path_length import (
     iterate_layers_with_fixed_maps,
@@ -147,7 +147,10 @@ def format_path_metric_value(rows: Sequence[Row], metric: str) -> str:
 def build_report_rows_of_path(
     path: Path, singles: Sequence[PathMeasurements], variant: str
 ) -> Iterator[Row]:
-    keys: dict[str, Scalar] = {"path": ",".join(map(str, path)), "length": path_length(path)}
+    keys: dict[str, Scalar] = {
+        "path": ",".join(map(str, path)),
+        "length": residual_path_length(path),
+    }
     for metric, values in collect_path_metrics(singles):
         yield summarize_values(metric, "log10", values, LOST, keys, variant=variant)
 
@@ -194,7 +197,7 @@ def measure_sampled_network_paths(
         for length, singles in found.items():
             for _ in range(samples):
                 singles.append(
-                    propagate_and_measure_path(sample_path(stream, heads, length), passed)
+                    propagate_and_measure_path(sample_residual_path(stream, heads, length), passed)
                 )
                 done += 1
                 progress(done, steps, "paths")

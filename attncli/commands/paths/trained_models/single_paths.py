@@ -9,7 +9,7 @@ import torch
 
 from attncli.analysis.distributed_text_loop import apply_to_each_text
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
-from attncli.analysis.paths.path_selection import Path, sample_path
+from attncli.analysis.paths.path_selection import Path, sample_residual_path
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.commands.paths.synthetic.single_paths import (
     NORM,
@@ -65,7 +65,11 @@ def measure_sampled_model_paths(
         """Whoever reads the text draws the same."""
         stream = np.random.default_rng([seed, place])
         lengths = range(1, len(heads) + 1)
-        return [sample_path(stream, heads, length) for length in lengths for _ in range(samples)]
+        return [
+            sample_residual_path(stream, heads, length)
+            for length in lengths
+            for _ in range(samples)
+        ]
 
     read, about = measure_paths_on_texts(subject, texts, sample_paths_of_text, "sampled", progress)
     rows = tuple(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.analysis.paths.path_selection import Path, sample_path
+from attncli.analysis.paths.path_selection import Path, sample_residual_path
 from attncli.capture.model_structure.blocks import BlockStack, find_block_stacks
 from attncli.commands.reproduce.path_subnetworks import (
     compute_path_terms_with_fixed_attention,
@@ -53,7 +53,10 @@ def sample_path_sums(
     indices: dict[Sum, Tensor] = {}
     for number in numbers:
         for length in range(layers + 1):
-            paths = [sample_path(stream, [heads] * layers, length) for _ in range(draws * number)]
+            paths = [
+                sample_residual_path(stream, [heads] * layers, length)
+                for _ in range(draws * number)
+            ]
             places = [found.setdefault(path, len(found)) for path in paths]
             indices[number, length] = torch.tensor(places).reshape(draws, number)
     return SampledPathSums(

@@ -105,13 +105,13 @@ def wrap_entry_summary(line: str, width: int) -> list[str]:
 
 def choose_list_output_format(format: str | None, output: Path | None) -> str:
     """Return the requested format, or the one that the file's extension implies."""
-    from attncli.io.atomic_files import is_exempt_from_extension, require_writable
+    from attncli.io.atomic_files import is_exempt_from_extension, require_writable_path
 
     if format is not None and format not in MANNERS:
         raise make_unknown_name_error("format of lists", format, MANNERS)
     if output is None:
         return format or "table"
-    require_writable(output)
+    require_writable_path(output)
     ending = output.suffix.lower()
     if format is None and ending not in ENDINGS and not is_exempt_from_extension(output):
         raise UsageError(

@@ -15,7 +15,7 @@ from attncli.io.remote_files import (
     list_remote_files,
     remove_remote_file,
 )
-from attncli.model_and_file_sources import format_path_as_source, parse_source
+from attncli.model_and_file_sources import format_unambiguous_path, parse_source
 from attncli.records import Report
 
 LONGEST_NAME = 80
@@ -41,7 +41,7 @@ def list_swept_models(
             raise UsageError(
                 f"`glob={pattern!r}` matches nothing: quote it, and look what lies there."
             )
-        found += map(format_path_as_source, matches)
+        found += map(format_unambiguous_path, matches)
     if not found:
         raise UsageError("there is nothing to sweep: give `model`, `glob` or `models_file`.")
     return list(dict.fromkeys(found))

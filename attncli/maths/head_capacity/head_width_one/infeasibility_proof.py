@@ -192,7 +192,7 @@ def round_proof_weights_to_integers(weighed: Iterable[Weighed]) -> tuple[ProofSt
     unit = Fraction(2**BITS) / Fraction(min(weights) if wide else max(weights))
     amounts = [round(Fraction(each[5]) * unit) for each in chosen]
     arrows = [(y, x) if sign > 0 else (x, y) for _, sign, x, y, _, _ in chosen]
-    balance_flow_between_keys(arrows, amounts, bound_multiples_of_proof_conditions(chosen))
+    balance_proof_weights_between_keys(arrows, amounts, bound_multiples_of_proof_conditions(chosen))
     return tuple(
         ProofStep(row, sign, x, y, bound, amount)
         for (row, sign, x, y, bound, _), amount in zip(chosen, amounts, strict=True)
@@ -211,7 +211,7 @@ def bound_multiples_of_proof_conditions(weighed: Sequence[Weighed]) -> list[floa
     ]
 
 
-def balance_flow_between_keys(
+def balance_proof_weights_between_keys(
     arrows: Sequence[tuple[int | None, int | None]], amounts: list[int], thick: Sequence[float]
 ) -> None:
     """Raise amounts until the flow into every key equals the flow out of it."""

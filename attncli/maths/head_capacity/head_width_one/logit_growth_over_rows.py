@@ -71,7 +71,7 @@ def add_row_to_growing_logits(
 ) -> GrowingLogits | None:
     """Add a row: raise the budget until it fits, then lower the budget to near the smallest possible; units follow
     the solution."""
-    programme = WidthOneProgramme(few, sign, choose_initial_key_gap_units(few, order, before))
+    programme = WidthOneProgramme(few, sign, choose_initial_programme_units(few, order, before))
     now = 1.0
     if before:
         programme.conditions = dict(before[-1].programme.conditions)
@@ -83,7 +83,7 @@ def add_row_to_growing_logits(
         placed = programme.solve_within_logit_budget(now)
         if is_linear_programme_solved(placed):
             best = GrowingLogits(programme, placed, now)
-            programme.units = choose_key_gap_units_from_solution(few, order, placed)
+            programme.units = choose_programme_units_from_solution(few, order, placed)
         elif now >= ceiling:
             return GrowingLogits(programme, placed, now) if placed.steps else None
         else:
@@ -101,7 +101,7 @@ def is_linear_programme_solved(placed: WidthOneSolution) -> bool:
     return placed.room >= SMALLEST and placed.finished
 
 
-def choose_key_gap_units_from_solution(
+def choose_programme_units_from_solution(
     few: WidthOneConstraints, order: NDArray[np.intp], placed: WidthOneSolution
 ) -> ProgrammeUnits:
     """Take gaps between neighbouring keys as units, in the sizes of the last solution, from the smallest gap
@@ -109,7 +109,7 @@ def choose_key_gap_units_from_solution(
     chosen = order[order < few.visible_counts[few.rows].max()]
     least = find_smallest_slope_per_key_gap(few, chosen, placed.reach)
     sizes = np.maximum(np.abs(np.diff(placed.keys[chosen])), TIED * least)
-    return build_key_gap_units(few, chosen, sizes, placed.reach)
+    return build_programme_units(few, chosen, sizes, placed.reach)
 
 
 def find_smallest_slope_per_key_gap(
@@ -122,13 +122,13 @@ def find_smallest_slope_per_key_gap(
     return found
 
 
-def choose_initial_key_gap_units(
+def choose_initial_programme_units(
     few: WidthOneConstraints, order: NDArray[np.intp], before: list[GrowingLogits]
 ) -> ProgrammeUnits:
     """Units from the solution with one row less; new gaps continue at the rate of the last rows."""
     chosen = order[order < few.visible_counts[few.rows].max()]
     if not before:
-        return build_key_gap_units(few, chosen, np.ones(len(chosen) - 1), np.ones(len(few.rows)))
+        return build_programme_units(few, chosen, np.ones(len(chosen) - 1), np.ones(len(few.rows)))
     known = before[-1].solution
     step = float(known.reach[-1] / known.reach[-2])
     reach = np.append(known.reach, known.reach[-1] * step)
@@ -139,10 +139,10 @@ def choose_initial_key_gap_units(
         TIED * find_smallest_slope_per_key_gap(few, chosen, reach),
     )
     gaps = np.where(new[1:] | new[:-1], reach[-1], gaps)
-    return build_key_gap_units(few, chosen, gaps, reach)
+    return build_programme_units(few, chosen, gaps, reach)
 
 
-def build_key_gap_units(
+def build_programme_units(
     few: WidthOneConstraints, chosen: NDArray[np.intp], sizes: Array, reach: Array
 ) -> ProgrammeUnits:
     """Write keys as sums of gaps from the key next to the smallest gap, and the distance of that key from 0."""

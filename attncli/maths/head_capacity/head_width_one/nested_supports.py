@@ -102,8 +102,8 @@ def find_smallest_key_gaps(chain: NestedOrder) -> SmallestKeyGaps:
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(SWEEPS):
             before = gaps.copy()
-            raise_key_gaps_in_sweep(gaps[::-1], rising[::-1])
-            raise_key_gaps_in_sweep(gaps, falling)
+            widen_key_gaps_as_required(gaps[::-1], rising[::-1])
+            widen_key_gaps_as_required(gaps, falling)
             settled = bool((gaps <= before * (1.0 + CLOSE)).all())
             if settled or not gaps.max() < FAR:
                 break
@@ -112,7 +112,7 @@ def find_smallest_key_gaps(chain: NestedOrder) -> SmallestKeyGaps:
     )
 
 
-def raise_key_gaps_in_sweep(gaps: Array, steep: Array) -> None:
+def widen_key_gaps_as_required(gaps: Array, steep: Array) -> None:
     """Raise gaps in place, in one sweep: each to at least `steep` times the sum of all before it."""
     total = 0.0
     for place in range(len(gaps)):

@@ -102,7 +102,7 @@ class MeasurementLock(threading.local):
             ends.callback(self.open_stacks.pop)
             yield
 
-    def acquire_until_scope_ends(self) -> ExitStack | None:
+    def acquire_lock_until_scope_ends(self) -> ExitStack | None:
         """Wait for the turn, and return what ends with it; None if no question runs in this thread, or if it already has the turn."""
         own = self.open_stacks[-1] if self.open_stacks else None
         if own is None or own is self.holder:

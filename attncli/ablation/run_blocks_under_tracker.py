@@ -129,21 +129,21 @@ class BlockTracking:
             if tensor is not stream and tensor is not second and tensor.is_floating_point()
         }
         args, kwargs = replace_tensor_argument(
-            args, kwargs, stream, self.tag_stream_at_block_input(run, stream, "")
+            args, kwargs, stream, self.tag_residual_stream_at_block_input(run, stream, "")
         )
         if second is not None:
             args, kwargs = replace_tensor_argument(
-                args, kwargs, second, self.tag_stream_at_block_input(run, second, "second")
+                args, kwargs, second, self.tag_residual_stream_at_block_input(run, second, "second")
             )
         return args, kwargs
 
-    def tag_stream_at_block_input(
+    def tag_residual_stream_at_block_input(
         self, run: BlockRun, stream: torch.Tensor, key: str
     ) -> torch.Tensor:
         """A stream as the block receives it."""
         stream = self.feed(run, stream)
-        point = run.make_stream_point("input", key=key)
-        attach_tag(stream, Tag(run).move_to_stream_point(point))
+        point = run.make_residual_stream_point("input", key=key)
+        attach_tag(stream, Tag(run).move_tag_to_residual_stream_point(point))
         return stream
 
     def run_wrapped_norm_layer(

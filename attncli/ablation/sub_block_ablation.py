@@ -98,7 +98,7 @@ class KeepBySwitches:
     anatomy: BlockAnatomy
     switches: AblationSwitches
 
-    def may_merge_branches_here(self, run: BlockRun, site: CallSite) -> bool:
+    def may_addition_merge_attention_and_mlp(self, run: BlockRun, site: CallSite) -> bool:
         return (run.stack, run.call.layer, site) in self.anatomy.merges
 
     def is_token_mixing_branch(self, run: BlockRun, place: AdditionSite) -> bool:
@@ -113,10 +113,10 @@ class KeepBySwitches:
             return Keep.STREAM
         return Keep.BOTH if switches.mlp_skip or point.kind == "beside" else Keep.BRANCH
 
-    def keeps_merged_mlp(self) -> bool:
+    def does_ablation_keep_merged_mlp(self) -> bool:
         return self.switches.mlp
 
-    def keeps_norm_layer(self, key: Key, fed_by: StreamPoint | None) -> bool:
+    def does_ablation_keep_norm_layer(self, key: Key, fed_by: StreamPoint | None) -> bool:
         """A norm after the MLP is dropped with it; norms of queries, keys or anything else inside a branch stay."""
         if fed_by is None:
             return self.switches.norms or key not in self.anatomy.branch_norms

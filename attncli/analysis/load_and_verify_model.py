@@ -106,7 +106,7 @@ class PreparedModel:
     """The anatomy of its blocks."""
 
     @property
-    def uncapturable_paths(self) -> frozenset[str]:
+    def uncapturable_module_paths(self) -> frozenset[str]:
         """Paths of softmax layers whose maps cannot be captured, with stars for numbers."""
         return frozenset(each.family for each in self.left_out)
 
@@ -125,7 +125,7 @@ class PreparedModel:
         """Whether it was verified on a text without pictures, sounds or states of another model."""
         return main_input_names(self.short.kwargs) <= {name for names in TEXTS for name in names}
 
-    def shapes_at_length(self, tokens: int) -> dict[AttentionSite, MapShape]:
+    def attention_shapes_at_length(self, tokens: int) -> dict[AttentionSite, MapShape]:
         """The same attentions on a text of so many tokens; pictures and sounds have as many patches as they had."""
 
         def side(length: int) -> int:

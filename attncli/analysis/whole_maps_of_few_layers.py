@@ -32,13 +32,13 @@ class LayerMaps:
     """Attention layers that run in windows and so have no single map, with the number of windows.
     """
 
-    def add_map_rows(self, site: AttentionSite, strip: Strip) -> None:
+    def accumulate_map_rows(self, site: AttentionSite, strip: Strip) -> None:
         if site not in self.sites:
             return
         if len(strip.weights) > 1:
             self.windows[site] = len(strip.weights)
             return
-        self.collected_maps.add_map_rows(site, strip)
+        self.collected_maps.accumulate_map_rows(site, strip)
 
     @property
     def maps_by_layer(self) -> Mapping[AttentionSite, NDArray[np.floating]]:
@@ -81,7 +81,7 @@ def capture_maps_of_layers(
         translate_model_errors(subject.body, {"the text": kwargs}),
         torch.no_grad(),
         run_in_model_precision(subject.body),
-        capture_attention(subject.body, found.add_map_rows, STRIP_MEMORY, subject.shapes),
+        capture_attention(subject.body, found.accumulate_map_rows, STRIP_MEMORY, subject.shapes),
     ):
         subject.body(**kwargs)
     return found

@@ -92,7 +92,7 @@ class TargetMap(NamedTuple):
     limit: float
     dtype: str
 
-    def make_loss_target_at_width(self, d: int, decay: float) -> LossTarget:
+    def prepare_map_for_loss_at_width(self, d: int, decay: float) -> LossTarget:
         request = FitRequest(d=d, causal=self.causal, total_variation=self.limit)
         return prepare_target_for_loss(self.target, request, decay)
 
@@ -154,7 +154,7 @@ def minimise_likelihood_loss(
 ) -> tuple[Array, DenseMapFit | None]:
     """Minimise the likelihood loss; return where it ends, and the module if that meets the limit."""
     about, emphasis = (
-        target_map.make_loss_target_at_width(both.shape[2], DECAY),
+        target_map.prepare_map_for_loss_at_width(both.shape[2], DECAY),
         np.ones(len(target_map.weights)),
     )
     for _ in range(ROUNDS):
@@ -172,7 +172,7 @@ def minimise_likelihood_loss(
 
 def minimise_excess_total_variation(both: Array, target_map: TargetMap) -> DenseMapFit | None:
     """Minimise what rows exceed the limit by, with a smaller rounding of the loss each time."""
-    about = target_map.make_loss_target_at_width(both.shape[2], 0.0)
+    about = target_map.prepare_map_for_loss_at_width(both.shape[2], 0.0)
     for rounding in ROUNDINGS:
         both = minimise_loss_by_lbfgs(
             make_excess_variation_loss(target_map, rounding), both, about, CLOSING_STEPS

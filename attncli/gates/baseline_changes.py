@@ -77,10 +77,10 @@ class AllowedChange(RowSelection):
         if pair.change_in_value == 0.0:
             return 0.0
         if pair.change_in_standard_deviations is None:
-            raise self.make_unknown_noise_error(pair)
+            raise self.make_missing_standard_deviation_error(pair)
         return pair.change_in_standard_deviations
 
-    def make_unknown_noise_error(self, pair: RowPair) -> UsageError:
+    def make_missing_standard_deviation_error(self, pair: RowPair) -> UsageError:
         """The refusal for a number of unknown noise."""
         where = format_row_axis_values(pair.new_or_old_row).removesuffix(":")
         return UsageError(

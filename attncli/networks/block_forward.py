@@ -221,8 +221,8 @@ def compute_attention_logits(state: SplitState, layer: Layer, spec: NetworkSpec)
         bias=layer.relative_bias if spec.positions == "relative" else None,
         bias_in_reference=not state.plain,
         visible=None
-        if spec.visible_window is None
-        else partial(make_sliding_window_mask, state.tokens, spec.visible_window),
+        if spec.visible_keys_per_query is None
+        else partial(make_sliding_window_mask, state.tokens, spec.visible_keys_per_query),
     )
 
 

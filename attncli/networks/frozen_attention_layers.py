@@ -211,7 +211,7 @@ class LayerWithFrozenMaps:
         """The skip connection alone."""
         return self.apply_output_norm_layer(x.to_split_form())
 
-    def apply_frozen_layer(self, x: SplitState) -> SplitState:
+    def apply_layer_with_fixed_maps(self, x: SplitState) -> SplitState:
         """Branch and skip, where there are both."""
         through = self.apply_attention_branch(x)
         return add_split_states(self.apply_skip_connection(x), through) if self.skip else through

@@ -53,8 +53,8 @@ def compute_gated_heads(state: SplitState, layer: Layer, spec: NetworkSpec) -> G
 
 def find_queries_seeing_several_keys(spec: NetworkSpec) -> np.ndarray:
     """[query] bool: which queries see token 0 and at least one other."""
-    if spec.visible_window is None:
+    if spec.visible_keys_per_query is None:
         return np.full(spec.tokens, spec.tokens > 1)
-    visible = make_sliding_window_mask(spec.tokens, spec.visible_window, slice(None))
+    visible = make_sliding_window_mask(spec.tokens, spec.visible_keys_per_query, slice(None))
     chosen: np.ndarray = visible[:, 0] & (visible.sum(axis=1) > 1)
     return chosen

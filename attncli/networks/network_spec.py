@@ -82,7 +82,7 @@ class NetworkSpec:
             raise UsageError(
                 f"`positions='rope'` turns pairs of features: key width {self.head_width} must be even."
             )
-        if self.sinkhorn_rounds and self.visible_window is not None:
+        if self.sinkhorn_rounds and self.visible_keys_per_query is not None:
             raise UsageError(SINKHORN_NEEDS_ALL, about=["attention", "mask"])
 
     @property
@@ -96,7 +96,7 @@ class NetworkSpec:
         return self.mlp_width or 4 * self.width
 
     @property
-    def visible_window(self) -> int | None:
+    def visible_keys_per_query(self) -> int | None:
         """How many keys a query sees, the last one itself; None = all keys, before and after."""
         kind, size = parse_option_kind_and_number("mask", self.mask)
         return {"none": None, "causal": self.tokens, "window": size}[kind]
@@ -115,7 +115,7 @@ class NetworkSpec:
         return self.layers * of_layer * max(1, self.sinkhorn_rounds)
 
     @property
-    def layer_bytes(self) -> int:
+    def layer_weight_bytes(self) -> int:
         """Memory of one layer's weights."""
         return 8 * (
             4 * self.heads * self.width * self.head_width + 2 * self.width * self.mlp_hidden_size

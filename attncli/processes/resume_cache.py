@@ -58,7 +58,7 @@ class ResumeCache:
         digest = hashlib.sha256(f"{self.facts()} {name}".encode()).hexdigest()
         return self.folder / f"{digest[:32]}.pt"
 
-    def disable_after_error(self, error: OSError) -> None:
+    def disable_cache_after_error(self, error: OSError) -> None:
         """Go on without the cache after an error: the run matters more."""
         self.full = True
         why = (error.strerror or str(error)).lower()
@@ -103,7 +103,7 @@ def try_write_result(path: Path, result: object) -> None:
     try:
         write_result(path, result)
     except OSError as error:
-        PARTS.disable_after_error(error)
+        PARTS.disable_cache_after_error(error)
 
 
 def write_result(path: Path, result: object) -> None:

@@ -110,7 +110,7 @@ def make_dataclass_reader(kind: type) -> Reader:
     readers = [(field.name, make_json_reader(hints[field.name])) for field in fields]
     required = [field.name for field in fields if field.default is field.default_factory is MISSING]
 
-    def read_record(value: Any) -> Any:
+    def read_dataclass(value: Any) -> Any:
         if type(value) is not dict:
             raise make_schema_mismatch("an object", value)
         for name in required:
@@ -125,7 +125,7 @@ def make_dataclass_reader(kind: type) -> Reader:
             raise misfit.add_path_prefix(f".{name}") from None
         return kind(**found)
 
-    return read_record
+    return read_dataclass
 
 
 def make_schema_mismatch(expected: str, value: object) -> SchemaMismatch:

@@ -57,12 +57,12 @@ class RowPair:
         if self.old is None or self.new is None:
             return None
         if self.differences:
-            return self.noise_of_differences(self.old, self.new)
+            return self.estimate_noise_of_differences(self.old, self.new)
         if self.old.spread is None or self.new.spread is None:
             return None
         return math.hypot(self.old.spread, self.new.spread)
 
-    def noise_of_differences(self, old: Row, new: Row) -> float:
+    def estimate_noise_of_differences(self, old: Row, new: Row) -> float:
         size = max(map(abs, (*old.each, *new.each)))
         return max(
             standard_deviation(self.differences, mean(self.differences)) or 0.0,
@@ -152,13 +152,13 @@ def pair_report_rows(old: Report, new: Report) -> list[RowPair]:
     on_texts, same_draws = match_sample_order(old, new), old.seeds == new.seeds
     drawn_for = {*list_metrics_on_random_tokens(old), *list_metrics_on_random_tokens(new)}
 
-    def pair_sides(first: Row | None, second: Row) -> RowPair:
+    def pair_two_rows(first: Row | None, second: Row) -> RowPair:
         draws = range(len(first.each)) if first is not None and same_draws else None
         return pair_rows_with_differences(
             first, second, draws if second.metric in drawn_for else on_texts
         )
 
-    both = [pair_sides(before.pop(place, None), row) for place, row in after.items()]
+    both = [pair_two_rows(before.pop(place, None), row) for place, row in after.items()]
     return [*both, *(RowPair(row, None) for row in before.values())]
 
 

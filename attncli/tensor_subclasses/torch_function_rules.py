@@ -34,7 +34,7 @@ class StreamTensor(torch.Tensor):
     """What this class does under each torch function."""
 
     @classmethod
-    def make_refusal_error(cls, what: str) -> InputError:
+    def make_unsupported_function_error(cls, what: str) -> InputError:
         """The error for a function without a rule."""
         raise NotImplementedError
 
@@ -48,7 +48,7 @@ class StreamTensor(torch.Tensor):
         if name in KNOWN_WITHOUT_NUMBERS:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
-        raise cls.make_refusal_error(name)
+        raise cls.make_unsupported_function_error(name)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -56,20 +56,20 @@ class StreamTensor(torch.Tensor):
     ) -> Output:
         if str(func) in ("aten.detach.default", "aten.alias.default"):
             return args[0]
-        raise cls.make_refusal_error(str(func))
+        raise cls.make_unsupported_function_error(str(func))
 
 
 def make_torch_function_rule_decorator(table: Table) -> Callable[..., Callable[[Rule], Rule]]:
     """A decorator that registers rules in a table."""
 
-    def register_rule(*functions: Function) -> Callable[[Rule], Rule]:
+    def register_rule_for_functions(*functions: Function) -> Callable[[Rule], Rule]:
         def add_rule_to_table(function: Rule) -> Rule:
             table.update(dict.fromkeys(functions, function))
             return function
 
         return add_rule_to_table
 
-    return register_rule
+    return register_rule_for_functions
 
 
 def register_norm_layer_rules(
@@ -79,7 +79,7 @@ def register_norm_layer_rules(
 
     def require_norm_over_last_axis(x: StreamTensor, normalized_shape: Sequence[int]) -> None:
         if len(normalized_shape) != 1:
-            raise x.make_refusal_error("a norm over several axes")
+            raise x.make_unsupported_function_error("a norm over several axes")
 
     @rule(F.layer_norm, torch.layer_norm)
     def layer_norm(

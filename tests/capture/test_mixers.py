@@ -31,7 +31,7 @@ def found_in(kind: str, **sizes: str) -> tuple[list[tuple[int, str]], LayerCount
         shapes = verify_capture(model, inputs).shapes
         stacks = find_block_stacks(model, inputs)
         found = find_token_mixers(model, stacks, inputs, shapes)
-    return [(mixer.layer, mixer.kind) for mixer in found], LayerCounts.from_stacks(
+    return [(mixer.layer, mixer.kind) for mixer in found], LayerCounts.from_layer_stacks(
         stacks, shapes, found
     )
 
@@ -66,7 +66,7 @@ def test_six_of_eight_layers_are_gated_delta_nets() -> None:
         layer for layer, kind in enumerate(kinds) if kind == "linear_attention"
     ]
     assert layers.format_layer_counts() == "2 of 8 layers attend; 6 are gated delta nets"
-    assert layers.describe_unmeasured() == "gated delta nets in layers 0-2, 4-6"
+    assert layers.describe_unmeasured_mixers() == "gated delta nets in layers 0-2, 4-6"
 
 
 def test_layers_that_mix_nothing_are_counted_too() -> None:

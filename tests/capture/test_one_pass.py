@@ -230,7 +230,9 @@ def require_equal(case: Case, library: Library | NoLibrary) -> None:
         ours.sum_weights_over_diagonals()[:2], rows.sum_weights_over_diagonals()[:2], strict=True
     ):
         require_near(ours_sum, theirs_sum, allowed, "diagonals")
-    require_near(ours.received_squares, weights.square().sum(-2), allowed, "squares of columns")
+    require_near(
+        ours.column_sums_of_squares, weights.square().sum(-2), allowed, "squares of columns"
+    )
     maps, first = weights.flatten(0, 1), some_vectors(weights.shape[-1])
     chosen = [*range(len(maps) - 1, -1, -2)]
     own = first * torch.arange(1.0, 1.0 + len(chosen))[:, None, None]
@@ -388,7 +390,7 @@ def observe(
     with fix_random_seed():
         found = measure_forward_pass(
             model, (), inputs, wanted, UniformAttentionControl(), "a text", lambda share: None,
-            maps.add_map_rows if weights else None, strip_memory=memory,
+            maps.accumulate_map_rows if weights else None, strip_memory=memory,
         )  # fmt: skip
     for site, values in found.heads.items():
         more = {"pairs": found.pairs[site].weights, "map": maps.maps[site]} if weights else {}

@@ -350,7 +350,9 @@ def test_what_is_known_of_rows_with_keys_of_their_own() -> None:
     assert found.leak == pytest.approx(leak)
     assert found.gap == pytest.approx(math.log(8 / leak))
     rng, budget = np.random.default_rng(0), 8.0
-    for degree, cut in itertools.product((1, 2, 3), found.list_logit_gap_cuts(budget)[::8]):
+    for degree, cut in itertools.product(
+        (1, 2, 3), found.list_candidate_logit_thresholds(budget)[::8]
+    ):
         said = found.bound_logit_matrix_rank(degree, float(cut), budget)
         middle, half = budget + 0.5 * cut, budget - 0.5 * cut
         for _ in range(60):

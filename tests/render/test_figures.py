@@ -153,12 +153,12 @@ def test_widths_stand_against_log_n_with_the_law_that_was_fitted(tmp_path: Path)
     report = sweep([16, 32, 64, 128], [6.5, 7.9, 9.3, 10.7])
     law = find_best_fitted_law(report, "fit", "a")
     assert law is not None
-    assert law.evaluate_at(16) == pytest.approx(6.545, abs=1e-3)
+    assert law.evaluate_curve_at(16) == pytest.approx(6.545, abs=1e-3)
     axes, names = legend(report, tmp_path)
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
     assert [text.get_text() for text in axes.get_xticklabels()] == ["16", "32", "64", "128"]
     assert [text.get_text() for text in names.get_texts()] == ["a", "d = 1 + 2 ln n"]
-    assert axes.get_lines()[1].get_ydata()[-1] == pytest.approx(law.evaluate_at(128))
+    assert axes.get_lines()[1].get_ydata()[-1] == pytest.approx(law.evaluate_curve_at(128))
 
 
 @pytest.mark.parametrize(

@@ -241,9 +241,9 @@ def test_a_change_that_a_view_would_have_to_see_is_refused_by_its_reason() -> No
 def test_what_is_computed_later_sees_the_numbers_of_now() -> None:
     x = stream()
     scores = torch.matmul(x, x.transpose(1, 2))
-    wanted = scores.compute_numbers()
+    wanted = scores.materialize_tensor()
     x.mul_(3.0)
-    assert torch.equal(scores.compute_numbers(), wanted)
+    assert torch.equal(scores.materialize_tensor(), wanted)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def record_residual_summands(
     found: list[tuple[Where, StreamShape, Summand]] = []
     layouts: list[StreamShape] = []
 
-    def record_stream_layout(run: BlockRun, stream: Tensor) -> Tensor:
+    def record_residual_stream_layout(run: BlockRun, stream: Tensor) -> Tensor:
         layouts.append(find_residual_stream_layout(run, stream))
         return feed(run, stream)
 
@@ -94,7 +94,7 @@ def record_residual_summands(
             stacks,
             KeepStreamOnly(),
             collect_residual_summands,
-            record_stream_layout,
+            record_residual_stream_layout,
             summands=True,
         ),
     ):

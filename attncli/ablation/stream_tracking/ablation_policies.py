@@ -28,7 +28,7 @@ class Keep(Enum):
 class KeepPolicy(Protocol):
     """Decides what is kept of each recognised part."""
 
-    def may_merge_branches_here(self, run: BlockRun, site: CallSite) -> bool:
+    def may_addition_merge_attention_and_mlp(self, run: BlockRun, site: CallSite) -> bool:
         """Whether the addition of two branches here may merge attention and MLP."""
 
     def is_token_mixing_branch(self, run: BlockRun, place: AdditionSite) -> bool:
@@ -37,10 +37,10 @@ class KeepPolicy(Protocol):
     def choose_summands_of_skip(self, point: StreamPoint) -> Keep:
         """Which summands the skip addition returns that makes this point of the stream."""
 
-    def keeps_merged_mlp(self) -> bool:
+    def does_ablation_keep_merged_mlp(self) -> bool:
         """Whether the MLP stays in the result of a merge."""
 
-    def keeps_norm_layer(self, key: Key, fed_by: StreamPoint | None) -> bool:
+    def does_ablation_keep_norm_layer(self, key: Key, fed_by: StreamPoint | None) -> bool:
         """Whether a norm stays, of this point of the stream or of a branch."""
 
 
@@ -50,7 +50,7 @@ class KeepEverything:
 
     mixing: Mixing = frozenset()
 
-    def may_merge_branches_here(self, run: BlockRun, site: CallSite) -> bool:
+    def may_addition_merge_attention_and_mlp(self, run: BlockRun, site: CallSite) -> bool:
         return not self.is_token_mixing_branch(run, AdditionSite(site))
 
     def is_token_mixing_branch(self, run: BlockRun, place: AdditionSite) -> bool:
@@ -59,10 +59,10 @@ class KeepEverything:
     def choose_summands_of_skip(self, point: StreamPoint) -> Keep:
         return Keep.BOTH
 
-    def keeps_merged_mlp(self) -> bool:
+    def does_ablation_keep_merged_mlp(self) -> bool:
         return True
 
-    def keeps_norm_layer(self, key: Key, fed_by: StreamPoint | None) -> bool:
+    def does_ablation_keep_norm_layer(self, key: Key, fed_by: StreamPoint | None) -> bool:
         return True
 
 

@@ -57,12 +57,12 @@ class BlockRun:
     """The points of its streams that the block gave back, several where tokens are at several; None for what is not on
     the stream. Mostly one."""
 
-    def record_stream_at_point(self, point: StreamPoint, stream: torch.Tensor) -> None:
+    def record_residual_stream_at_point(self, point: StreamPoint, stream: torch.Tensor) -> None:
         """Record that the stream reached a point."""
         if self.values is not None:
             self.values[point] = stream
 
-    def make_stream_point(
+    def make_residual_stream_point(
         self,
         kind: Kind,
         parent: StreamPoint | None = None,

@@ -58,7 +58,7 @@ def evaluate_residual_addition(
         tags[0]
         and tags[1]
         and are_parallel_branches(tags[0], tags[1])
-        and parts.may_merge_branches_here(run, find_call_site_in_model_code())
+        and parts.may_addition_merge_attention_and_mlp(run, find_call_site_in_model_code())
     ):
         return evaluate_branch_merge(run, parts, whole, (tags[0], tags[1]))
     if any(tag and tag.raw for tag in tags):
@@ -143,7 +143,7 @@ def evaluate_skip_addition(
     """Evaluate a recognised skip addition; its result is the stream at a new point."""
     on, off = tags
     assert on.point is not None
-    point = run.make_stream_point(
+    point = run.make_residual_stream_point(
         kind, on.point, place.key, off.bare, off.descends_from_norm_layer(on.point)
     )
     record_added_branch(run, place, whole, 1 - stream, stream)
@@ -153,8 +153,10 @@ def evaluate_skip_addition(
     for call in off.attention:
         run.reached[call].add(point)
     result = whole.evaluate_summands_to_keep(parts.choose_summands_of_skip(point), stream)
-    attach_tag(result, derive_tag_off_residual_stream([on, off]).move_to_stream_point(point))
-    run.record_stream_at_point(point, result)
+    attach_tag(
+        result, derive_tag_off_residual_stream([on, off]).move_tag_to_residual_stream_point(point)
+    )
+    run.record_residual_stream_at_point(point, result)
     return result
 
 
@@ -190,7 +192,7 @@ def evaluate_branch_merge(
     attention = 0 if tags[0].attention else 1
     record_added_branch(run, AdditionSite(site), whole, 1 - attention)
     result = whole.evaluate_summands_to_keep(
-        Keep.BOTH if parts.keeps_merged_mlp() else Keep.STREAM, attention
+        Keep.BOTH if parts.does_ablation_keep_merged_mlp() else Keep.STREAM, attention
     )
     bare = (*tags[0].bare, *tags[1].bare, UntouchedResult("merge", site))
     attach_tag(result, derive_tag_off_residual_stream([*tags])._replace(bare=bare))

@@ -91,7 +91,7 @@ class Tag(NamedTuple):
         """Whether it descends from a norm of the stream at this point."""
         return any(one.kind == "norm" and one.parent is point for one in self.ancestors)
 
-    def move_to_stream_point(self, point: StreamPoint) -> "Tag":
+    def move_tag_to_residual_stream_point(self, point: StreamPoint) -> "Tag":
         """The tag of the stream at a new point."""
         return Tag(self.run, point, self.ancestors | {point}, raw=True)
 

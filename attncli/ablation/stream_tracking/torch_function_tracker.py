@@ -46,7 +46,7 @@ class Tracker(TorchFunctionMode):
         if name in ADD and "out" not in kwargs:
             return evaluate_residual_addition(self.run, self.parts, func, args, kwargs)
         if name in SCALE:
-            self.record_gated_streams(args, kwargs)
+            self.record_gated_residual_streams(args, kwargs)
         if (
             name in FUNCTIONS
             and (activation := self.find_only_activation_argument(args, kwargs)) is not None
@@ -56,7 +56,7 @@ class Tracker(TorchFunctionMode):
             )
         return run_function_with_tags(self.run, func, args, kwargs)
 
-    def record_gated_streams(self, args: Args, kwargs: Kwargs) -> None:
+    def record_gated_residual_streams(self, args: Args, kwargs: Kwargs) -> None:
         """Record where the stream is multiplied by an activation, after which it is no longer the stream."""
         tags = [
             self.run.find_tag_of_tensor(tensor) for tensor in iter_nested_tensors((args, kwargs))
@@ -95,12 +95,12 @@ class Tracker(TorchFunctionMode):
             for tensor in iter_nested_tensors(result):
                 attach_tag(tensor, derive_tag_off_residual_stream([tag]))
             return result
-        if not self.parts.keeps_norm_layer(key, tag.point):
+        if not self.parts.does_ablation_keep_norm_layer(key, tag.point):
             result = arguments.clone().to(result.dtype)
         if tag.point:
-            point = self.run.make_stream_point("norm", tag.point, key)
-            attach_tag(result, tag.move_to_stream_point(point))
-            self.run.record_stream_at_point(point, result)
+            point = self.run.make_residual_stream_point("norm", tag.point, key)
+            attach_tag(result, tag.move_tag_to_residual_stream_point(point))
+            self.run.record_residual_stream_at_point(point, result)
         else:
             if tag.raw:
                 self.run.strange_norms.add(key)

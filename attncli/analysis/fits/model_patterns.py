@@ -25,7 +25,7 @@ class SparseMapBuilder:
     stacks: set[str] = field(default_factory=set)
     parts: list[csr_array] = field(default_factory=list)
 
-    def add_map_rows(self, site: AttentionSite, strip: Strip) -> None:
+    def accumulate_map_rows(self, site: AttentionSite, strip: Strip) -> None:
         """Add the head's rows of a strip, without the weights below the threshold."""
         self.stacks.add(site.stack)
         if len(self.stacks) > 1:
@@ -64,20 +64,20 @@ def capture_model_patterns(
     builders = [SparseMapBuilder(head) for head in heads]
     layers: set[int] = set()
 
-    def add_map_rows(site: AttentionSite, strip: Strip) -> None:
+    def accumulate_map_rows(site: AttentionSite, strip: Strip) -> None:
         if site.kind != "self":
             return
         layers.add(site.layer)
         for one in builders:
             if one.head.layer == site.layer:
-                one.add_map_rows(site, strip)
+                one.accumulate_map_rows(site, strip)
 
     body = checkpoint.model_without_head
     proved = prepare_model(body, text, Requirement.CAPTURE).shapes
     with (
         translate_model_errors(body, {text.name: text.kwargs}),
         torch.no_grad(),
-        capture_attention(body, add_map_rows, strip_memory, proved),
+        capture_attention(body, accumulate_map_rows, strip_memory, proved),
     ):
         body(**text.kwargs)
     for one in builders:

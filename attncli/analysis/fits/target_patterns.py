@@ -57,7 +57,7 @@ class ChosenPatterns:
             )
         return targets
 
-    def add_pattern_sources(self, report: "Report") -> "Report":
+    def add_pattern_origins_to_report(self, report: "Report") -> "Report":
         """The report with the models and matrices that patterns were taken from."""
         from attncli.patterns._user_matrices import UserMatrix
 

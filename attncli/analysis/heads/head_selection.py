@@ -49,11 +49,11 @@ class HeadSelection:
         """Whether every head was looked at."""
         return self.heads == self.of_heads
 
-    def describe_layers(self) -> str:
+    def format_selected_layer_count(self) -> str:
         """`6 attention layers`, `2 of 30 attention layers`"""
         return f"{format_count_of_total(self.layers, self.of_layers)} attention layer{'' if self.of_layers == 1 else 's'}"
 
-    def describe_heads(self, roles: str) -> str:
+    def format_selected_heads_and_roles(self, roles: str) -> str:
         """`; 72 heads: 57 mixed, 15 sink`, `; 2 of 270 heads: 1 sink, 1 mixed`; empty where all were
         measured and none has a role."""
         if self.covers_all_heads and not roles:

@@ -180,7 +180,7 @@ def inspect_model(
     roles = plan.metrics.roles
     streams = measure_stream_gains(subject, texts) if roles else None
     rows += streams.build_gain_rows(len(texts)) if streams else ()
-    layers = LayerCounts.from_stacks(subject.stacks, subject.shapes, subject.mixers)
+    layers = LayerCounts.from_layer_stacks(subject.stacks, subject.shapes, subject.mixers)
     if take_metadata is not None:
         take_metadata(collect_map_metadata(rows, layers, subject, plan, keys, len(texts)), keys)
     softmax = [head for head in heads if head.keys.get("span") != LINEAR]
@@ -200,7 +200,7 @@ def inspect_model(
         rows=tuple(sort_rows_by_head_ranking(rows, plan.ranking)),
         metrics=plan.metrics.metric_definitions()
         | dict(linear.metrics)
-        | (streams.gain_definitions if streams else {}),
+        | (streams.gain_metric_definitions if streams else {}),
         source={
             **checkpoint.identity,
             "attention": describe_attention_layers(runs.own),
@@ -290,7 +290,7 @@ def observe_model(
         strip_memory=plan.strip_memory,
         proved=subject.shapes,
         linear=linear,
-        apart=subject.uncapturable_paths,
+        apart=subject.uncapturable_module_paths,
     )
 
     def measure_single_text(text: ModelInput, tick: Tick, look: Look | None = None) -> PassResult:
@@ -331,24 +331,24 @@ def observe_repeated_tokens(
     where, linear = ON_RANDOM, subject.linear.select_measured_heads(plan.layers, plan.selects)
     run = partial(observe_heads, body=subject.body, stacks=subject.stacks, proved=subject.shapes)
 
-    def measure_single_draw(draw: int) -> PassResult:
+    def measure_single_random_draw(draw: int) -> PassResult:
         observer = HeadObserver(request, null, where, ignore_progress_share)
         return run(
             observer,
             kwargs=repeated.select_text_as_batch(draw),
             linear=linear,
-            apart=subject.uncapturable_paths,
+            apart=subject.uncapturable_module_paths,
         )
 
     together = BatchObserver(request, null, where, DRAWS, ignore_progress_share)
     # what does not run, or is not understood, in a batch: each alone says why
     with suppress(AttnError):
-        run(together, kwargs=repeated.kwargs, apart=subject.uncapturable_paths)
+        run(together, kwargs=repeated.kwargs, apart=subject.uncapturable_module_paths)
     draws = together.results_by_text()
     if draws and not linear.layers:
         return draws
     each = [
-        measure_single_draw(draw) for draw in range(DRAWS)
+        measure_single_random_draw(draw) for draw in range(DRAWS)
     ]  # functions of linear layers are taken apart here
     for seen, own in zip(each, draws, strict=False):
         seen.heads.update(own.heads)
@@ -375,7 +375,7 @@ def observe_generated_texts(
                 strip_memory=plan.strip_memory,
                 proved=subject.shapes,
                 linear=subject.linear.select_measured_heads(plan.layers, plan.selects),
-                apart=subject.uncapturable_paths,
+                apart=subject.uncapturable_module_paths,
             )
             found.setdefault(kind, []).append(seen)
     return found
@@ -468,7 +468,10 @@ def list_model_findings(
     """Of softmax heads and states; then of linear heads, by their kind."""
     own = [row for row in rows if row.keys.get("span") != LINEAR]
     shortest = min(seen.tokens for seen in observed.texts)
-    labels, unseen = [text.labels for text in texts], layers.describe_unmeasured(linear.kinds)
+    labels, unseen = (
+        [text.labels for text in texts],
+        layers.describe_unmeasured_mixers(linear.kinds),
+    )
     return (*build_findings(own, softmax, labels, unseen, shortest), *linear.findings)
 
 
@@ -527,12 +530,12 @@ def format_headline(
     name = identity.get("name") or identity.get("path") or identity.get("class")
     hybrid = layers.format_layer_counts() if layers is not None and chosen.covers_all_heads else ""
     length = format_text_lengths([seen.tokens for seen in observed.texts])
-    size = f"{hybrid}; {length}" if hybrid else f"{chosen.describe_layers()}, {length}"
+    size = f"{hybrid}; {length}" if hybrid else f"{chosen.format_selected_layer_count()}, {length}"
     played = describe_roles(heads, chosen.heads)
     sick = [word for word in about if word in SICK]
     return (
         f"{name}: {size}"
-        + chosen.describe_heads(played)
+        + chosen.format_selected_heads_and_roles(played)
         + (f"; {', '.join(sick)}" if sick else "")
         + "".join(f"; {remark}" for remark in remarks if remark)
         + "."

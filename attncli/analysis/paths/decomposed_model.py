@@ -137,13 +137,13 @@ def run_unmodified_model(
     last: list[Tensor] = []
     stack = subject.stack
 
-    def keep_last(name: str, index: int, state: Tensor) -> None:
+    def keep_last_state(name: str, index: int, state: Tensor) -> None:
         if (name, index) == (stack.name, len(stack.calls)):
             last.append(state[0])
 
     with (
         torch.no_grad(),
-        observe_block_states(subject.model_without_head, subject.stacks, keep_last),
+        observe_block_states(subject.model_without_head, subject.stacks, keep_last_state),
     ):
         output = model(**text.kwargs)
     if not bool(torch.isfinite(last[0]).all()):

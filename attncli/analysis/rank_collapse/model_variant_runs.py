@@ -178,7 +178,7 @@ def find_previous_states(
         yield place, before.state_before_sub_block(stack, index)
         return
     yield place, before.state_before_block(stack, index)
-    if before.has_state_before(stack, index):
+    if before.has_state_before_sub_block(stack, index):
         yield (
             StateLocation(stack, before.name_of_last_sub_block(stack)),
             before.state_before_sub_block(stack, index),
@@ -272,7 +272,7 @@ def run_model_variants_on_text(
     found: dict[str, Curves] = {}
     for name, switches in variants.items():
         one = VariantRun(subject, text, switches, metrics, sub_blocks, f"{name}, {text.name}", over)
-        found[name] = one.measure_curves(name)
+        found[name] = one.measure_variant_curves(name)
         tick()
     return found
 
@@ -289,7 +289,7 @@ class VariantRun:
     where: str
     over: int = 1
 
-    def measure_curves(self, name: str) -> Curves:
+    def measure_variant_curves(self, name: str) -> Curves:
         """Curves in exact arithmetic if requested, otherwise plain, with their uncertainty."""
         subject = self.subject
         if not subject.exact:

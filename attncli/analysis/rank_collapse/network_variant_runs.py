@@ -148,4 +148,4 @@ def estimate_network_run_memory(spec: NetworkSpec, variants: int) -> int:
         + (4 + 2 * variants) * spec.width
     )
     logits = spec.tokens**2 if spec.sinkhorn_rounds else max(BLOCK_ELEMENTS, spec.tokens)
-    return 2 * spec.layer_bytes + 8 * (spec.tokens * wide + 8 * logits)
+    return 2 * spec.layer_weight_bytes + 8 * (spec.tokens * wide + 8 * logits)

@@ -26,7 +26,7 @@ class PerturbedStatePair(NamedTuple):
     first: Array
     second: Array
 
-    def extrapolate(self, side: int) -> SplitState:
+    def extrapolate_state(self, side: int) -> SplitState:
         return SplitState.from_states(self.first + side * MOVES * (self.second - self.first))
 
 
@@ -36,7 +36,7 @@ def estimate_uncertainties(
     states: tuple[PerturbedStatePair, ...],
 ) -> dict[str, float]:
     """Uncertainty of each metric of the first pass's states, from those of the second pass."""
-    moved = [[state.extrapolate(side) for state in states] for side in (1, -1)]
+    moved = [[state.extrapolate_state(side) for state in states] for side in (1, -1)]
     return {
         name: max(absolute_difference_or_inf(measure(*each), values[name]) for each in moved)
         for name, measure in metrics.items()

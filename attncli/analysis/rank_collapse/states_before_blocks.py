@@ -27,7 +27,7 @@ class PreviousStates(Generic[T]):
 
     def add_sub_block_state(self, stack: str, index: int, state: T, after: str) -> None:
         """Record a state inside the block of this index, after the sub-block of that name."""
-        if not self.has_state_before(stack, index):
+        if not self.has_state_before_sub_block(stack, index):
             self.names[stack] = []
         self.names[stack].append(after)
         self.inner[stack] = index, state
@@ -53,6 +53,6 @@ class PreviousStates(Generic[T]):
         names = self.names[stack]
         return f"{AFTER_MLP} {len(names) + 1}" if AFTER_MLP in names else AFTER_MLP
 
-    def has_state_before(self, stack: str, index: int) -> bool:
+    def has_state_before_sub_block(self, stack: str, index: int) -> bool:
         """Whether the block's last sub-block has a state of its own before it."""
         return self.inner.get(stack, (None,))[0] == index

@@ -189,7 +189,7 @@ class TiledAttention:
             first = tile.rows.start - tile.keys.stop + self.call.key_count
             self.results.diagonals[tile.item, tile.heads, first : first + found.shape[-1]] += found
         if self.request.column_squares:
-            received = rows.received_squares[0]
+            received = rows.column_sums_of_squares[0]
             self.results.column_squares[tile.item, tile.heads, tile.keys] += received
         if self.vectors is not None:
             self.accumulate_gram_matrix_products(rows.weights[0], tile, self.vectors)

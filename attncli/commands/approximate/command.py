@@ -106,7 +106,9 @@ def approximate(
         report = runs.bound_width_for_chosen_patterns(chosen, search, request, run, how)
     else:
         report = runs.fit_chosen_patterns(chosen, search, request, run, timing, how)
-    return chosen.add_pattern_sources(report.with_verdicts(()) if search.allow_unmet else report)
+    return chosen.add_pattern_origins_to_report(
+        report.with_verdicts(()) if search.allow_unmet else report
+    )
 
 
 def refuse_gates_on_unknown_metrics(names: list[str]) -> None:

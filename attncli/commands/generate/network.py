@@ -52,7 +52,7 @@ def generate_network(
     )
     require_safetensors_extension(output)
     spec = source.spec
-    size = spec.layers * spec.layer_bytes + 8 * spec.tokens * spec.width
+    size = spec.layers * spec.layer_weight_bytes + 8 * spec.tokens * spec.width
     require_memory(2 * size, "Writing this network", "lower `layers`, `tokens` or `width`")
     save_safetensors_and_report(
         output, collect_network_tensors(source), build_network_metadata(source, variant), how.say

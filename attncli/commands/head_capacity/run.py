@@ -143,7 +143,9 @@ def find_pattern_inputs_of_head(
     if not chosen.models:
         refuse_model_run_options(texts, files, real)
     report = build_head_inputs_report(trained, chosen, search, request, run, how, add_real_tokens)
-    return chosen.add_pattern_sources(report.with_verdicts(()) if search.allow_unmet else report)
+    return chosen.add_pattern_origins_to_report(
+        report.with_verdicts(()) if search.allow_unmet else report
+    )
 
 
 def refuse_model_run_options(texts: InputOptions, files: CheckpointOptions, real: bool) -> None:

@@ -62,7 +62,7 @@ def inspect_maps(
     shown = tuple(name for name in plan.metrics.heads if name not in saved_metrics)
     full_row = (FULL_ROW if file.own is None else SAVED_ROW_SUM).tolerance_for_dtype()
     request = PassRequest(shown, pairs=plan.metrics.pairs, full_row=full_row)
-    looks = [*([small.add_map_rows] if small else []), *([on_strip] if on_strip else [])]
+    looks = [*([small.accumulate_map_rows] if small else []), *([on_strip] if on_strip else [])]
     seen = observe_saved_maps(file, maps, request, progress, looks)
     numbers = {saved.site: saved.heads for saved in maps}
     own = HeadObservations([seen], numbers=numbers)
@@ -70,7 +70,7 @@ def inspect_maps(
     rows = list(build_report_rows_of_maps(own, plan, metadata, names))
     drawn = plan.metrics.repeated_token_metrics if metadata.roles_on == ON_RANDOM else ()
     heads = classify_heads(rows, drawn) if plan.metrics.roles else []
-    unseen = "" if metadata.layers is None else metadata.layers.describe_unmeasured()
+    unseen = "" if metadata.layers is None else metadata.layers.describe_unmeasured_mixers()
     headline = (
         build_findings(rows, heads, [file.token_labels], unseen, seen.tokens)
         if plan.metrics.roles
@@ -106,7 +106,7 @@ def inspect_maps(
             *warn_unconverged_spectra([seen]),
             *warn_about_heads_with_zero_maps([seen]),
         ),
-        tiles=() if small is None else tuple(small.build_tiles(named, keys, numbers, ranked_rows)),
+        tiles=tuple(small.build_thumbnails(named, keys, numbers, ranked_rows)) if small else (),
     )
 
 

@@ -85,7 +85,7 @@ def prepare_map_inspection(
         check_map_size(collected, shapes, None, how.say, 8 if file.double else 4)
 
     def inspect_maps_and_add_plots(progress: Progress) -> Report:
-        report = inspect_maps(file, plan, progress, small, collected.add_map_rows)
+        report = inspect_maps(file, plan, progress, small, collected.accumulate_map_rows)
         return replace(report, pictures=tuple(collected.build_map_pictures(read_token_names(file))))
 
     return inspect_maps_and_add_plots

@@ -39,7 +39,7 @@ def prepare_map_collection(
             "`save_maps` and pictures are of softmax heads, and the model has none: maps of linear layers are not kept."
         )
     collected = CollectedMaps(plan.layers, plan.selects, for_file=save is not None)
-    shapes = subject.shapes_at_length(text.tokens)
+    shapes = subject.attention_shapes_at_length(text.tokens)
     check_map_size(collected, shapes, save, say, subject.bytes_per_weight)
     return collected
 
@@ -65,7 +65,7 @@ def save_or_plot_collected_maps(
     def run_study_and_save_maps(progress: Progress) -> "Report":
         metadata_of = collect_metadata_of_maps if save is not None else None
         report = study(
-            on_strip=collected.add_map_rows, progress=progress, take_metadata=metadata_of
+            on_strip=collected.accumulate_map_rows, progress=progress, take_metadata=metadata_of
         )
         if save is not None:
             metadata.update(collected.build_file_metadata(identity, names))
@@ -83,7 +83,7 @@ def add_map_thumbnails(
     study: Inspection, subject: PreparedModel, plan: HeadPlan, text: ModelInput, requested: bool
 ) -> Inspection:
     """Return the same study, with thumbnails of its heads in the report where they fit."""
-    shapes = subject.shapes_at_length(text.tokens)
+    shapes = subject.attention_shapes_at_length(text.tokens)
     chosen = make_head_selector(plan.layers, plan.selects, shapes)
     side = choose_thumbnail_size(
         shapes, chosen, requested, plan.ranking.top if plan.ranking else None
@@ -99,7 +99,7 @@ def add_map_thumbnails(
         take_metadata: TakesMetadata | None = None,
     ) -> "Report":
         def collect_map_rows_in_thumbnails(site: AttentionSite, strip: Strip) -> None:
-            small.add_map_rows(site, strip)
+            small.accumulate_map_rows(site, strip)
             if on_strip is not None:
                 on_strip(site, strip)
 
@@ -107,6 +107,6 @@ def add_map_thumbnails(
             progress=progress, on_strip=collect_map_rows_in_thumbnails, take_metadata=take_metadata
         )
         keys = row_keys_of_attention_sites(small.sites, subject.stacks)
-        return replace(report, tiles=tuple(small.build_tiles(names, keys, {}, report.rows)))
+        return replace(report, tiles=tuple(small.build_thumbnails(names, keys, {}, report.rows)))
 
     return run_study_and_add_thumbnails

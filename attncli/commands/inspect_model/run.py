@@ -180,6 +180,6 @@ def estimate_seconds_of_forward(subject: PreparedModel, plan: HeadPlan) -> float
         ignore_progress_share,
         strip_memory=plan.strip_memory,
         linear=linear,
-        apart=subject.uncapturable_paths,
+        apart=subject.uncapturable_module_paths,
     )
     return perf_counter() - start

@@ -60,11 +60,11 @@ class RowsWithOwnKeys(NamedTuple):
         for degree in DEGREES:
             rank = max(
                 self.bound_logit_matrix_rank(degree, cut, budget)
-                for cut in self.list_logit_gap_cuts(budget)
+                for cut in self.list_candidate_logit_thresholds(budget)
             )
             yield find_least_width_for_rank(rank * (1.0 - 1e-9), degree)
 
-    def list_logit_gap_cuts(self, budget: float) -> Array:
+    def list_candidate_logit_thresholds(self, budget: float) -> Array:
         """u from h on: the total variation leaves few keys above it."""
         last = self.gap
         if math.isfinite(self.leak):

@@ -73,7 +73,7 @@ class NormLinearProgramme:
     def minimise_weighted_norms(self, u: float, v: float) -> ProgrammeSolution:
         """Solve to within rounding, or as near as the solver comes."""
         for _ in range(MOST_ROUNDS):
-            centre, a, b, solution = self.solve_with_constraints_so_far(u, v)
+            centre, a, b, solution = self.solve_with_current_constraints(u, v)
             sums, lengths = (
                 self.sum_deviations_per_column(centre),
                 self.sum_deviations_per_row(centre),
@@ -90,7 +90,7 @@ class NormLinearProgramme:
                 break
         return solution
 
-    def solve_with_constraints_so_far(
+    def solve_with_current_constraints(
         self, u: float, v: float
     ) -> tuple[Array, float, float, ProgrammeSolution]:
         """Solve with the present rows and tangents."""

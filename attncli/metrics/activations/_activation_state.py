@@ -43,7 +43,7 @@ class ActivationState:
         )
         return self.magnitudes.amax(dim=-1) > above
 
-    def find_peak(self) -> "ActivationPeak":
+    def find_largest_activation(self) -> "ActivationPeak":
         """The largest activation; the median, which takes longest, is only found where it could be massive."""
         token, feature = divmod(int(self.magnitudes.argmax()), self.magnitudes.shape[-1])
         large = self.largest_magnitude > MASSIVE and self.median_magnitude > 0.0

@@ -19,7 +19,7 @@ class ReceivedMass:
         self.queries = self.mass[:, :1].clone()
         """[batch or 1, 1, key]: how many queries see the key."""
 
-    def add_map_rows(self, rows: MapStripRows) -> None:
+    def accumulate_map_rows(self, rows: MapStripRows) -> None:
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
         received, seen = rows.sum_received_mass()
         self.mass[..., part] += received
@@ -48,7 +48,7 @@ class Offsets:
         self.zero = rows.keys - 1
         """The index of offset 0."""
 
-    def add_map_rows(self, rows: MapStripRows) -> None:
+    def accumulate_map_rows(self, rows: MapStripRows) -> None:
         weights, pairs, first = rows.sum_weights_over_diagonals()
         part = slice(first + self.zero, first + self.zero + weights.shape[-1])
         self.weights[..., part] += weights

@@ -15,6 +15,6 @@ class ColumnEnergy:
         self.squares: Tensor = rows.weights.new_zeros((*rows.weights.shape[:2], rows.keys)).double()
         """[batch, head, key]: Σ_i A_ij²."""
 
-    def add_map_rows(self, rows: MapStripRows) -> None:
+    def accumulate_map_rows(self, rows: MapStripRows) -> None:
         part = slice(rows.first_key, rows.first_key + rows.weights.shape[-1])
-        self.squares[..., part] += rows.received_squares
+        self.squares[..., part] += rows.column_sums_of_squares

@@ -69,7 +69,7 @@ class EnergyRank:
             require_memory(size, what, REMEDY)
             self.sums = rows.weights.new_zeros((*self.lead, self.keys, self.keys))
 
-    def add_map_rows(self, rows: MapStripRows) -> None:
+    def accumulate_map_rows(self, rows: MapStripRows) -> None:
         self.squares += rows.sums_of_squares.double().sum(dim=-1)
         if self.multiply_by_gram is not None:
             # at once: a model may write to its keys later
@@ -90,7 +90,7 @@ class EnergyRank:
         found = self.squares.flatten().clone()
         left = list(range(len(found)))
         if self.keys > FEW_KEYS:
-            left = self.count_by_bounds(found)
+            left = self.count_singular_values_by_bounds(found)
         together = max(1, FEW_KEYS**2 // self.keys**2)  # each pass goes through all maps
         for start in range(0, len(left), together):
             units = left[start : start + together]
@@ -98,7 +98,7 @@ class EnergyRank:
             found[units] = (sums < (SHARE - ROUNDING) * sums[:, -1:]).sum(dim=-1).to(found) + 1.0
         return found.view(self.lead)
 
-    def count_by_bounds(self, found: "Tensor") -> list[int]:
+    def count_singular_values_by_bounds(self, found: "Tensor") -> list[int]:
         """Write what bounds decide; the maps, counted over batch and heads, that they do not."""
         import torch
 

@@ -39,7 +39,7 @@ class SinkColumn:
     def __init__(self, rows: MapStripRows) -> None:
         self.parts: list[Array] = []
 
-    def add_map_rows(self, rows: MapStripRows) -> None:
+    def accumulate_map_rows(self, rows: MapStripRows) -> None:
         unseen = (rows.keys_per_query <= 1) | ~rows.sees_first_token
         column = (
             rows.weights_on_first_token.expand(rows.weights.shape[:-1])
@@ -48,7 +48,7 @@ class SinkColumn:
         )
         self.parts.append(column.cpu().numpy())
 
-    def split_by_batch_item(
+    def split_gates_by_batch_item(
         self, gate: "Tensor", context: "Tensor", projection: "Tensor"
     ) -> list[GateObservations]:
         """Gates of each batch item, from [batch, query, head, …] and [head, value, feature]."""

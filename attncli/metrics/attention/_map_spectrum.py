@@ -83,7 +83,7 @@ class SpectrumIteration:
     def make_zeros(self, rows: MapStripRows) -> "Tensor":
         return rows.weights.new_zeros(self.blocks[-1].shape).double()
 
-    def add_map_rows(self, rows: MapStripRows) -> None:
+    def accumulate_map_rows(self, rows: MapStripRows) -> None:
         weights = rows.weights
         part = slice(rows.first_key, rows.first_key + weights.shape[-1])
         if not self.products:
@@ -100,10 +100,10 @@ class SpectrumIteration:
         across = (weights @ block).transpose(-2, -1)
         self.running[..., part, :] += (across @ weights).transpose(-2, -1).double()
 
-    def needs_next_round(self) -> bool:
+    def needs_another_iteration(self) -> bool:
         """Whether all strips are needed once more."""
         self.products.append(self.running)
-        self.find_largest_values()
+        self.find_largest_singular_values()
         room = self.keys - sum(block.shape[-1] for block in self.blocks)
         if room == 0:  # nothing is left out, so these are the singular values themselves
             self.short.zero_()
@@ -115,7 +115,7 @@ class SpectrumIteration:
         self.running = self.running.new_zeros(self.blocks[-1].shape)
         return True
 
-    def find_largest_values(self) -> None:
+    def find_largest_singular_values(self) -> None:
         """The two largest values in the space of all blocks, and how far below the true ones they may be.
 
         With r = A^T A v - θ v there is an eigenvalue within |r| of θ, and within |r|² / gap where θ stands alone.

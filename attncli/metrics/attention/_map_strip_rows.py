@@ -77,7 +77,7 @@ class MapStripRows:
         where = (self.first_query, self.first_key, self.queries, self.keys)
         return MapStripRows(self.applied, *where, self.visible, self.period)
 
-    def explain_no_operands(self) -> str:
+    def explain_missing_query_key_value(self) -> str:
         """Explain why this strip lacks queries, keys and values; empty where it has them."""
         if self.sides is None:
             return "its queries and keys were not seen"
@@ -158,7 +158,7 @@ class MapStripRows:
         return self.weights.sum(dim=-2).double(), seen.double()
 
     @property
-    def received_squares(self) -> "Tensor":
+    def column_sums_of_squares(self) -> "Tensor":
         """Σ_i A_ij² [batch, head, key of the strip]."""
         return self.weights.square().sum(dim=-2).double()
 
@@ -224,7 +224,7 @@ class MapStripRows:
         A row's own constant is lost in the softmax, so these are the scores too, less their mean. Where there are none,
         a map's weights are all that is known; `cut_off` tells of those that have become 0.
         """
-        if self.scores is not None and self.has_all_scores:
+        if self.scores is not None and self.are_all_visible_scores_known:
             shown = self.zero_hidden_keys(self.scores)
         else:
             shown = self.zero_hidden_keys(
@@ -236,7 +236,7 @@ class MapStripRows:
         return self.zero_hidden_keys(shown - mean[..., None])
 
     @cached_property
-    def has_all_scores(self) -> bool:
+    def are_all_visible_scores_known(self) -> bool:
         """Whether the scores of all visible keys are known; a mask's numbers do not count."""
         return (
             self.scores is not None
@@ -246,7 +246,7 @@ class MapStripRows:
     @cached_property
     def has_unknown_logits(self) -> bool:
         """Whether some weights are so small that their logits are unknown."""
-        if self.has_all_scores:
+        if self.are_all_visible_scores_known:
             return False
         small = self.weights < smallest_weight_of_dtype(self.weights)
         return bool((small if self.visible is None else small & self.visible).any())
@@ -274,7 +274,7 @@ class MapStripRows:
         ones = self.weights.new_ones(self.row_count)
         return ones.cumsum(dim=0) + (self.first_query - 1)
 
-    def hide_rows_before_repeat(self, values: "Tensor") -> "Tensor":
+    def mask_rows_before_repeated_token(self, values: "Tensor") -> "Tensor":
         """The same values of the rows, nan for those whose token has not come a period before."""
         if self.period is None:
             return values.new_full(values.shape, nan)

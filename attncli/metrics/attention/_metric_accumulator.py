@@ -77,10 +77,10 @@ class MetricTotals:
         specs = map(ATTENTION.declaration_of_entry, self.functions)
         return {spec.of: choose_collector_type(spec) for spec in specs if spec.of in COLLECTED}
 
-    def add_map_rows(self, rows: MapStripRows) -> None:
-        """Add one strip; strips of a map come in order, each row once, and again where `needs_strips_again`."""
+    def accumulate_map_rows(self, rows: MapStripRows) -> None:
+        """Add one strip; strips of a map come in order, each row once, and again where `needs_another_map_pass`."""
         if self.repeating:
-            self.sums["spectrum"].add_map_rows(rows.rows_with_signed_weights)
+            self.sums["spectrum"].accumulate_map_rows(rows.rows_with_signed_weights)
             return
         self.period = rows.period
         self.made = rows.ids is not None
@@ -90,15 +90,15 @@ class MetricTotals:
             if ATTENTION.declaration_of_entry(name).of in ROW_KINDS and self.is_metric_possible(
                 name
             ):
-                self.add_metric_values_of_rows(name, metric(rows), rows)
+                self.accumulate_metric_values_of_rows(name, metric(rows), rows)
         if any("logits" in ATTENTION.declaration_of_entry(name).needs for name in self.functions):
             self.cut_off = self.cut_off or rows.has_unknown_logits
         if "virtual_sink" in self.functions:
-            self.add_row_sums(rows.row_sums)
+            self.record_row_sum_range(rows.row_sums)
         for kind in self.collector_types:
-            self.collect_rows(kind, rows)
+            self.accumulate_rows_by_kind(kind, rows)
 
-    def add_row_sums(self, sums: "Tensor") -> None:
+    def record_row_sum_range(self, sums: "Tensor") -> None:
         """Add the sums of rows [batch, head, query]."""
         least, largest = sums.amin(dim=-1), sums.amax(dim=-1)
         if self.row_sums is not None:
@@ -112,17 +112,17 @@ class MetricTotals:
         attending = [] if least is None or largest is None else least[largest > 0.0].tolist()
         return min(attending, default=1.0)
 
-    def collect_rows(self, kind: str, rows: MapStripRows) -> None:
+    def accumulate_rows_by_kind(self, kind: str, rows: MapStripRows) -> None:
         if kind == "sides":
-            self.unseen = self.unseen or rows.explain_no_operands()
+            self.unseen = self.unseen or rows.explain_missing_query_key_value()
             if self.unseen:
                 return
         applied = rows.rows_with_signed_weights if kind in AS_APPLIED else rows
         if kind not in self.sums:
             self.sums[kind] = self.collector_types[kind](applied)
-        self.sums[kind].add_map_rows(applied)
+        self.sums[kind].accumulate_map_rows(applied)
 
-    def add_outputs(self, outputs: "HeadOutputs") -> None:
+    def measure_head_outputs(self, outputs: "HeadOutputs") -> None:
         """Add the heads' outputs of the whole attention, after all strips."""
         self.sums["outputs"] = {
             name: metric(outputs)
@@ -130,18 +130,20 @@ class MetricTotals:
             if ATTENTION.declaration_of_entry(name).of == "outputs"
         }
 
-    def add_gates(self, gate: "Tensor", context: "Tensor", projection: "Tensor") -> None:
+    def measure_gates(self, gate: "Tensor", context: "Tensor", projection: "Tensor") -> None:
         """Add the gates of the whole attention, after all strips."""
         if "gates" not in self.sums:
             return
-        items = self.sums["gates"].split_by_batch_item(gate, context, projection)
+        items = self.sums["gates"].split_gates_by_batch_item(gate, context, projection)
         self.sums["gated"] = {
             name: context[:0].double().new_tensor([metric(each).tolist() for each in items])
             for name, metric in self.functions.items()
             if ATTENTION.declaration_of_entry(name).of == "gates"
         }
 
-    def add_metric_values_of_rows(self, name: str, values: "Tensor", rows: MapStripRows) -> None:
+    def accumulate_metric_values_of_rows(
+        self, name: str, values: "Tensor", rows: MapStripRows
+    ) -> None:
         values = values.double()
         if ATTENTION.declaration_of_entry(name).take != "mean":
             self.sums.setdefault(name, []).append(
@@ -152,9 +154,9 @@ class MetricTotals:
         total, count = self.sums.get(name, (0.0, 0))
         self.sums[name] = total + values.nansum(dim=-1), count + counted
 
-    def needs_strips_again(self) -> bool:
+    def needs_another_map_pass(self) -> bool:
         """Whether all strips must come once more."""
-        self.repeating = "spectrum" in self.sums and self.sums["spectrum"].needs_next_round()
+        self.repeating = "spectrum" in self.sums and self.sums["spectrum"].needs_another_iteration()
         return self.repeating
 
     def compute_metric_values(self) -> dict[str, "Tensor | str"]:
@@ -166,9 +168,9 @@ class MetricTotals:
 
     def compute_metric_values_per_item(self) -> dict[str, "Tensor | str"]:
         """Every requested metric as [item, head, …], after all strips."""
-        return {name: self.compute_values_per_item(name) for name in self.functions}
+        return {name: self.compute_value_of_each_batch_item(name) for name in self.functions}
 
-    def do_items_lack_same_numbers(self, found: Values) -> bool:
+    def do_batch_items_lack_same_metrics(self, found: Values) -> bool:
         """Whether each batch item by itself lacks the same numbers as all together."""
         if not {CUT_OFF, NO_KEY}.isdisjoint(
             each for each in found.values() if isinstance(each, str)
@@ -187,7 +189,7 @@ class MetricTotals:
         found: Tensor = self.sums["spectrum"].short.amax(dim=0)
         return found
 
-    def compute_values_per_item(self, name: str) -> "Tensor | str":
+    def compute_value_of_each_batch_item(self, name: str) -> "Tensor | str":
         """[item, head, …], or why there is no such number."""
         reason = self.explain_undefined_metric(name) or self.explain_missing_input(name)
         if reason:
@@ -207,14 +209,14 @@ class MetricTotals:
             found: Tensor = self.functions[name](self.sums[kind])
             return found.double()
         if ATTENTION.declaration_of_entry(name).take != "mean":
-            return self.find_extremes(name)
+            return self.find_extreme_value_of_rows(name)
         total, count = self.sums[name]
         if not bool((count > 0).all()):
             return NO_KEY
         result: Tensor = total / count
         return result
 
-    def find_extremes(self, name: str) -> "Tensor | str":
+    def find_extreme_value_of_rows(self, name: str) -> "Tensor | str":
         """[item, head]: the largest or least number of all rows that count."""
         largest = ATTENTION.declaration_of_entry(name).take == "max"
         rows: list[tuple[Tensor, Tensor]] = self.sums[name]
@@ -316,7 +318,7 @@ def measure_maps(weights: "Tensor", names: Iterable[str], **how: Any) -> Values:
     """The metrics of whole maps [batch, head, query, key]."""
     totals = MetricTotals(names, how.pop("same_tokens", True), how.pop("signed", False))
     rows = MapStripRows(weights, **how)
-    totals.add_map_rows(rows)
-    while totals.needs_strips_again():
-        totals.add_map_rows(rows)
+    totals.accumulate_map_rows(rows)
+    while totals.needs_another_map_pass():
+        totals.accumulate_map_rows(rows)
     return totals.compute_metric_values()

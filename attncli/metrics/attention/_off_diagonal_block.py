@@ -34,7 +34,7 @@ class PastBlock:
         self.columns = drawn.to(rows.weights.device)
         self.sums: Tensor = rows.weights.new_zeros((*rows.weights.shape[:2], size, size)).double()
 
-    def add_map_rows(self, rows: MapStripRows) -> None:
+    def accumulate_map_rows(self, rows: MapStripRows) -> None:
         late = max(0, self.first - rows.first_query)
         keys = slice(rows.first_key, min(self.half, rows.first_key + rows.weights.shape[-1]))
         if late >= rows.row_count or keys.stop <= keys.start:

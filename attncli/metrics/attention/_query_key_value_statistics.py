@@ -41,7 +41,7 @@ class OperandStatistics:
         """[batch, head, …] of grouped keys or values."""
         return grouped.double().repeat_interleave(self.heads // grouped.shape[1], dim=1)
 
-    def add_map_rows(self, rows: MapStripRows) -> None:
+    def accumulate_map_rows(self, rows: MapStripRows) -> None:
         assert rows.sides is not None
         query = scale_to_unit_vectors(rows.sides[0]).double()
         around = (rows.sum_over_visible_keys(self.units) * query).sum(dim=-1)

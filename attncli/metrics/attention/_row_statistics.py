@@ -32,7 +32,7 @@ class MapSums(NamedTuple):
     """[batch, head, key]"""
     diagonals: "Tensor"
     """[batch, head, offset], from offset -(keys - 1) on."""
-    received_squares: "Tensor"
+    column_sums_of_squares: "Tensor"
     """[batch, head, key]"""
     multiply_by_gram: "MultiplyByGram | None" = None
 
@@ -76,8 +76,8 @@ class RowStatistics(MapStripRows):
         return self.whole.received_mass, self.keys_seen.queries_per_key
 
     @property
-    def received_squares(self) -> "Tensor":
-        return self.whole.received_squares
+    def column_sums_of_squares(self) -> "Tensor":
+        return self.whole.column_sums_of_squares
 
     def sum_weights_over_diagonals(self) -> tuple["Tensor", "Tensor", int]:
         return self.whole.diagonals, self.keys_seen.pairs_per_offset, 1 - self.keys

@@ -14,4 +14,6 @@ def duplicate_token(summaries: MapStripRows) -> "Tensor":
     1: looks at the earlier copy of its token alone; 1/2: at both copies alike.
     """
     assert summaries.period is not None
-    return summaries.hide_rows_before_repeat(summaries.read_weights_at_offset(summaries.period))
+    return summaries.mask_rows_before_repeated_token(
+        summaries.read_weights_at_offset(summaries.period)
+    )

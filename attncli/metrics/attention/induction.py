@@ -14,4 +14,6 @@ def induction(summaries: MapStripRows) -> "Tensor":
     1: looks at the token that came after the earlier copy of its own, which is what comes next.
     """
     assert summaries.period is not None
-    return summaries.hide_rows_before_repeat(summaries.read_weights_at_offset(summaries.period - 1))
+    return summaries.mask_rows_before_repeated_token(
+        summaries.read_weights_at_offset(summaries.period - 1)
+    )

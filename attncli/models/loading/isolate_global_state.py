@@ -20,7 +20,7 @@ DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "maia", "ipu", "xla", "pr
 
 def isolate_run_in_process() -> None:
     """Run alone in this process, with neutral global state."""
-    turn = TURNS.acquire_until_scope_ends()
+    turn = TURNS.acquire_lock_until_scope_ends()
     if turn is not None:
         turn.enter_context(use_default_torch_global_state())
 

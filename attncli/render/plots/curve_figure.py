@@ -92,7 +92,7 @@ def draw_panel(axes: "Axes", drawn: Chart, styles: Mapping[str, LineStyle]) -> N
         draw_bound_line(axes, drawn, points, styles.get(name), name, limits)
     for name, law in drawn.laws.items():
         low, high = min(p.x for p in drawn.series[name]), max(p.x for p in drawn.series[name])
-        xs, ys = zip(*law.sample_points(low, high), strict=True)
+        xs, ys = zip(*law.sample_curve_points(low, high), strict=True)
         shown = (
             f"{format_series_name(name)}: d = {law.formula_text}"
             if len(drawn.laws) > 1

@@ -29,14 +29,14 @@ class FittedCurve(NamedTuple):
             return f"{self.start:.2g} {'−' if self.rate < 0.0 else '+'} {abs(self.rate):.2g} ln n"
         return f"{self.start:.2g} n^{self.rate:.2g}"
 
-    def evaluate_at(self, x: float) -> float:
+    def evaluate_curve_at(self, x: float) -> float:
         return evaluate_growth_law(self.kind, self.start, self.rate, x)
 
-    def sample_points(self, low: float, high: float) -> Iterator[tuple[float, float]]:
+    def sample_curve_points(self, low: float, high: float) -> Iterator[tuple[float, float]]:
         """Points evenly spaced in log x."""
         for step in range(STEPS + 1):
             x = low * (high / low) ** (step / STEPS)
-            yield x, self.evaluate_at(x)
+            yield x, self.evaluate_curve_at(x)
 
 
 def find_best_fitted_law(report: Report, axis: str, place: str) -> FittedCurve | None:

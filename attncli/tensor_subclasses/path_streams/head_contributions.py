@@ -65,7 +65,7 @@ class RecordedRun(PathTensorRun):
                 "and their share of the output cannot be separated."
             )
         self.blocks.append(
-            RecordedBlock(forward, args, kwargs, stream, stream.full_stream().clone())
+            RecordedBlock(forward, args, kwargs, stream, stream.full_residual_stream().clone())
         )
         return super().run_block(forward, args, kwargs, stream)
 

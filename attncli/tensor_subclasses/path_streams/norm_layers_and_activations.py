@@ -27,12 +27,12 @@ def apply_layer_or_rms_norm(
     x: PathTensor, epsilon: float, centre: bool, gain: Tensor | None, bias: Tensor | None
 ) -> PathTensor:
     """(x - mean) / σ with the full stream's σ, over the last axis."""
-    numbers = x.view_numbers_by_stream()
+    numbers = x.view_with_path_stream_axis()
     if centre:
         numbers = numbers - numbers.mean(dim=-1, keepdim=True)
     deviation = torch.rsqrt(numbers[0].detach().square().mean(dim=-1, keepdim=True) + epsilon)
     numbers = numbers * (deviation if gain is None else deviation * gain)
-    return add_bias_to_path_streams(x.wrap_numbers_as_streams(numbers.reshape(x.shape)), bias)
+    return add_bias_to_path_streams(x.wrap_as_path_streams(numbers.reshape(x.shape)), bias)
 
 
 register_norm_layer_rules(rule, apply_layer_or_rms_norm)
@@ -40,12 +40,12 @@ register_norm_layer_rules(rule, apply_layer_or_rms_norm)
 
 def apply_activation(x: PathTensor, function: Callable[[Tensor], Tensor]) -> PathTensor:
     """Multiply every stream by f(x)/x of the full one; where x is 0 so is f(x), and any ratio would do."""
-    full = x.view_numbers_by_stream()[0].detach()
+    full = x.view_with_path_stream_axis()[0].detach()
     ratio = torch.where(full == 0, torch.zeros_like(full), function(full) / full)
-    through = x.multiply_all_streams(ratio).apply_stream_transition(
-        x.streams.advance_streams_past_mlp
+    through = x.multiply_all_path_streams(ratio).transform_path_streams(
+        x.streams.update_paths_after_mlp
     )
-    return through.wrap_numbers_as_streams(through.numbers, activated=True)
+    return through.wrap_as_path_streams(through.numbers, activated=True)
 
 
 @rule(F.relu, torch.relu, Tensor.relu)

@@ -42,7 +42,7 @@ class Streams:
     def stream_count(self) -> int:
         return 1 + self.partial
 
-    def make_first_streams(self, first: Tensor) -> Tensor:
+    def make_initial_path_streams(self, first: Tensor) -> Tensor:
         """Turn the first block's input [1, token, feature] into [stream, token, feature]."""
         return first.clone()
 
@@ -51,15 +51,15 @@ class Streams:
         self.heads.append(attention.outputs.shape[1])
         return attention.outputs
 
-    def advance_streams_past_attention(self, parts: Tensor) -> Tensor:
+    def update_paths_after_attention(self, parts: Tensor) -> Tensor:
         """Move streams [stream, …] on after an attention."""
         return parts
 
-    def advance_streams_bypassing_attention(self, parts: Tensor) -> Tensor:
+    def update_paths_bypassing_attention(self, parts: Tensor) -> Tensor:
         """Move on streams [stream, …] that bypassed their block's attention, where they join its output."""
         return parts
 
-    def advance_streams_past_mlp(self, parts: Tensor) -> Tensor:
+    def update_paths_after_mlp(self, parts: Tensor) -> Tensor:
         """Move streams [stream, …] on after an MLP's nonlinearity."""
         return parts
 
@@ -82,7 +82,7 @@ class OriginStreams(Streams):
     partial = 2
     constants = (0, 2)
 
-    def make_first_streams(self, first: Tensor) -> Tensor:
+    def make_initial_path_streams(self, first: Tensor) -> Tensor:
         return torch.cat([first, first, torch.zeros_like(first)])
 
 
@@ -101,18 +101,18 @@ class LengthStreams(Streams):
         self.most = (attentions, mlps)
         self.partial = (1 + attentions) * (1 + mlps)
 
-    def make_first_streams(self, first: Tensor) -> Tensor:
+    def make_initial_path_streams(self, first: Tensor) -> Tensor:
         numbers = first.new_zeros((self.stream_count, *first.shape[1:]))
         numbers[:2] = first
         return numbers
 
-    def advance_streams_past_attention(self, parts: Tensor) -> Tensor:
-        return self.lengthen_paths_by_one(parts, 0)
+    def update_paths_after_attention(self, parts: Tensor) -> Tensor:
+        return self.lengthen_paths_by_one_step(parts, 0)
 
-    def advance_streams_past_mlp(self, parts: Tensor) -> Tensor:
-        return self.lengthen_paths_by_one(parts, 1)
+    def update_paths_after_mlp(self, parts: Tensor) -> Tensor:
+        return self.lengthen_paths_by_one_step(parts, 1)
 
-    def lengthen_paths_by_one(self, parts: Tensor, kind: int) -> Tensor:
+    def lengthen_paths_by_one_step(self, parts: Tensor, kind: int) -> Tensor:
         """Move one step on: paths with k steps of this kind now have k + 1."""
         most = self.most[kind]
         if most == 0:
@@ -138,25 +138,27 @@ class PathStreams(Streams):
         self.paths = paths
         self.partial = len(paths)
 
-    def make_first_streams(self, first: Tensor) -> Tensor:
+    def make_initial_path_streams(self, first: Tensor) -> Tensor:
         return first.repeat(self.stream_count, 1, 1)
 
     def select_attention_outputs(self, attention: RecordedAttention) -> Tensor:
         outputs = super().select_attention_outputs(attention)
         included = torch.zeros_like(outputs)
         included[0] = outputs[0]
-        for stream, choice in self.iter_head_choices():
+        for stream, choice in self.iter_head_chosen_by_each_path():
             if choice:
                 included[stream, choice - 1] = outputs[stream, choice - 1]
         return included
 
-    def advance_streams_bypassing_attention(self, parts: Tensor) -> Tensor:
+    def update_paths_bypassing_attention(self, parts: Tensor) -> Tensor:
         """Drop the bypass for paths that go through a head."""
         included = parts.clone()
-        included[[stream for stream, choice in self.iter_head_choices() if choice]] = 0.0
+        included[[stream for stream, choice in self.iter_head_chosen_by_each_path() if choice]] = (
+            0.0
+        )
         return included
 
-    def iter_head_choices(self) -> Iterator[tuple[int, int]]:
+    def iter_head_chosen_by_each_path(self) -> Iterator[tuple[int, int]]:
         """Each stream's choice at the attention that was recorded last."""
         last = len(self.heads) - 1
         return ((1 + index, path[last]) for index, path in enumerate(self.paths))

@@ -44,34 +44,34 @@ class PathTensor(StreamTensor):
         return made
 
     @classmethod
-    def make_refusal_error(cls, what: str) -> InputError:
+    def make_unsupported_function_error(cls, what: str) -> InputError:
         return make_missing_rule_error(what)
 
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         return f"PathTensor({tuple(self.shape)}, {self.streams.stream_count} streams)"
 
-    def view_numbers_by_stream(self) -> Tensor:
+    def view_with_path_stream_axis(self) -> Tensor:
         """[stream, rows of one stream, …]"""
         return self.numbers.reshape(self.streams.stream_count, -1, *self.shape[1:])
 
-    def full_stream(self) -> Tensor:
+    def full_residual_stream(self) -> Tensor:
         """The full stream alone, with the model's batch of one."""
         rows = self.shape[0] // self.streams.stream_count
         return self.numbers[:rows]
 
-    def wrap_numbers_as_streams(self, numbers: Tensor, activated: bool = False) -> "PathTensor":
+    def wrap_as_path_streams(self, numbers: Tensor, activated: bool = False) -> "PathTensor":
         """Wrap other numbers of the same streams; axis 0 must still begin with them."""
         if numbers.dim() == 0 or numbers.shape[0] % self.streams.stream_count:
             raise make_missing_rule_error("a result whose first axis is not the batch")
         return PathTensor(numbers, self.streams, activated, self.attended)
 
-    def multiply_all_streams(self, factor: Tensor, activated: bool = False) -> "PathTensor":
+    def multiply_all_path_streams(self, factor: Tensor, activated: bool = False) -> "PathTensor":
         """Multiply every stream by one factor [rows of one stream, …]."""
-        return self.wrap_numbers_as_streams(
-            (self.view_numbers_by_stream() * factor).reshape(self.shape), activated
+        return self.wrap_as_path_streams(
+            (self.view_with_path_stream_axis() * factor).reshape(self.shape), activated
         )
 
-    def add_constant_to_streams(self, constant: Tensor) -> "PathTensor":
+    def add_constant_to_path_streams(self, constant: Tensor) -> "PathTensor":
         """Add a constant to the full stream, and to the partial stream of constants."""
         if np.broadcast_shapes(self.shape, constant.shape) != tuple(self.shape):
             raise make_missing_rule_error("an addition that repeats the stream")
@@ -80,17 +80,17 @@ class PathTensor(StreamTensor):
         for stream in self.streams.constants:
             own = slice(stream * rows, (stream + 1) * rows)
             result[own] += everywhere[own]
-        return self.wrap_numbers_as_streams(result)
+        return self.wrap_as_path_streams(result)
 
-    def apply_stream_transition(self, change: Callable[[Tensor], Tensor]) -> "PathTensor":
+    def transform_path_streams(self, change: Callable[[Tensor], Tensor]) -> "PathTensor":
         """Apply a transition of the streams' class to them [stream, …]."""
-        return self.wrap_numbers_as_streams(
-            change(self.view_numbers_by_stream()).reshape(self.shape)
+        return self.wrap_as_path_streams(
+            change(self.view_with_path_stream_axis()).reshape(self.shape)
         )
 
     def mark_attention_output(self) -> "PathTensor":
         """Mark it as an output of its block's attention."""
-        moved = self.apply_stream_transition(self.streams.advance_streams_past_attention)
+        moved = self.transform_path_streams(self.streams.update_paths_after_attention)
         return PathTensor(moved.numbers, self.streams, attended=True)
 
     def mark_block_input(self) -> "PathTensor":
@@ -108,11 +108,11 @@ def align_streams_before_combining(tensors: Sequence[PathTensor]) -> list[PathTe
         for own in [
             each
             if each.attended
-            else each.apply_stream_transition(each.streams.advance_streams_bypassing_attention)
+            else each.transform_path_streams(each.streams.update_paths_bypassing_attention)
         ]
     ]
 
 
 def make_initial_path_tensor(stream: Tensor, streams: Streams) -> PathTensor:
     """Begin the streams from the first block's input."""
-    return PathTensor(streams.make_first_streams(stream), streams)
+    return PathTensor(streams.make_initial_path_streams(stream), streams)

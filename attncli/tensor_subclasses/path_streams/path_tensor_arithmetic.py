@@ -22,7 +22,7 @@ from attncli.tensor_subclasses.torch_function_rules import Operand
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> PathTensor:
     if not isinstance(x, PathTensor) or isinstance(weight, PathTensor):
         raise make_missing_rule_error("a product with a stream as its weights")
-    return add_bias_to_path_streams(x.wrap_numbers_as_streams(F.linear(x.numbers, weight)), bias)
+    return add_bias_to_path_streams(x.wrap_as_path_streams(F.linear(x.numbers, weight)), bias)
 
 
 @rule(torch.addmm, Tensor.addmm)
@@ -30,7 +30,7 @@ def addmm(bias: Any, x: Any, weight: Any) -> PathTensor:
     """addmm, as GPT-2's Conv1D calls it."""
     if isinstance(bias, PathTensor) or isinstance(weight, PathTensor):
         raise make_missing_rule_error("addmm with a stream as its bias or weights")
-    return add_bias_to_path_streams(x.wrap_numbers_as_streams(x.numbers @ weight), bias)
+    return add_bias_to_path_streams(x.wrap_as_path_streams(x.numbers @ weight), bias)
 
 
 @rule(torch.matmul, Tensor.matmul, Tensor.__matmul__)
@@ -45,7 +45,7 @@ def matmul(x: Any, y: Any) -> Tensor:
             "a product of the stream with something that is no weight matrix"
         )
     stream: PathTensor = x
-    return stream.wrap_numbers_as_streams(stream.numbers @ y)
+    return stream.wrap_as_path_streams(stream.numbers @ y)
 
 
 def compute_full_residual_stream_scores(query: PathTensor, key: PathTensor) -> Tensor:
@@ -54,7 +54,7 @@ def compute_full_residual_stream_scores(query: PathTensor, key: PathTensor) -> T
         raise make_missing_rule_error(
             "a product of two streams that are not [batch, head, token, feature]"
         )
-    return query.full_stream().detach() @ key.full_stream().detach()
+    return query.full_residual_stream().detach() @ key.full_residual_stream().detach()
 
 
 def mix_value_vectors(maps: Tensor, values: PathTensor) -> PathTensor:
@@ -65,11 +65,11 @@ def mix_value_vectors(maps: Tensor, values: PathTensor) -> PathTensor:
     outputs = values.streams.select_attention_outputs(
         RecordedAttention(maps, visible, maps @ values.numbers)
     )
-    return values.wrap_numbers_as_streams(outputs).mark_attention_output()
+    return values.wrap_as_path_streams(outputs).mark_attention_output()
 
 
 def add_bias_to_path_streams(x: PathTensor, bias: Tensor | None) -> PathTensor:
-    return x if bias is None else x.add_constant_to_streams(bias)
+    return x if bias is None else x.add_constant_to_path_streams(bias)
 
 
 @rule(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
@@ -78,13 +78,13 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
         y = multiply(y, alpha) if isinstance(y, PathTensor) else y * alpha
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
         first, second = align_streams_before_combining([require_streams_of_same_shape(x, y), y])
-        return first.wrap_numbers_as_streams(first.numbers + second.numbers)
+        return first.wrap_as_path_streams(first.numbers + second.numbers)
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     if isinstance(other, int | float):
         if other == 0:
-            return stream.wrap_numbers_as_streams(stream.numbers)
+            return stream.wrap_as_path_streams(stream.numbers)
         other = stream.numbers.new_tensor(other)
-    return stream.add_constant_to_streams(other)
+    return stream.add_constant_to_path_streams(other)
 
 
 @rule(Tensor.add_, Tensor.__iadd__)
@@ -111,7 +111,7 @@ def subtract_from(x: Operand, y: Operand) -> PathTensor:
 
 @rule(Tensor.neg, torch.neg, Tensor.__neg__)
 def negative(x: PathTensor) -> PathTensor:
-    return x.wrap_numbers_as_streams(-x.numbers)
+    return x.wrap_as_path_streams(-x.numbers)
 
 
 @rule(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__)
@@ -124,13 +124,13 @@ def multiply(x: Any, y: Any) -> PathTensor:
                 "a product of two streams of which not just one is a gate"
             )
         stream, gate = (y, x) if x.activated else (x, y)
-        through = stream.multiply_all_streams(gate.view_numbers_by_stream()[0].detach())
-        return through.apply_stream_transition(through.streams.advance_streams_past_mlp)
+        through = stream.multiply_all_path_streams(gate.view_with_path_stream_axis()[0].detach())
+        return through.transform_path_streams(through.streams.update_paths_after_mlp)
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     result = stream.numbers * other
     if result.shape != stream.shape:
         raise make_missing_rule_error("a product that repeats the stream")
-    return stream.wrap_numbers_as_streams(result)
+    return stream.wrap_as_path_streams(result)
 
 
 @rule(Tensor.mul_, Tensor.__imul__)
@@ -147,7 +147,7 @@ def divide(x: Any, y: Any) -> PathTensor:
     if isinstance(y, PathTensor):
         raise make_missing_rule_error("a division by a stream")
     stream: PathTensor = x
-    return stream.wrap_numbers_as_streams(stream.numbers / y)
+    return stream.wrap_as_path_streams(stream.numbers / y)
 
 
 def require_streams_of_same_shape(x: PathTensor, y: PathTensor) -> PathTensor:

@@ -51,7 +51,7 @@ def compute_attention_of_path_streams(
     )
     mixed = outputs.transpose(1, 2).contiguous()
     verify_attention_output(module, mixed[: len(output)].detach(), output)
-    return value.wrap_numbers_as_streams(mixed).mark_attention_output(), None
+    return value.wrap_as_path_streams(mixed).mark_attention_output(), None
 
 
 @rule(F.scaled_dot_product_attention)
@@ -83,14 +83,14 @@ def treat_cross_attention_as_constant(query: Tensor, key: Tensor, output: Tensor
     if not isinstance(query, PathTensor):
         return output
     shape = (query.streams.stream_count, *output.shape[1:])
-    return query.wrap_numbers_as_streams(query.numbers.new_zeros(shape)).add_constant_to_streams(
+    return query.wrap_as_path_streams(query.numbers.new_zeros(shape)).add_constant_to_path_streams(
         output
     )
 
 
 def select_full_residual_stream_qkv(*sides: Tensor) -> list[Tensor]:
     """Queries, keys and values of the full stream; states of another stack are repeated along the batch."""
-    full = [side.full_stream() if isinstance(side, PathTensor) else side for side in sides]
+    full = [side.full_residual_stream() if isinstance(side, PathTensor) else side for side in sides]
     return [side[: len(full[0])] for side in full]
 
 

@@ -62,19 +62,23 @@ def decompose_by_path_length(
     """Decompose by path length in one forward pass; `go_on` also runs the rest of the model, whose output comes second."""
     steps = sum(call.attention for call in stack.calls) if count_attention else len(stack.calls)
 
-    def build_length_streams() -> LengthStreams:
+    def build_streams_per_path_length() -> LengthStreams:
         return LengthStreams(attentions=steps) if count_attention else LengthStreams(mlps=steps)
 
     with torch.no_grad(), accept_path_tensors(model):
         found, output = run_forward_with_path_tensors(
-            model, PathTensorRun(stack, build_length_streams(), go_on), inputs
+            model, PathTensorRun(stack, build_streams_per_path_length(), go_on), inputs
         )
 
-    def run_longest_paths_at_random() -> Tensor:
-        random_init = run_paths_with_random_weights(model, stack, inputs, build_length_streams())
+    def run_longest_paths_with_random_weights() -> Tensor:
+        random_init = run_paths_with_random_weights(
+            model, stack, inputs, build_streams_per_path_length()
+        )
         return found.terms[-1] if random_init is None else random_init.terms[-1]
 
-    check_path_step_counts(found, stack, steps, count_attention, run_longest_paths_at_random)
+    check_path_step_counts(
+        found, stack, steps, count_attention, run_longest_paths_with_random_weights
+    )
     return found, output
 
 
@@ -89,22 +93,22 @@ def decompose_by_attention_and_mlp_length(
             model, PathTensorRun(stack, LengthStreams(*steps)), inputs
         )
 
-    def arrange_terms_by_length(decomposition: PathDecomposition) -> Tensor:
+    def arrange_path_terms_by_length(decomposition: PathDecomposition) -> Tensor:
         return decomposition.terms.reshape(
             1 + attentions, 1 + len(stack.calls), *decomposition.output.shape
         )
 
     for counted, other in ((0, 1), (1, 0)):
 
-        def run_longest_paths_at_random(other: int = other) -> Tensor:
+        def run_longest_paths_with_random_weights(other: int = other) -> Tensor:
             random_init = run_paths_with_random_weights(model, stack, inputs, LengthStreams(*steps))
-            return arrange_terms_by_length(random_init or found).sum(dim=other)[-1]
+            return arrange_path_terms_by_length(random_init or found).sum(dim=other)[-1]
 
-        one_kind = found._replace(terms=arrange_terms_by_length(found).sum(dim=other))
+        one_kind = found._replace(terms=arrange_path_terms_by_length(found).sum(dim=other))
         check_path_step_counts(
-            one_kind, stack, steps[counted], counted == 0, run_longest_paths_at_random
+            one_kind, stack, steps[counted], counted == 0, run_longest_paths_with_random_weights
         )
-    return found._replace(terms=arrange_terms_by_length(found))
+    return found._replace(terms=arrange_path_terms_by_length(found))
 
 
 def run_single_paths(

@@ -20,8 +20,8 @@ def apply_to_path_streams(function: Any, x: Any, *args: Any, **kwargs: Any) -> A
     """Apply the function to the numbers, for calls that leave axis 0 where it is."""
     result = function(x.numbers, *args, **kwargs)
     if isinstance(result, Tensor):
-        return x.wrap_numbers_as_streams(result)
-    return type(result)(x.wrap_numbers_as_streams(part) for part in result)
+        return x.wrap_as_path_streams(result)
+    return type(result)(x.wrap_as_path_streams(part) for part in result)
 
 
 def register_shape_rules(*functions: Function) -> None:
@@ -58,14 +58,14 @@ def return_path_streams_unchanged(x: Tensor, y: Tensor) -> Any:
     other = y.numbers if isinstance(y, PathTensor) else y
     if not isinstance(x, PathTensor):
         return x.to(other.dtype) if x.shape == other.shape else x.reshape(other.shape)
-    return x.wrap_numbers_as_streams(x.numbers.to(other.dtype).reshape(other.shape))
+    return x.wrap_as_path_streams(x.numbers.to(other.dtype).reshape(other.shape))
 
 
 @rule(Tensor.transpose, torch.transpose, Tensor.swapaxes, torch.swapaxes)
 def transpose(x: PathTensor, first: int, second: int) -> PathTensor:
     if 0 in (first % x.dim(), second % x.dim()):
         raise make_missing_rule_error("a transposition of the batch")
-    return x.wrap_numbers_as_streams(x.numbers.transpose(first, second))
+    return x.wrap_as_path_streams(x.numbers.transpose(first, second))
 
 
 @rule(Tensor.permute, torch.permute)
@@ -73,12 +73,12 @@ def permute(x: PathTensor, *dims: Any) -> PathTensor:
     order = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
     if order[0] % x.dim() != 0:
         raise make_missing_rule_error("a transposition of the batch")
-    return x.wrap_numbers_as_streams(x.numbers.permute(order))
+    return x.wrap_as_path_streams(x.numbers.permute(order))
 
 
 @rule(Tensor.unflatten, torch.unflatten)
 def unflatten(x: PathTensor, dim: int, sizes: Sequence[int]) -> PathTensor:
-    return x.wrap_numbers_as_streams(
+    return x.wrap_as_path_streams(
         torch.unflatten(x.numbers, refuse_change_of_batch_axis(x.dim(), dim), sizes)
     )
 
@@ -88,21 +88,21 @@ def repeat_interleave(x: PathTensor, repeats: int, dim: int | None = None) -> Pa
     """Repeat heads, copying them."""
     if not isinstance(repeats, int) or dim is None:
         raise make_missing_rule_error("a repetition by numbers of their own")
-    return x.wrap_numbers_as_streams(
+    return x.wrap_as_path_streams(
         x.numbers.repeat_interleave(repeats, refuse_change_of_batch_axis(x.dim(), dim))
     )
 
 
 @rule(Tensor.unsqueeze, torch.unsqueeze)
 def unsqueeze(x: PathTensor, dim: int) -> PathTensor:
-    return x.wrap_numbers_as_streams(
+    return x.wrap_as_path_streams(
         x.numbers.unsqueeze(refuse_change_of_batch_axis(x.dim() + 1, dim))
     )
 
 
 @rule(Tensor.squeeze, torch.squeeze)
 def squeeze(x: PathTensor, dim: int) -> PathTensor:
-    return x.wrap_numbers_as_streams(x.numbers.squeeze(refuse_change_of_batch_axis(x.dim(), dim)))
+    return x.wrap_as_path_streams(x.numbers.squeeze(refuse_change_of_batch_axis(x.dim(), dim)))
 
 
 def refuse_change_of_batch_axis(axes: int, dim: int) -> int:
@@ -119,14 +119,14 @@ def getitem(x: PathTensor, index: Any) -> PathTensor:
     whole = indices[0] is Ellipsis or (isinstance(indices[0], slice) and indices[0] == slice(None))
     if not simple or not whole or (indices[0] is Ellipsis and len(indices) > x.dim()):
         raise make_missing_rule_error("an index into the batch or by a tensor")
-    return x.wrap_numbers_as_streams(x.numbers[index])
+    return x.wrap_as_path_streams(x.numbers[index])
 
 
 @rule(torch.split, Tensor.split)
 def split_along_axis(x: PathTensor, size: Any, dim: int = 0) -> tuple[PathTensor, ...]:
     return tuple(
         map(
-            x.wrap_numbers_as_streams,
+            x.wrap_as_path_streams,
             torch.split(x.numbers, size, refuse_change_of_batch_axis(x.dim(), dim)),
         )
     )
@@ -136,7 +136,7 @@ def split_along_axis(x: PathTensor, size: Any, dim: int = 0) -> tuple[PathTensor
 def chunk(x: PathTensor, chunks: int, dim: int = 0) -> tuple[PathTensor, ...]:
     return tuple(
         map(
-            x.wrap_numbers_as_streams,
+            x.wrap_as_path_streams,
             x.numbers.chunk(chunks, refuse_change_of_batch_axis(x.dim(), dim)),
         )
     )
@@ -145,7 +145,7 @@ def chunk(x: PathTensor, chunks: int, dim: int = 0) -> tuple[PathTensor, ...]:
 @rule(Tensor.unbind, torch.unbind)
 def unbind(x: PathTensor, dim: int = 0) -> tuple[PathTensor, ...]:
     return tuple(
-        map(x.wrap_numbers_as_streams, x.numbers.unbind(refuse_change_of_batch_axis(x.dim(), dim)))
+        map(x.wrap_as_path_streams, x.numbers.unbind(refuse_change_of_batch_axis(x.dim(), dim)))
     )
 
 
@@ -153,14 +153,14 @@ def unbind(x: PathTensor, dim: int = 0) -> tuple[PathTensor, ...]:
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> PathTensor:
     parts = require_path_tensors(tensors)
     axis = refuse_change_of_batch_axis(parts[0].dim(), dim)
-    return parts[0].wrap_numbers_as_streams(torch.cat([x.numbers for x in parts], axis))
+    return parts[0].wrap_as_path_streams(torch.cat([x.numbers for x in parts], axis))
 
 
 @rule(torch.stack)
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> PathTensor:
     parts = require_path_tensors(tensors)
     axis = refuse_change_of_batch_axis(parts[0].dim() + 1, dim)
-    return parts[0].wrap_numbers_as_streams(torch.stack([x.numbers for x in parts], axis))
+    return parts[0].wrap_as_path_streams(torch.stack([x.numbers for x in parts], axis))
 
 
 def require_path_tensors(tensors: Sequence[Any]) -> list[PathTensor]:

@@ -47,7 +47,7 @@ CHANGES: dict[Function, Function] = {
 def write_result_in_place(written: Function, x: Tensor, *args: Any, **kwargs: Any) -> Output:
     """Write the function's result to x itself; plain numbers stay plain."""
     if isinstance(x, (SplitTensor, LazyScores)):
-        return x.adopt_result_in_place(CHANGES[written](x, *args, **kwargs), written.__name__)
+        return x.overwrite_with_result(CHANGES[written](x, *args, **kwargs), written.__name__)
     numbers: Any = written(
         convert_split_to_plain(materialize_if_deferred(x)),
         *map(convert_split_to_plain, map(materialize_if_deferred, args)),
@@ -66,7 +66,7 @@ def copy_in_place(x: Any, source: Any, *_: object) -> Output:
     if not isinstance(x, SplitTensor):
         return x.copy_(source.to_plain_tensor())
     if isinstance(source, SplitTensor):
-        return x.adopt_result_in_place(
+        return x.overwrite_with_result(
             SplitTensor(source.common, source.varying, source.axis), "copy_"
         )
-    return x.adopt_result_in_place(torch.add(torch.mul(x, 0.0), source), "copy_")
+    return x.overwrite_with_result(torch.add(torch.mul(x, 0.0), source), "copy_")

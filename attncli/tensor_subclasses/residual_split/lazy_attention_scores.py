@@ -60,12 +60,12 @@ class DeferredTensor(StreamTensor):
         made.terms = terms
         return made
 
-    def compute_numbers(self) -> Tensor:
+    def materialize_tensor(self) -> Tensor:
         """Compute its numbers."""
         raise NotImplementedError
 
     @classmethod
-    def make_refusal_error(cls, what: str) -> NoExactRule:
+    def make_unsupported_function_error(cls, what: str) -> NoExactRule:
         return make_missing_rule_error(f"{what} of attention scores")
 
     @classmethod
@@ -76,7 +76,7 @@ class DeferredTensor(StreamTensor):
         if func in cls.rules or (name in KNOWN_WITHOUT_NUMBERS and name != "requires_grad_"):
             return super().__torch_function__(func, types, args, kwargs)
         if is_in_place_function(name):
-            raise cls.make_refusal_error(name)
+            raise cls.make_unsupported_function_error(name)
         args, kwargs = tree_map(materialize_if_deferred, (tuple(args), dict(kwargs or {})))
         return func(*args, **kwargs)
 
@@ -92,7 +92,7 @@ def is_in_place_function(name: str) -> bool:
 
 
 def materialize_if_deferred(value: Any) -> Any:
-    return value.compute_numbers() if isinstance(value, DeferredTensor) else value
+    return value.materialize_tensor() if isinstance(value, DeferredTensor) else value
 
 
 class LazyScores(DeferredTensor):
@@ -100,7 +100,7 @@ class LazyScores(DeferredTensor):
 
     rules = SCORE_RULES
 
-    def compute_numbers(self) -> Tensor:
+    def materialize_tensor(self) -> Tensor:
         """Compute the scores: split where the keys do not depend on the stream, as in attention to other states."""
         return (
             compute_scores_as_split_tensor(self.terms)
@@ -108,10 +108,10 @@ class LazyScores(DeferredTensor):
             else self.terms.compute_plain_scores()
         )
 
-    def adopt_result_in_place(self, other: Tensor, name: str) -> "LazyScores":
+    def overwrite_with_result(self, other: Tensor, name: str) -> "LazyScores":
         """Take over the result of a function that changes these scores in place."""
         if not isinstance(other, LazyScores) or other.shape != self.shape:
-            raise self.make_refusal_error(name)
+            raise self.make_unsupported_function_error(name)
         self.terms = other.terms
         torch.autograd.graph.increment_version(self)
         return self
@@ -144,13 +144,13 @@ def scale_lazy_scores(x: Any, y: Any) -> Tensor:
     """Scale by a number, or by one for each head."""
     scores, factor = (x, y) if isinstance(x, LazyScores) else (y, x)
     if isinstance(factor, DeferredTensor):
-        return torch.mul(scores.compute_numbers(), factor.compute_numbers())
+        return torch.mul(scores.materialize_tensor(), factor.materialize_tensor())
     if not isinstance(factor, Tensor) or factor.numel() == 1:
         return make_lazy_scores(scores.terms.scale_score_terms(float(factor)))
     terms = scores.terms
     bare = terms.bias is None and terms.shift is None and terms.sink_scores is None
     if isinstance(factor, StreamTensor) or not bare or not is_one_factor_per_map(factor, scores):
-        return torch.mul(scores.compute_numbers(), factor)
+        return torch.mul(scores.materialize_tensor(), factor)
     return make_lazy_scores(terms._replace(query=terms.query * factor))
 
 
@@ -162,7 +162,7 @@ def is_one_factor_per_map(factor: Tensor, scores: Tensor) -> bool:
 @score_rule(torch.div, Tensor.div, Tensor.__truediv__, Tensor.true_divide, torch.true_divide)
 def divide(x: Any, y: Any) -> Tensor:
     if not isinstance(x, LazyScores):
-        return torch.div(x, y.compute_numbers())
+        return torch.div(x, y.materialize_tensor())
     return scale_lazy_scores(
         x, 1.0 / y if not isinstance(y, StreamTensor) else 1.0 / materialize_if_deferred(y)
     )
@@ -172,7 +172,7 @@ def divide(x: Any, y: Any) -> Tensor:
 def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
     """Add positions, masks, or what is constant along a row."""
     if not isinstance(x, LazyScores):
-        x, y = (y, x) if alpha == 1.0 else (x, y.compute_numbers())
+        x, y = (y, x) if alpha == 1.0 else (x, y.materialize_tensor())
     if not isinstance(x, LazyScores):
         return torch.add(x, y, alpha=alpha)
     y = materialise_mask(convert_split_to_plain(materialize_if_deferred(y)))
@@ -185,7 +185,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Tensor:
             terms._replace(shift=moved if terms.shift is None else terms.shift + moved), x
         )
     if terms.sink_scores is not None:
-        return torch.add(x.compute_numbers(), y)
+        return torch.add(x.materialize_tensor(), y)
     y = y[None] if y.dim() == 1 else y
     return replace_score_terms(terms._replace(bias=y if terms.bias is None else terms.bias + y), x)
 
@@ -204,7 +204,7 @@ def replace_score_terms(terms: ScoreTerms, scores: LazyScores) -> Tensor:
 @score_rule(torch.sub, Tensor.sub, Tensor.__sub__)
 def subtract(x: Any, y: Any) -> Tensor:
     if not isinstance(x, LazyScores):
-        return torch.sub(x, y.compute_numbers())
+        return torch.sub(x, y.materialize_tensor())
     return add(x, -materialize_if_deferred(y))
 
 
@@ -236,7 +236,7 @@ def move_score_axes(function: Any, x: DeferredTensor, *args: Any, **kwargs: Any)
     """Move axes; queries and keys keep theirs, or the numbers are computed."""
     shape = function(torch.empty(x.shape, device="meta"), *args, **kwargs).shape
     if len(shape) < 2 or shape[-2:] != x.shape[-2:]:
-        numbers: Tensor = function(x.compute_numbers(), *args, **kwargs)
+        numbers: Tensor = function(x.materialize_tensor(), *args, **kwargs)
         return numbers
     made: Tensor = type(x).from_score_terms(broadcast_score_terms(x.terms, shape[:-2]), shape)
     return made
@@ -262,7 +262,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 @score_rule(torch.softmax, Tensor.softmax, F.softmax)
 def softmax(x: LazyScores, dim: int | None = None, *_: object, **__: object) -> Tensor:
     if dim not in (-1, x.dim() - 1):
-        return F.softmax(x.compute_numbers(), dim)
+        return F.softmax(x.materialize_tensor(), dim)
     terms = x.terms
     made: Tensor = LazyWeights.from_score_terms(terms, terms.shape)
     return made
@@ -274,10 +274,10 @@ class LazyWeights(DeferredTensor):
     rules = WEIGHT_RULES
 
     @property
-    def are_sinks_dropped(self) -> bool:
+    def are_sink_columns_dropped(self) -> bool:
         return self.shape[-1] < self.terms.shape[-1]
 
-    def compute_numbers(self) -> Tensor:
+    def materialize_tensor(self) -> Tensor:
         """Compute the weights: split where P tends to a common row, so that a router's weights keep their digits."""
         terms = self.terms
         if do_score_rows_differ_by_query_only(terms):
@@ -297,7 +297,7 @@ def drop_sink_columns(x: LazyWeights, index: Any) -> Tensor:
         if index[1].indices(x.shape[-1]) == (0, keys, 1):
             made: Tensor = LazyWeights.from_score_terms(x.terms, (*x.shape[:-1], keys))
             return made
-    return x.compute_numbers()[index]
+    return x.materialize_tensor()[index]
 
 
 def return_scores_unchanged(x: Tensor, *_: object, **__: object) -> Tensor:
@@ -325,7 +325,7 @@ def mix_value_vectors_by_lazy_weights(weights: Tensor, values: Tensor) -> Tensor
     shares = torch.softmax(terms.compute_plain_scores(), dim=-1)
     if terms.sink_scores is None:
         return mix_value_vectors(shares, values, torch.zeros((), dtype=torch.float64))
-    if not weights.are_sinks_dropped:
+    if not weights.are_sink_columns_dropped:
         return torch.matmul(shares, values)
     keys = terms.key.shape[-2]
     return mix_value_vectors(

@@ -119,7 +119,7 @@ def inverse_square_root(x: SplitTensor) -> Tensor:
 def square_root_scaled(part: ScaledArray) -> ScaledArray:
     """The root of every entry; an odd exponent leaves one factor of 2."""
     if float(part.mantissa.min()) < 0.0:
-        raise SplitTensor.make_refusal_error("the root of a negative number")
+        raise SplitTensor.make_unsupported_function_error("the root of a negative number")
     odd = part.exponent % 2
     return make_scaled_array(np.sqrt(part.mantissa * 2.0**odd), (part.exponent - odd) // 2)
 
@@ -129,7 +129,7 @@ def softplus(x: SplitTensor, beta: float = 1.0, threshold: float = 20.0) -> Spli
     """log(1 + e^x), of which log(1 + e^(a + r)) - log(1 + e^a) = log(1 + σ(a) (e^r - 1))."""
     a, r = (part.value() * beta for part in (x.common, x.varying))
     if float((a + r).max()) > threshold:
-        raise SplitTensor.make_refusal_error("softplus beyond its threshold")
+        raise SplitTensor.make_unsupported_function_error("softplus beyond its threshold")
     growth = make_scaled_array(np.exp(-np.logaddexp(0.0, -a))) * expm1_scaled(x.varying * beta)
     change = log1p_scaled(growth)
     return centre_varying_part(
@@ -264,7 +264,7 @@ def apply_layer_or_rms_norm(
     """A layer or RMS norm over the features, each head separately."""
     axis = x.axis
     if axis == x.dim() - 1:
-        raise SplitTensor.make_refusal_error("a norm over tokens")
+        raise SplitTensor.make_unsupported_function_error("a norm over tokens")
     return make_lazy_split_tensor(
         lambda parts: normalise_features_per_head(parts, axis, epsilon, centre, gain, bias),
         x.shape,

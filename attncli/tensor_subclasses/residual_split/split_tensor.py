@@ -113,7 +113,7 @@ class SplitTensor(StreamTensor):
         return self.numbers.parts.compute_split_parts_once().varying
 
     @classmethod
-    def make_refusal_error(cls, what: str) -> NoExactRule:
+    def make_unsupported_function_error(cls, what: str) -> NoExactRule:
         return make_missing_rule_error(f"{what} of the stream")
 
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
@@ -130,7 +130,7 @@ class SplitTensor(StreamTensor):
         varying = self.varying.apply_layout_change(lambda each: each.reshape(-1, width))
         return SplitState(common, varying, plain=False)
 
-    def adopt_result_in_place(self, result: Output, name: str) -> "SplitTensor":
+    def overwrite_with_result(self, result: Output, name: str) -> "SplitTensor":
         """Take over a result's numbers, as a function that changes its argument in place does."""
         if (
             not isinstance(result, SplitTensor)

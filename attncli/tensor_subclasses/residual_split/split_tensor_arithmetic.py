@@ -67,7 +67,7 @@ def matmul(x: Tensor, y: Any) -> Tensor:
         return torch.transpose(apply_affine_map(turned, to_float64_array(x).T, None), -1, -2)
     elif y.axis == y.dim() - 1:
         return torch.matmul(x, y.to_plain_tensor())
-    raise SplitTensor.make_refusal_error("a product over tokens")
+    raise SplitTensor.make_unsupported_function_error("a product over tokens")
 
 
 @rule(torch.baddbmm, Tensor.baddbmm)
@@ -163,7 +163,7 @@ def combine_split_tensors_elementwise(
 ) -> SplitTensor:
     """A function of two split tensors entry by entry, given their token axis."""
     if x.axis != y.axis or x.dim() != y.dim():
-        raise SplitTensor.make_refusal_error(
+        raise SplitTensor.make_unsupported_function_error(
             f"a combination of shapes {tuple(x.shape)} and {tuple(y.shape)}"
         )
     axis, shape = x.axis, np.broadcast_shapes(x.shape, y.shape)
@@ -255,7 +255,7 @@ def reciprocal(x: SplitTensor) -> SplitTensor:
 def reciprocal_scaled(part: ScaledArray) -> ScaledArray:
     """1 over every entry, none of which may be zero."""
     if not np.all(part.mantissa):
-        raise SplitTensor.make_refusal_error("a division by zero")
+        raise SplitTensor.make_unsupported_function_error("a division by zero")
     return make_scaled_array(1.0 / part.mantissa, -part.exponent)
 
 
@@ -263,7 +263,7 @@ def reciprocal_scaled(part: ScaledArray) -> ScaledArray:
 def power(x: SplitTensor, exponent: Operand) -> Tensor:
     """Whole powers, by repeated products."""
     if exponent not in (2, 3, 4):
-        raise SplitTensor.make_refusal_error(f"the power {exponent}")
+        raise SplitTensor.make_unsupported_function_error(f"the power {exponent}")
     square = multiply(x, x)
     return {2: lambda: square, 3: lambda: multiply(square, x), 4: lambda: multiply(square, square)}[
         int(exponent)

@@ -164,8 +164,8 @@ class SplitTensorRun:
         if stack not in self.requested_stacks:
             return mark_block_output_unknown(forward(*args, **kwargs))
         if call.layer == 0:
-            args, kwargs = self.split_input_of_stack(stack, args, kwargs)
-        if self.depends_on_skipped_stack(args, kwargs):
+            args, kwargs = self.split_input_of_layer_stack(stack, args, kwargs)
+        if self.depends_on_skipped_layer_stack(args, kwargs):
             raise OtherStackDependency
         if self.move is not None:
             stream = find_residual_stream_input(args, kwargs)
@@ -177,28 +177,32 @@ class SplitTensorRun:
             raise make_missing_rule_error(f"what {type(module).__name__} does to lose the tokens")
         self.observe(stack, call.layer + 1, state.to_split_state())
         return (
-            self.take_output_of_stack(stack, output, state) if call is stack.calls[-1] else output
+            self.take_output_of_layer_stack(stack, output, state)
+            if call is stack.calls[-1]
+            else output
         )
 
-    def split_input_of_stack(
+    def split_input_of_layer_stack(
         self, stack: BlockStack, args: Args, kwargs: Kwargs
     ) -> tuple[Any, Any]:
         """The input of a stack's first block, its stream as a split tensor; known even where other arguments are not."""
         stream = find_residual_stream_input(args, kwargs)
         assert stream is not None  # the probe recorded which
-        if self.depends_on_skipped_stack((stream,), {}):
+        if self.depends_on_skipped_layer_stack((stream,), {}):
             raise OtherStackDependency
         self.begun_stacks.add(stack)
         first = stream if isinstance(stream, SplitTensor) else split_first_block_input(stream)
         self.observe(stack, 0, first.to_split_state())
         return replace_tensor_argument(args, kwargs, stream, first)
 
-    def depends_on_skipped_stack(self, args: Args, kwargs: Kwargs) -> bool:
+    def depends_on_skipped_layer_stack(self, args: Args, kwargs: Kwargs) -> bool:
         """Whether an argument depends on a stack that does not run in this pass."""
         partial = len(self.requested_stacks) < len(self.stacks)
         return partial and any(map(is_tensor_marked_unknown, iter_nested_tensors((args, kwargs))))
 
-    def take_output_of_stack(self, stack: BlockStack, output: Output, state: SplitTensor) -> Output:
+    def take_output_of_layer_stack(
+        self, stack: BlockStack, output: Output, state: SplitTensor
+    ) -> Output:
         """Take the output of a stack's last block; the last stack ends the forward pass."""
         self.ended.add(stack)
         if len(self.ended) == len(self.requested_stacks):

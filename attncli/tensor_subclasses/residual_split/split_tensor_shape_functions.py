@@ -56,7 +56,7 @@ def expand(x: SplitTensor, *sizes: int) -> SplitTensor:
     sizes_tuple = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
     before = len(sizes_tuple) - x.dim()
     if before < 0 or sizes_tuple[before + x.axis] not in (-1, x.shape[x.axis]):
-        raise SplitTensor.make_refusal_error("a repetition of tokens")
+        raise SplitTensor.make_unsupported_function_error("a repetition of tokens")
     shape = [
         x.shape[index - before] if size == -1 and index >= before else size
         for index, size in enumerate(sizes_tuple)
@@ -79,7 +79,7 @@ def expand_as(x: Tensor, other: Tensor) -> Tensor:
 def repeat_interleave(x: SplitTensor, repeats: int, dim: int | None = None) -> SplitTensor:
     """Repeat heads, copying them."""
     if not isinstance(repeats, int) or dim is None or dim % x.dim() == x.axis:
-        raise SplitTensor.make_refusal_error("a repetition of tokens")
+        raise SplitTensor.make_unsupported_function_error("a repetition of tokens")
     return map_split_parts_linearly(x, partial(np.repeat, repeats=repeats, axis=dim), x.axis)
 
 
@@ -130,7 +130,7 @@ def reshape_split_tensor(x: SplitTensor, sizes: Sequence[int]) -> SplitTensor:
         if size == tokens and math.prod(sizes[:axis]) == before
     ]
     if not places:
-        raise SplitTensor.make_refusal_error(
+        raise SplitTensor.make_unsupported_function_error(
             f"a change of shape from {tuple(x.shape)} to {tuple(sizes)}"
         )
     axis = places[-1]
@@ -276,7 +276,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     split = [x for x in tensors if isinstance(x, SplitTensor)]
     dim %= split[0].dim()
     if any(x.axis != split[0].axis for x in split):
-        raise SplitTensor.make_refusal_error("cat along features and tokens at once")
+        raise SplitTensor.make_unsupported_function_error("cat along features and tokens at once")
     if split[0].axis == dim:
         return concatenate_tokens(tensors, dim)
     if len(split) < len(tensors):

@@ -126,11 +126,11 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
         return x.index_add_(dim, index, convert_split_to_plain(source), alpha=alpha)
     every = torch.equal(index, torch.arange(x.shape[x.axis])) and dim % x.dim() == x.axis
     if isinstance(source, SplitTensor) and every:
-        return x.adopt_result_in_place(torch.add(x, source, alpha=alpha), "index_add_")
+        return x.overwrite_with_result(torch.add(x, source, alpha=alpha), "index_add_")
     part = torch.zeros(x.shape, dtype=torch.float64).index_add_(
         dim, index, convert_split_to_plain(source), alpha=alpha
     )
-    return x.adopt_result_in_place(torch.add(x, part), "index_add_")
+    return x.overwrite_with_result(torch.add(x, part), "index_add_")
 
 
 @rule(Tensor.scatter_)
@@ -146,7 +146,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, source: Operand, **how: Any) -> 
     if not isinstance(source, Tensor) and x.common.is_zero() and x.varying.is_zero():
         row = made.narrow(x.axis, 0, 1)
         made = row if bool((made == row).all()) else made
-    return x.adopt_result_in_place(torch.add(zeros_like(x), made), "scatter_")
+    return x.overwrite_with_result(torch.add(zeros_like(x), made), "scatter_")
 
 
 @rule(Tensor.__setitem__)
@@ -157,4 +157,4 @@ def setitem(x: Tensor, index: Any, source: Operand) -> None:
         return
     made = x.to_plain_tensor().clone()
     made[index] = convert_split_to_plain(source)
-    x.adopt_result_in_place(torch.add(zeros_like(x), made), "an assignment to parts")
+    x.overwrite_with_result(torch.add(zeros_like(x), made), "an assignment to parts")

@@ -27,7 +27,7 @@ def kept(weights: torch.Tensor, visible: torch.Tensor, rows: int = 2) -> Collect
             seen = part.any(dim=0).nonzero()
             keys = slice(int(seen[0]), int(seen[-1]) + 1)
             strip = weights[None, :, start : start + rows, keys]
-            found.add_map_rows(site, Strip(strip, start, keys.start, *visible.shape, part[None, None, :, keys]))  # fmt: skip
+            found.accumulate_map_rows(site, Strip(strip, start, keys.start, *visible.shape, part[None, None, :, keys]))  # fmt: skip
     return found
 
 

@@ -99,7 +99,7 @@ def test_a_built_sink_shows_all_its_parts() -> None:
 
 def of_sides(weights: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Any:
     totals = MetricTotals(SIDES)
-    totals.add_map_rows(MapStripRows(weights, sides=(query, key, value)))
+    totals.accumulate_map_rows(MapStripRows(weights, sides=(query, key, value)))
     return totals.compute_metric_values()
 
 

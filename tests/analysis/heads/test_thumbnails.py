@@ -45,7 +45,9 @@ def taken(weights: torch.Tensor, rows: int, side: int) -> Thumbnails:
         part = weights[:, start : start + rows]
         seen = (part > 0.0).any(dim=0).any(dim=0).nonzero()
         first, last = (int(seen[0]), int(seen[-1]) + 1) if len(seen) else (0, 1)
-        small.add_map_rows(SITE, Strip(part[None, :, :, first:last], start, first, queries, keys))
+        small.accumulate_map_rows(
+            SITE, Strip(part[None, :, :, first:last], start, first, queries, keys)
+        )
     return small
 
 
@@ -82,23 +84,23 @@ def test_what_has_no_place_on_a_page_is_left_out() -> None:
     """Windows that have no place in the text, differences that fall below 0, maps that come again."""
     small = Thumbnails(8, lambda site: [0])
     weights = torch.rand(1, 1, 2, 2)
-    small.add_map_rows(SITE, Strip(weights.expand(3, 1, 2, 2), 0, 0, 2, 2))
+    small.accumulate_map_rows(SITE, Strip(weights.expand(3, 1, 2, 2), 0, 0, 2, 2))
     assert small.maps == {}
-    small.add_map_rows(SITE, Strip(weights, 0, 0, 2, 2))
+    small.accumulate_map_rows(SITE, Strip(weights, 0, 0, 2, 2))
     before = small.maps[SITE]
-    small.add_map_rows(SITE, Strip(weights * 0.1, 0, 0, 2, 2, round=1))
+    small.accumulate_map_rows(SITE, Strip(weights * 0.1, 0, 0, 2, 2, round=1))
     assert small.maps[SITE] is before
 
 
 def test_only_heads_that_are_reported_have_a_map() -> None:
     small = taken(torch.rand(3, 4, 4), 2, 8)
     row = Row("sink", 0.5, "1", layer=2, head=1)
-    (tile,) = small.build_tiles(TokenNames("abcd"), {SITE: {}}, {}, [row])
+    (tile,) = small.build_thumbnails(TokenNames("abcd"), {SITE: {}}, {}, [row])
     assert (tile.head, tile.rows, tile.columns, tile.step) == ("2.1", 4, 4, 1)
     assert tile.queries == tile.keys == ("a", "b", "c", "d")
     keys = {SITE: {"stack": "decoder", "kind": "cross", "span": "full"}}
     named = Row("sink", 0.5, "1", layer=2, head=7, keys=keys[SITE])
-    (tile,) = small.build_tiles(TokenNames(""), keys, {SITE: (5, 6, 7)}, [named])
+    (tile,) = small.build_thumbnails(TokenNames(""), keys, {SITE: (5, 6, 7)}, [named])
     assert (tile.head, tile.queries) == ("decoder cross 2.7", ())
 
 

@@ -69,7 +69,7 @@ def test_strips_show_what_a_slow_search_over_the_whole_map_finds(mask: str, rows
         part = weights[None, :, start : start + rows, keys]
         strip = Strip(part, start, keys.start, 11, 11, mask_of_strip)
         found = found or StrongestPairs(strip)
-        found.add_map_rows(strip)
+        found.accumulate_map_rows(strip)
     assert found is not None
     pairs = found.select_strongest_pairs(5)
     expected = slow(weights.numpy(), visible.numpy(), 5)
@@ -109,7 +109,7 @@ def observed(*maps: torch.Tensor, visible: torch.Tensor | None = None) -> HeadOb
         mask = None if visible is None else visible[None, None]
         strip = Strip(weights[None], 0, 0, *weights.shape[-2:], mask)
         found = StrongestPairs(strip)
-        found.add_map_rows(strip)
+        found.accumulate_map_rows(strip)
         texts.append(PassResult(heads={SITE: {}}, pairs={SITE: found.select_strongest_pairs(2)}))
     return HeadObservations(texts)
 
@@ -138,7 +138,7 @@ def test_tokens_are_named_only_where_the_map_has_as_many() -> None:
 def test_windows_have_no_place_in_the_text() -> None:
     strip = Strip(torch.full((2, 1, 3, 3), 1 / 3), 0, 0, 3, 3)
     found = StrongestPairs(strip)
-    found.add_map_rows(strip)
+    found.accumulate_map_rows(strip)
     (row,) = rows_of(HeadObservations([PassResult(heads={SITE: {}}, pairs={SITE: found.select_strongest_pairs(2)})]), TokenNames("abc"))  # fmt: skip
     assert (row.value, row.head) == (None, None)
     assert "windows" in (row.note or "")

@@ -37,7 +37,9 @@ def spans_of(visible: Tensor, rows: int = 5) -> VisibleSpans:
         part = visible[:, None, start : start + rows]
         seen = part.flatten(0, 2).any(dim=0).nonzero()
         part = part[..., int(seen[0]) : int(seen[-1]) + 1]
-        spans.add_map_rows(Strip(part.double(), start, int(seen[0]), *visible.shape[1:], part))
+        spans.accumulate_map_rows(
+            Strip(part.double(), start, int(seen[0]), *visible.shape[1:], part)
+        )
     return spans
 
 

@@ -176,7 +176,7 @@ def test_synthetic_gates_are_those_that_the_network_applies(kind: dict[str, Any]
         maps = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
         assert found.sink == pytest.approx(maps[..., 0])
     else:
-        assert np.isnan(found.sink).any() == (spec.visible_window is not None)
+        assert np.isnan(found.sink).any() == (spec.visible_keys_per_query is not None)
 
 
 def test_networks_are_measured_as_models_are() -> None:

@@ -60,7 +60,7 @@ def test_a_token_spikes_above_100_and_above_1000_medians(size: float, spikes: bo
     values[4, 2] = -size
     rest = torch.cat([values[:4], values[5:]])
     assert of(WITHOUT, values) == pytest.approx(of(GAP, rest if spikes else values))
-    assert ActivationState(values).find_peak() == ActivationPeak(
+    assert ActivationState(values).find_largest_activation() == ActivationPeak(
         4, 2, size if size > 100.0 else None
     )
 
@@ -69,7 +69,7 @@ def test_a_small_median_is_not_enough() -> None:
     values = 1e-3 * some(9).sign()
     values[4, 2] = 50.0
     assert of(WITHOUT, values) == of(GAP, values)
-    assert ActivationState(values).find_peak().over_median is None
+    assert ActivationState(values).find_largest_activation().over_median is None
 
 
 def test_every_metric_says_what_it_measures() -> None:

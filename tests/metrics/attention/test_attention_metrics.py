@@ -331,8 +331,8 @@ def test_contributions_are_the_norms_of_what_heads_write(name: str, order: int) 
     context = torch.randn(1, 9, 3, 4, generator=generator, dtype=torch.float64)
     projection = torch.randn(3, 4, 7, generator=generator, dtype=torch.float64)
     totals = MetricTotals([name])
-    totals.add_map_rows(MapStripRows(some_map("full", 9)[0][None, None].expand(1, 3, 9, 9)))
-    totals.add_outputs(HeadOutputs(context, projection))
+    totals.accumulate_map_rows(MapStripRows(some_map("full", 9)[0][None, None].expand(1, 3, 9, 9)))
+    totals.measure_head_outputs(HeadOutputs(context, projection))
     written = torch.einsum("bqhv,hvf->bqhf", context, projection).norm(order, dim=-1)[0]
     expected = (written / written.sum(-1, keepdim=True)).median(dim=0).values
     assert torch.allclose(totals.compute_metric_values()[name], expected)
@@ -409,7 +409,7 @@ def test_windows_are_multiplied_together() -> None:
     rows = MapStripRows(maps)
     rows.multiply_by_gram = multiply
     found = EnergyRank(rows)
-    found.add_map_rows(rows)
+    found.accumulate_map_rows(rows)
     assert found.count_leading_singular_values().tolist() == [[rank_90(each.numpy()) for each in item] for item in maps]  # fmt: skip
     assert products == [120]
 
@@ -466,7 +466,7 @@ def in_strips(weights: Tensor, mask: Tensor, size: int, name: str) -> Any:
             part = slice(start, start + size)
             seen = mask[:, :, part].any(dim=2).flatten().nonzero()
             first, last = int(seen[0]), int(seen[-1]) + 1
-            totals.add_map_rows(
+            totals.accumulate_map_rows(
                 MapStripRows(
                     weights[:, :, part, first:last],
                     start,
@@ -477,7 +477,7 @@ def in_strips(weights: Tensor, mask: Tensor, size: int, name: str) -> Any:
                     None if scores is None else scores[:, :, part, first:last],
                 )
             )
-        if not totals.needs_strips_again():
+        if not totals.needs_another_map_pass():
             return totals.compute_metric_values()[name]
 
 
@@ -562,7 +562,7 @@ def test_a_recurrence_leaves_the_rank_of_its_state() -> None:
         weights = (sides[0] @ sides[1].T).tril()
         given = MapStripRows(weights.abs()[None, None], applied=weights[None, None])
         totals = MetricTotals(["off_diagonal_rank"], linear=True)
-        totals.add_map_rows(given)
+        totals.accumulate_map_rows(given)
         assert float(totals.compute_metric_values()["off_diagonal_rank"]) == 5  # type: ignore[arg-type]
         full = measure_maps(
             torch.rand(1, 1, tokens, tokens, generator=generator), ["off_diagonal_rank"]
@@ -574,7 +574,7 @@ def test_signs_are_those_of_what_is_applied() -> None:
     weights = torch.tensor([[1.0, 0.0], [-3.0, 1.0]], dtype=torch.float64)[None, None]
     shares = weights.abs() / weights.abs().sum(-1, keepdim=True)
     totals = MetricTotals(["negative_share", "row_size"], linear=True)
-    totals.add_map_rows(MapStripRows(shares, applied=weights))
+    totals.accumulate_map_rows(MapStripRows(shares, applied=weights))
     assert totals.compute_metric_values() == {
         "negative_share": torch.tensor(0.375),
         "row_size": torch.tensor(2.5),
@@ -604,9 +604,9 @@ def test_scores_give_the_entropy_that_logarithms_of_weights_give(
 
 def spectrum_of(weights: Tensor) -> MetricTotals:
     totals, rows = MetricTotals(["s1", "s2_over_s1"]), MapStripRows(weights)
-    totals.add_map_rows(rows)
-    while totals.needs_strips_again():
-        totals.add_map_rows(rows)
+    totals.accumulate_map_rows(rows)
+    while totals.needs_another_map_pass():
+        totals.accumulate_map_rows(rows)
     return totals
 
 

@@ -73,7 +73,7 @@ def test_copying_is_what_a_loop_over_tokens_says(name: str, kind: str) -> None:
         first = int(mask[start:stop].any(dim=0).nonzero()[0])
         part = weights[None, :, start:stop, first:]
         seen = mask[None, None, start:stop, first:]
-        totals.add_map_rows(MapStripRows(part, start, first, n, n, seen, ids=IDS))
+        totals.accumulate_map_rows(MapStripRows(part, start, first, n, n, seen, ids=IDS))
     again = totals.compute_metric_values()[name]
     assert isinstance(again, Tensor)
     assert again.tolist() == pytest.approx(wanted, rel=1e-12)

@@ -125,17 +125,17 @@ class HeadObserver:
         if self.site is None:
             return False
         if strip.round == 0:
-            self.spans.add_map_rows(strip)
+            self.spans.accumulate_map_rows(strip)
             self.mark_heads_with_weights(strip)
             if self.strongest is not None:
-                self.strongest.add_map_rows(strip)
+                self.strongest.accumulate_map_rows(strip)
         if site.is_linear_attention:
             self.empty = self.empty or not bool(strip.weights.any(dim=-1).all())
-        self.totals.add_map_rows(
+        self.totals.accumulate_map_rows(
             make_map_rows_for_metrics(strip, self.request.period, self.request.ids)
         )
         if strip.contains_last_map_row:
-            self.again = self.totals.needs_strips_again()
+            self.again = self.totals.needs_another_map_pass()
         return self.again and strip.contains_last_map_row
 
     def begin_attention_statistics(self, site: AttentionSite, strip: Strip) -> None:
@@ -205,13 +205,15 @@ class HeadObserver:
         self, site: AttentionSite, context: Tensor, projection: Tensor
     ) -> None:
         if site == self.site:
-            self.totals.add_outputs(move_to_float64_device(HeadOutputs(context, projection)))
+            self.totals.measure_head_outputs(
+                move_to_float64_device(HeadOutputs(context, projection))
+            )
 
     def observe_head_gates(
         self, site: AttentionSite, gate: Tensor, context: Tensor, projection: Tensor
     ) -> None:
         if site == self.site:
-            self.totals.add_gates(*map(move_to_float64_device, (gate, context, projection)))
+            self.totals.measure_gates(*map(move_to_float64_device, (gate, context, projection)))
 
     def observe_hidden_state(self, stack: str, index: int, state: Tensor) -> None:
         """A state [batch of one, token, feature]."""
@@ -226,7 +228,7 @@ class HeadObserver:
                 f"{self.where}: the state after layer {place[1]} of {place[0]} is not finite."
             )
         seen.states[place] = measure_hidden_state(whole, self.request.states)
-        seen.peaks[place] = whole.find_peak()
+        seen.peaks[place] = whole.find_largest_activation()
 
 
 def describe_attention_implementations(passes: Sequence[PassResult]) -> dict[str, str]:

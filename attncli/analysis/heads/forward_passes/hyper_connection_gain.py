@@ -40,7 +40,7 @@ class StreamGains:
     """The first module whose matrix was not captured; then the gain is unknown."""
 
     @property
-    def gain_definitions(self) -> dict[str, Definition]:
+    def gain_metric_definitions(self) -> dict[str, Definition]:
         return DEFINITIONS if self.of_layers else {}
 
     def build_gain_rows(self, texts: int) -> Iterator[Row]:

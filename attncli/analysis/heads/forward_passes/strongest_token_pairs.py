@@ -44,7 +44,7 @@ class StrongestPairs:
         self.queries_per_key = torch.zeros(strip.keys, dtype=torch.float64)
         """How many queries see each key."""
 
-    def add_map_rows(self, strip: Strip) -> None:
+    def accumulate_map_rows(self, strip: Strip) -> None:
         """Strips come in order; of equal queries the first one stays."""
         if self.shape[0] > 1:
             return

@@ -66,7 +66,7 @@ class BatchObserver(HeadObserver):
         found = totals.compute_metric_values_per_item()
         items = split_metrics_by_batch_item(found)
         several = len(items) == len(self.each)  # else no metric applies to it, for the same reasons
-        self.is_apart &= totals.do_items_lack_same_numbers(found) and not self.spans.gaps
+        self.is_apart &= totals.do_batch_items_lack_same_metrics(found) and not self.spans.gaps
         self.is_apart &= not self.empty and bool(self.weighed.all())
         for place, seen in enumerate(self.each):
             seen.heads[site] = items[place if several else 0]

@@ -22,7 +22,7 @@ SCATTERED = NOT_APPLICABLE + "the visible keys of a query do not lie side by sid
 class VisibleSpans(RowSpans):
     """The same from strips of maps."""
 
-    def add_map_rows(self, strip: Strip) -> None:
+    def accumulate_map_rows(self, strip: Strip) -> None:
         if strip.statistics is not None and strip.statistics.visible is not None:
             spans = strip.statistics.visible.spans
             self.gaps = spans is None
@@ -59,8 +59,8 @@ class UniformAttentionControl:
             again = True
             while again:
                 for rows in iterate_uniform_map_rows(contiguous, spans.shape, period, total, ids):
-                    totals.add_map_rows(rows)
-                again = totals.needs_strips_again()
+                    totals.accumulate_map_rows(rows)
+                again = totals.needs_another_map_pass()
             self.values_by_shape[key] = totals.compute_metric_values()
         return self.values_by_shape[key]
 

@@ -34,7 +34,7 @@ class Thumbnails:
 
     side: int
     """Cells on a side, at most."""
-    choose_heads: Chosen
+    choose_heads_of_layer: Chosen
     sites: list[AttentionSite] = field(default_factory=list)
     """Those that were seen, whether they have maps or not."""
     maps: dict[AttentionSite, list[tuple[int, bytes, float]]] = field(default_factory=dict)
@@ -43,8 +43,8 @@ class Thumbnails:
     """Queries, keys, and tokens along the side of a cell."""
     growing: NDArray[np.float32] | None = None
 
-    def add_map_rows(self, site: AttentionSite, strip: Strip) -> None:
-        heads = self.choose_heads(site)
+    def accumulate_map_rows(self, site: AttentionSite, strip: Strip) -> None:
+        heads = self.choose_heads_of_layer(site)
         if strip.contains_first_map_row:
             self.sites.append(site)
         # Windows have no place in the text; what one map takes off another has weights below 0.
@@ -73,7 +73,7 @@ class Thumbnails:
             ]
             self.growing = None
 
-    def build_tiles(
+    def build_thumbnails(
         self,
         names: TokenNames,
         keys: Mapping[AttentionSite, Mapping[str, Scalar]],
@@ -132,12 +132,12 @@ def make_head_selector(
     """The heads that --layers and --heads select, by their indices, which in a model are their
     numbers."""
 
-    def choose_heads(site: AttentionSite) -> list[int]:
+    def choose_heads_of_layer(site: AttentionSite) -> list[int]:
         if site not in shapes or (layers is not None and site.layer not in layers):
             return []
         return [head for head in range(shapes[site].heads) if selects(site.layer, head)]
 
-    return choose_heads
+    return choose_heads_of_layer
 
 
 def choose_thumbnail_size(

@@ -44,7 +44,7 @@ class CollectedMaps:
     visible: dict[AttentionSite, NDArray[np.uint8]] = field(default_factory=dict)
     """[query, key], where some key is hidden."""
 
-    def add_map_rows(self, site: AttentionSite, strip: Strip) -> None:
+    def accumulate_map_rows(self, site: AttentionSite, strip: Strip) -> None:
         if self.layers is not None and site.layer not in self.layers:
             return
         numbers = self.numbers.get(site, range(strip.weights.shape[1]))

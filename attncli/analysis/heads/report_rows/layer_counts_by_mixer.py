@@ -37,7 +37,7 @@ class LayerCounts:
     mixers: tuple[TokenMixing, ...]
 
     @classmethod
-    def from_stacks(
+    def from_layer_stacks(
         cls,
         stacks: tuple[BlockStack, ...],
         sites: Iterable[AttentionSite],
@@ -62,7 +62,7 @@ class LayerCounts:
         return {**asdict(self), "mixers": mixers}
 
     @property
-    def other_mixers(self) -> dict[str, list[TokenMixing]]:
+    def mixers_other_than_attention(self) -> dict[str, list[TokenMixing]]:
         """Token mixers other than attention, by kind."""
         found: dict[str, list[TokenMixing]] = {}
         for each in self.mixers:
@@ -73,13 +73,13 @@ class LayerCounts:
     def format_layer_counts(self) -> str:
         """`2 of 8 layers attend; 6 are gated delta nets`; empty where every layer attends and has
         no other mixer."""
-        if not self.other_mixers and not self.idle:
+        if not self.mixers_other_than_attention and not self.idle:
             return ""
         parts = [f"{self.attending} of {self.layers} layers attend"]
         attending = {
             (each.stack, layer) for each in self.mixers if each.attention for layer in each.layers
         }
-        for kind, found in self.other_mixers.items():
+        for kind, found in self.mixers_other_than_attention.items():
             places = [(each.stack, layer) for each in found for layer in each.layers]
             alone = [place for place in places if place not in attending]
             if alone:
@@ -93,11 +93,11 @@ class LayerCounts:
             parts.append(f"{self.idle} {'mixes' if self.idle == 1 else 'mix'} no tokens")
         return "; ".join(parts)
 
-    def describe_unmeasured(self, looked_at: Collection[str] = ()) -> str:
+    def describe_unmeasured_mixers(self, looked_at: Collection[str] = ()) -> str:
         """Describe what findings do not cover; `looked_at`: kinds that are measured."""
         parts = [
             f"{pluralise_mixer_kind(kind)} in {format_layer_numbers([layer for each in found for layer in each.layers])}"
-            for kind, found in self.other_mixers.items()
+            for kind, found in self.mixers_other_than_attention.items()
             if kind not in looked_at
         ]
         return " and ".join(parts)

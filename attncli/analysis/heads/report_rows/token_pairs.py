@@ -49,7 +49,9 @@ def token_pair_rows(
                 yield Row(PAIR, None, "1", layer=site.layer, head=number, note=SILENT, keys=ranks)
             elif selects(site.layer, number):
                 for rank, found in enumerate(rank_token_pairs(own, words, head)[:most], start=1):
-                    yield found.build_pair_row(site.layer, number, {**keys[site], "rank": rank})
+                    yield found.build_token_pair_row(
+                        site.layer, number, {**keys[site], "rank": rank}
+                    )
 
 
 class TokenPair(NamedTuple):
@@ -62,7 +64,7 @@ class TokenPair(NamedTuple):
     places: Mapping[str, Scalar]
     """Which tokens of which text."""
 
-    def build_pair_row(self, layer: int, head: int, keys: Mapping[str, Scalar]) -> Row:
+    def build_token_pair_row(self, layer: int, head: int, keys: Mapping[str, Scalar]) -> Row:
         others = {} if self.others is None else {OTHERS: self.others}
         places = {**keys, **self.places, UNIFORM: self.even, **others}
         return Row(PAIR, self.weight, "1", layer=layer, head=head, keys=places)

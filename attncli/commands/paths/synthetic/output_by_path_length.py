@@ -34,7 +34,7 @@ def require_memory_for_residual_streams(
     """Refuse sizes that do not fit in memory: old and new streams of states, and the frozen layers."""
     states = 2 * 8 * streams * spec.tokens * spec.width
     output_bytes = layers_in_memory * (
-        spec.layer_bytes + 2 * 8 * spec.tokens * spec.heads * spec.head_width
+        spec.layer_weight_bytes + 2 * 8 * spec.tokens * spec.heads * spec.head_width
     )
     needed = estimate_network_run_memory(spec, variants=1) + states + output_bytes
     require_memory(needed, "This decomposition", "lower `tokens`, `width` or `layers`")

@@ -194,7 +194,7 @@ def propagate_head_parts_through_layer(
     parts: Mapping[HeadOrSkip, SplitState], frozen: LayerWithFrozenMaps
 ) -> dict[HeadOrSkip, SplitState]:
     """Propagate the parts of earlier layers through this one; its biases join theirs."""
-    moved = {door: frozen.apply_frozen_layer(part) for door, part in parts.items()}
+    moved = {door: frozen.apply_layer_with_fixed_maps(part) for door, part in parts.items()}
     bias = frozen.compute_bias_contribution()
     if bias is not None:
         for door in moved:

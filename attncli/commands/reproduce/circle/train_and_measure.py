@@ -113,7 +113,7 @@ def to_trajectory_per_point(points: Array) -> tuple[tuple[tuple[float, float], .
 
 def require_memory_for_training(designs: Designs, seeds: int) -> None:
     """Weights, gradients and two moments in float32, and the weights once more in float64."""
-    largest = max(design.synthetic_network_spec.layer_bytes for design in designs.values())
+    largest = max(design.synthetic_network_spec.layer_weight_bytes for design in designs.values())
     require_memory(3 * seeds * largest, "This training", "lower `width` or `seeds`")
 
 

@@ -92,7 +92,7 @@ class WidthOneProgramme:
         """Solve to within rounding, or as far as the rounds allow."""
         self.conditions = {each: None for each in self.conditions if None not in (each.x, each.y)}
         self.conditions |= dict.fromkeys(self.iter_initial_key_order_conditions(budget))
-        placed = self.solve_with_conditions_so_far()
+        placed = self.solve_with_current_conditions()
         for _ in range(rounds):
             if placed.room < SMALLEST:
                 return placed
@@ -105,7 +105,7 @@ class WidthOneProgramme:
             if not fresh:
                 return placed._replace(finished=True)
             self.conditions |= dict.fromkeys(fresh)
-            placed = self.solve_with_conditions_so_far()
+            placed = self.solve_with_current_conditions()
         return placed
 
     def iter_initial_key_order_conditions(
@@ -160,7 +160,7 @@ class WidthOneProgramme:
             yield condition(int(logit.argmax()), None, budget), budget
             yield condition(None, int(logit.argmin()), budget), budget
 
-    def solve_with_conditions_so_far(self) -> WidthOneSolution:
+    def solve_with_current_conditions(self) -> WidthOneSolution:
         """Solve with the present conditions."""
         units = self.units
         places, count = len(units.unknown), len(self.constraints.rows)

@@ -306,13 +306,13 @@ def test_memory_is_said_before_and_refused_where_there_is_none(
 ) -> None:
     done = command("sensitivity", TINY, "--random-tokens", "64", "--format", "json")
     assert done.code == 0, done.err
-    assert "gradients of 64 tokens through 1 blocks: about" in done.err
+    assert "gradients of 64 tokens through 1 block: about" in done.err
     assert "1 forward and 16 backward passes a text (exact)" in done.err
     assert len(json.loads(done.out)["rows"]) == 3 * 64 + 5 + 1
     monkeypatch.setattr("attncli.resource_limits.available_memory", lambda: 10**5)
     refused = command("sensitivity", TINY, "--random-tokens", "64")
     assert refused.code == 4
-    assert "gradients of 64 tokens through 1 blocks needs about" in refused.err
+    assert "gradients of 64 tokens through 1 block needs about" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -173,11 +173,11 @@ class VariantOptions(VariantNames):
         self, switches: VariantSwitchOptions, default: str = "paper"
     ) -> dict[str, AblationSwitches]:
         """The variants by name; a saved network has its own default."""
-        chosen = choose_variants_by_name_or_switch(self, switches, default)
+        chosen = choose_ablation_by_name_or_switch(self, switches, default)
         return add_variants_without_outlier(chosen) if self.remove_outlier else chosen
 
 
-def choose_variants_by_name_or_switch(
+def choose_ablation_by_name_or_switch(
     variants: VariantNames, switches: VariantSwitchOptions, default: str = "paper"
 ) -> dict[str, AblationSwitches]:
     """The variants by name or by single switches, which exclude each other."""

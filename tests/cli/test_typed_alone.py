@@ -14,8 +14,8 @@ from test_defaults import sample
 from attncli.cli.app import build_app
 from attncli.cli.command_tree import iterate_commands
 from attncli.cli.config.command_line_only_options import (
-    list_effects_of_command_line_only_options,
-    parse_command_line,
+    list_command_line_only_flags,
+    split_command_line_into_words,
 )
 from attncli.declare.option_declarations import RUNS_CODE
 from attncli.models.loading.load_options import LoadOptions
@@ -160,7 +160,7 @@ def test_it_is_refused_wherever_it_is_set(name: str, way: str) -> None:
 
 def test_each_of_them_is_there() -> None:
     assert {spelled(option) for _, option in OPTIONS} >= set(TYPED_ALONE)
-    assert set(list_effects_of_command_line_only_options()) == {
+    assert set(list_command_line_only_flags()) == {
         *(f"--{name}" for name in TYPED_ALONE),
         "-o",
     }
@@ -248,12 +248,12 @@ def test_a_text_is_no_command_line() -> None:
     )
     assert attn("config", "show", "--config", "attn.toml").code == 0
     assert (
-        parse_command_line("gcc -o main")
-        == parse_command_line("paths")
-        == parse_command_line("paths 'x")
+        split_command_line_into_words("gcc -o main")
+        == split_command_line_into_words("paths")
+        == split_command_line_into_words("paths 'x")
         == []
     )
-    assert parse_command_line("attn paths '-o x'") == ["attn", "paths", "-o x"]
+    assert split_command_line_into_words("attn paths '-o x'") == ["attn", "paths", "-o x"]
 
 
 def test_on_the_command_line_they_count() -> None:

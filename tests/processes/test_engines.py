@@ -530,6 +530,6 @@ def test_evicted_is_what_was_downloaded_for_this(
     monkeypatch.setattr(hub_cache, "remove_model_from_hub_cache", removed.append)
     held: set[str] = set()
     for name in ("org/held", "org/fresh@step1", "net-1.safetensors", "random:bert"):
-        resumable_runs.remember_cached_models(name, held)
+        resumable_runs.remember_models_already_cached(name, held)
         resumable_runs.evict_cached_model(name, held)
     assert removed == ["org/fresh"]

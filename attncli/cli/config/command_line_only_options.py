@@ -15,7 +15,7 @@ from attncli.errors import UsageError
 
 
 @cache
-def list_effects_of_command_line_only_options() -> Mapping[str, str]:
+def list_command_line_only_flags() -> Mapping[str, str]:
     """Effect of each such option, by all its spellings: `--output`, `-o`."""
     return {
         flag: rule.why
@@ -32,7 +32,7 @@ def refuse_command_line_only_setting(option: str, value: object, where: str) -> 
     refuse_command_line_only_options([option], where)
     for text in value if isinstance(value, list) else [value]:
         if isinstance(text, str):
-            refuse_command_line_only_options(parse_command_line(text), where)
+            refuse_command_line_only_options(split_command_line_into_words(text), where)
 
 
 def refuse_command_line_only_options(
@@ -41,12 +41,12 @@ def refuse_command_line_only_options(
     """Refuse such options among the words of a command line that the user has not typed."""
     for word in words:
         for flag in split_combined_flags(word):
-            if flag in list_effects_of_command_line_only_options():
+            if flag in list_command_line_only_flags():
                 raise UsageError(
-                    f"{where}: {flag} {list_effects_of_command_line_only_options()[flag]}, so it counts on the command line alone: {advice}."
+                    f"{where}: {flag} {list_command_line_only_flags()[flag]}, so it counts on the command line alone: {advice}."
                 )
         refuse_command_line_only_options(
-            parse_command_line(word.partition("=")[2] if is_long_flag(word) else word),
+            split_command_line_into_words(word.partition("=")[2] if is_long_flag(word) else word),
             where,
             advice,
         )
@@ -64,7 +64,7 @@ def is_long_flag(word: str) -> bool:
     return word.startswith("--")
 
 
-def parse_command_line(text: str) -> list[str]:
+def split_command_line_into_words(text: str) -> list[str]:
     """Split a value that is a command line, as in --by 'inspect-model --metric sink'; other values
     give no words."""
     try:

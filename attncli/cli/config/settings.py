@@ -64,13 +64,13 @@ class OptionSetting:
     """Whether the table [model] has set it, and not one of its command."""
 
     @property
-    def name(self) -> str:
+    def table_and_option_name(self) -> str:
         """`rank-collapse --seeds`, or `model --dtype`"""
         table = MODEL if self.of_any_model else " ".join(self.command)
         return f"{table} {self.option.opts[0]}"
 
     def __str__(self) -> str:
-        return f"{self.name} = {self.value!r}  ({self.where})"
+        return f"{self.table_and_option_name} = {self.value!r}  ({self.where})"
 
 
 Settings = Mapping[tuple[CommandPath, str], OptionSetting]
@@ -128,7 +128,7 @@ def require_valid_setting_value(setting: OptionSetting) -> None:
     except typer.TyperException as error:
         message = getattr(error, "message", str(error)).rstrip(".")
         why = PARSER_WORDS.get(message, f"{message[:1].lower()}{message[1:]}")
-        sentence = f"{setting.name} cannot be {setting.value!r}: {why}."
+        sentence = f"{setting.table_and_option_name} cannot be {setting.value!r}: {why}."
         raise UsageError(f"{setting.where}: {sentence}") from None
 
 

@@ -63,9 +63,9 @@ def attribute(
     model.refuse_half_precision()
     if top is not None and top < 1:
         raise UsageError(f"`top={top!r}`: it must be at least 1.")
-    from attncli.commands.attribute.run import prepare_attribution
+    from attncli.commands.attribute.run import prepare_attribution_measurement
 
-    study = prepare_attribution(
+    study = prepare_attribution_measurement(
         subject, token, relevance, top, how, model=model, inputs=inputs, tokens=tokens, seed=seed
     )
     return how.run_measurement(study)

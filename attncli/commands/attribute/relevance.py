@@ -80,7 +80,7 @@ def compute_relevance(
             score, [each.weights for each in attention_maps], allow_unused=True
         )
     weighed = [
-        weight_map_by_gradient(each, gradient)
+        multiply_map_by_gradient(each, gradient)
         for each, gradient in zip(attention_maps, gradients, strict=True)
     ]
     own, source = compute_relevance_rollout(
@@ -121,7 +121,7 @@ def find_layer_stack_of_token(
     return found.pop()
 
 
-def weight_map_by_gradient(
+def multiply_map_by_gradient(
     attention_map: DifferentiableMap, gradient: Tensor | None
 ) -> WeightedMap:
     """E_h[(∇A ⊙ A)⁺]; a map that the score does not hang on has no gradient, and is 0."""

@@ -33,7 +33,7 @@ STREAMS = 3
 """States in memory: the full one, the part from tokens, the part from constants."""
 
 
-def prepare_attribution(
+def prepare_attribution_measurement(
     source: Source,
     token: str,
     relevance: str | None,

@@ -50,10 +50,10 @@ def dispersion(
 
     subject = resolve_source_argument(source, "dispersion", how.output)
     check_options_before_model_loading(subject, model, inputs, None, seed)
-    from attncli.commands.dispersion.run import prepare_dispersion
+    from attncli.commands.dispersion.run import prepare_dispersion_measurement
 
     names = split_comma_separated_names(metric or [])
-    study = prepare_dispersion(
+    study = prepare_dispersion_measurement(
         subject, lengths, names, heads, how.conditions, model=model, inputs=inputs, seed=seed
     )
     return how.run_measurement(study)

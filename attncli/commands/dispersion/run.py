@@ -37,7 +37,7 @@ FEWEST = 2
 """Smallest number of lengths that define a slope."""
 
 
-def prepare_dispersion(
+def prepare_dispersion_measurement(
     source: Source,
     lengths: str,
     names: Sequence[str],

@@ -24,7 +24,7 @@ def open_map_file(source: Source, batch: int | None, labels: Sequence[str] | Non
     from attncli.capture.saved_maps.third_party_maps import ExternalMaps
 
     path = source.path
-    arrays = open_stored_arrays(source)
+    arrays = open_arrays_in_map_file(source)
     ours = source.kind == "maps" and isinstance(arrays, StoredArrays) and not has_batch_axis(arrays)
     if ours and batch is None:
         return MapFile(path, labels=labels)
@@ -36,7 +36,7 @@ def open_map_file(source: Source, batch: int | None, labels: Sequence[str] | Non
     return MapFile(path, own, labels)
 
 
-def open_stored_arrays(source: Source) -> "StoredArrays | InMemoryArrays":
+def open_arrays_in_map_file(source: Source) -> "StoredArrays | InMemoryArrays":
     """Open arrays according to the file's kind."""
     path = source.path
     if source.kind in ("maps", "weights"):

@@ -11,7 +11,7 @@ from attncli.commands.paths.options import PathOptions
 from attncli.commands.paths.synthetic.output_shares_by_head import (
     measure_network_output_shares_by_head,
 )
-from attncli.commands.paths.synthetic.path_length_report import measure_network_paths
+from attncli.commands.paths.synthetic.path_length_report import measure_paths_of_synthetic_networks
 from attncli.commands.paths.synthetic.single_paths import (
     measure_requested_network_paths,
     measure_sampled_network_paths,
@@ -40,7 +40,7 @@ def prepare_network_output_by_path_length(
     """The terms of synthetic networks by path length."""
     networks, identity = open_or_generate_networks(source, network, run)
     metrics = collect_requested_and_gated_metrics(options.metric or DEFAULT_METRICS, conditions)
-    return partial(measure_network_paths, networks, options.skip, metrics, identity)
+    return partial(measure_paths_of_synthetic_networks, networks, options.skip, metrics, identity)
 
 
 def open_or_generate_networks(

@@ -71,7 +71,7 @@ def rank_collapse(
     conditions = how.conditions
     default = DEFAULT_METRICS if options.sweep is None else DEFAULT_SWEEP_METRICS
     metrics = collect_requested_and_gated_metrics(options.metric or default, conditions)
-    over = options.resolve_blocks_between_states(metrics)
+    over = options.count_blocks_between_compared_states(metrics)
     choose = partial(variants.choose_ablation_variants, switches)
     from attncli.analysis.source_argument_checks import resolve_source_argument
 

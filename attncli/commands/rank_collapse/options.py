@@ -133,7 +133,7 @@ class CollapseOptions:
             raise make_unknown_name_error("arithmetic", self.arithmetic, ARITHMETICS)
         return EXACTLY if self.exact else self.arithmetic or AUTO
 
-    def resolve_blocks_between_states(self, metrics: Sequence[str]) -> int:
+    def count_blocks_between_compared_states(self, metrics: Sequence[str]) -> int:
         """Number of blocks between two states that a metric compares; refused if no metric compares
         states."""
         if self.blocks is None:

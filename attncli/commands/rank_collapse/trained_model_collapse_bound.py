@@ -56,7 +56,7 @@ def add_collapse_theorem_rows(
     report: Report, checkpoint: LoadedModel, texts: Sequence[ModelInput], progress: Progress
 ) -> Report:
     """Add the theorem's numbers for the model to the report; or the reason why there are none."""
-    rows, finding = evaluate_collapse_theorem(checkpoint, texts, progress)
+    rows, finding = evaluate_rank_collapse_theorem(checkpoint, texts, progress)
     return replace(
         report,
         rows=(*report.rows, *rows),
@@ -68,7 +68,7 @@ def add_collapse_theorem_rows(
     )
 
 
-def evaluate_collapse_theorem(
+def evaluate_rank_collapse_theorem(
     checkpoint: LoadedModel, texts: Sequence[ModelInput], progress: Progress
 ) -> tuple[list[Row], Finding]:
     model = checkpoint.model_without_head
@@ -96,7 +96,7 @@ def evaluate_collapse_theorem(
         else [capture_rank_one_residuals(model, config, tensors, text) for text in texts]
     )
     rows = list(build_layer_theorem_rows(constants, residuals, uncovered))
-    return rows, Finding("theorem", describe_collapse_theorem(rows, config, uncovered))
+    return rows, Finding("theorem", describe_rank_collapse_theorem(rows, config, uncovered))
 
 
 def build_layer_theorem_rows(
@@ -172,7 +172,7 @@ def subtract_mean_over_tokens(states: Array) -> Array:
     return found
 
 
-def describe_collapse_theorem(rows: Sequence[Row], config: HeadConfig, uncovered: str) -> str:
+def describe_rank_collapse_theorem(rows: Sequence[Row], config: HeadConfig, uncovered: str) -> str:
     """Describe the constant and the one-layer bound, or why there is none."""
     if uncovered:
         return uncovered
@@ -181,8 +181,8 @@ def describe_collapse_theorem(rows: Sequence[Row], config: HeadConfig, uncovered
     inside = sum(
         map(
             is_within_theorem_radius,
-            list_values_of_metric(rows, "attention_residual"),
-            list_values_of_metric(rows, "layer_radius"),
+            list_report_values_of_metric(rows, "attention_residual"),
+            list_report_values_of_metric(rows, "layer_radius"),
         )
     )
     sentence = f"tokens lie within the bound's radius in {inside} of {format_count(config.layer_count, 'layer')}"
@@ -191,7 +191,7 @@ def describe_collapse_theorem(rows: Sequence[Row], config: HeadConfig, uncovered
     return f"{sentence}; {describe_bound_coverage(rows)}"
 
 
-def list_values_of_metric(rows: Sequence[Row], metric: str) -> list[float | None]:
+def list_report_values_of_metric(rows: Sequence[Row], metric: str) -> list[float | None]:
     return [row.value for row in rows if row.metric == metric]
 
 

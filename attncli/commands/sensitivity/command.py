@@ -58,9 +58,9 @@ def sensitivity(
     check_options_before_model_loading(subject, model, inputs, tokens, seed)
     model.refuse_half_precision()
     refuse_gates_on_unmeasured_metrics(how.conditions, METRICS)
-    from attncli.commands.sensitivity.run import prepare_sensitivity
+    from attncli.commands.sensitivity.run import prepare_sensitivity_measurement
 
-    study = prepare_sensitivity(
+    study = prepare_sensitivity_measurement(
         subject, directions, stack, model, inputs, tokens=tokens, seed=seed, say=how.say
     )
     return how.run_measurement(study)

@@ -142,7 +142,7 @@ def measure_token_sensitivity(
             f"stack {subject.stack.name} takes in {back.shape[1]} states for {text.tokens} tokens: which token each is of is "
             "not understood."
         )
-    rolled = multiply_rollout_maps(subject, text)
+    rolled = multiply_attention_rollout_maps(subject, text)
     pairs = (rolled.attention, rolled.even) if rolled.attention else ()
     return TextSensitivity(
         estimate_jacobian_norms(back, width),
@@ -168,13 +168,15 @@ class RolloutTokenShares(NamedTuple):
     even: list[float]
 
 
-def multiply_rollout_maps(subject: DecomposableModel, text: ModelInput) -> RolloutTokenShares:
+def multiply_attention_rollout_maps(
+    subject: DecomposableModel, text: ModelInput
+) -> RolloutTokenShares:
     """Multiply the head means of all layers, starting at the last one; empty for a hybrid model."""
     if not all(call.attention for call in subject.stack.calls):
         return RolloutTokenShares([], [])
     means: dict[AttentionSite, tuple[Tensor, Tensor]] = {}
 
-    def add_rows_to_mean_maps(site: AttentionSite, strip: Strip) -> None:
+    def accumulate_rows_of_mean_maps(site: AttentionSite, strip: Strip) -> None:
         if (
             site.kind != "self"
             or find_block_stack_of_attention(site, subject.stacks) != subject.stack.name
@@ -190,12 +192,17 @@ def multiply_rollout_maps(subject: DecomposableModel, text: ModelInput) -> Rollo
         seen = strip.visible
         even[rows, keys] = 1.0 if seen is None else seen[0, 0].to(even)
 
-    with torch.no_grad(), capture_attention(subject.model_without_head, add_rows_to_mean_maps):
+    with (
+        torch.no_grad(),
+        capture_attention(subject.model_without_head, accumulate_rows_of_mean_maps),
+    ):
         subject.model_without_head(**text.kwargs)
-    return multiply_layer_maps(list(means.values()), text.tokens)
+    return multiply_mean_maps_of_layers(list(means.values()), text.tokens)
 
 
-def multiply_layer_maps(means: Sequence[tuple[Tensor, Tensor]], tokens: int) -> RolloutTokenShares:
+def multiply_mean_maps_of_layers(
+    means: Sequence[tuple[Tensor, Tensor]], tokens: int
+) -> RolloutTokenShares:
     """Multiply the maps from the last layer to the first."""
     if not means or any(mean.shape != (tokens, tokens) for mean, _ in means):
         return RolloutTokenShares([], [])

@@ -19,7 +19,7 @@ MEANS = 2
 """Float32 maps per layer in memory for the sum over paths."""
 
 
-def prepare_sensitivity(
+def prepare_sensitivity_measurement(
     source: Source,
     directions: int | None,
     stack: str | None,

@@ -90,7 +90,7 @@ def make_model_report_reader(
     first run."""
     from attncli.analysis.source_argument_checks import resolve_source_argument
 
-    words = parse_command_line(by)
+    words = split_model_command_line(by)
     for one in pair:
         if isinstance(one, Report):
             raise UsageError(
@@ -105,7 +105,7 @@ def make_model_report_reader(
     return run_command_on_model
 
 
-def parse_command_line(text: str) -> list[str]:
+def split_model_command_line(text: str) -> list[str]:
     import shlex
 
     try:

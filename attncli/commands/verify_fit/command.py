@@ -33,13 +33,13 @@ def verify_fit(
     from attncli.analysis.fits.fit_rows import FIT_METRICS
     from attncli.analysis.fits.target_and_fitted_map_pictures import add_map_pictures_of_fits
     from attncli.analysis.source_argument_checks import refuse_files_of_wrong_kind
-    from attncli.commands.verify_fit.report import verify_fit_file
+    from attncli.commands.verify_fit.report import measure_saved_fit_again
     from attncli.fits._fit_files import read_fits
     from attncli.gates import refuse_gates_on_unmeasured_metrics
 
     refuse_gates_on_unmeasured_metrics(how.conditions, FIT_METRICS)
     refuse_files_of_wrong_kind(str(fit), "verify_fit")
-    report = verify_fit_file(fit, how.progress)
+    report = measure_saved_fit_again(fit, how.progress)
     if how.pictures or how.maps:
         report = add_map_pictures_of_fits(report, read_fits(fit)[0])
     return report.with_verdicts(()) if allow_unmet else report

@@ -18,7 +18,7 @@ from attncli.progress import Progress, ignore_progress
 from attncli.records import Finding, Report, Row
 
 
-def verify_fit_file(path: Path, progress: Progress = ignore_progress) -> Report:
+def measure_saved_fit_again(path: Path, progress: Progress = ignore_progress) -> Report:
     """Measure every pattern of a saved fit again, from the file alone."""
     fits, request = read_fits(path)
     rows: list[Row] = []

@@ -20,7 +20,7 @@ from attncli.commands.approximate.smallest_width_and_logits.smallest_logits_by_w
 from attncli.commands.approximate.smallest_width_and_logits.width_growth_with_length import (
     measure_width_growth_with_length,
 )
-from attncli.commands.verify_fit.report import verify_fit_file
+from attncli.commands.verify_fit.report import measure_saved_fit_again
 from attncli.errors import AttnError, InputError
 from attncli.fits import FitRequest
 from attncli.fits._fit_files import build_fit_metadata, collect_tensors_of_fits, read_fits
@@ -136,7 +136,7 @@ def test_a_saved_fit_is_verified_from_the_file_alone(dtype: str, tmp_path: Path)
         path,
         build_fit_metadata(solution.fits, solution.request),
     )
-    report = verify_fit_file(path)
+    report = measure_saved_fit_again(path)
     assert report.headline.startswith("All 3 patterns")
     again, first = (
         values(report, "total_variation"),
@@ -162,7 +162,9 @@ def test_a_spoiled_fit_no_longer_passes(tmp_path: Path) -> None:
     save_file(
         held, tmp_path / "fit.safetensors", build_fit_metadata(solution.fits, solution.request)
     )
-    assert verify_fit_file(tmp_path / "fit.safetensors").headline.startswith("2 of 3 patterns")
+    assert measure_saved_fit_again(tmp_path / "fit.safetensors").headline.startswith(
+        "2 of 3 patterns"
+    )
 
 
 BROKEN = {

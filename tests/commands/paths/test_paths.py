@@ -22,7 +22,7 @@ from attncli.commands.paths.synthetic.output_shares_by_head import (
 )
 from attncli.commands.paths.synthetic.path_length_report import (
     build_path_length_finding,
-    measure_network_paths,
+    measure_paths_of_synthetic_networks,
 )
 from attncli.commands.paths.synthetic.single_paths import (
     describe_rank_one_residual_decay,
@@ -170,7 +170,7 @@ def test_terms_that_do_not_add_up_are_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(output_by_path_length, "propagate_path_terms", without_length_two)
     network = GeneratedNetwork(NetworkSpec(layers=3, tokens=8, width=8), 0)
     with pytest.raises(InputError, match="cannot be trusted"):
-        measure_network_paths([network], True, [], {})
+        measure_paths_of_synthetic_networks([network], True, [], {})
 
 
 def test_sums_and_differences_of_split_states() -> None:
@@ -197,7 +197,7 @@ def values(report: Report, metric: str, **keys: Any) -> list[float]:
 
 
 def test_the_report_says_what_short_paths_carry() -> None:
-    found = measure_network_paths(
+    found = measure_paths_of_synthetic_networks(
         networks(layers=4, tokens=16, width=16), True, ["stable_rank"], {}
     )
     (count,) = values(found, "path_count", length=2)
@@ -210,14 +210,18 @@ def test_the_report_says_what_short_paths_carry() -> None:
 
 
 def test_without_skips_there_is_one_length() -> None:
-    found = measure_network_paths(networks(layers=3, tokens=8, width=8), False, [], {})
+    found = measure_paths_of_synthetic_networks(
+        networks(layers=3, tokens=8, width=8), False, [], {}
+    )
     assert values(found, "path_norm_share") == [1.0]
     assert {row.keys["length"] for row in found.rows if "length" in row.keys} == {3}
     assert found.headline == "Every path has length 3: they carry all of the output."
 
 
 def test_biases_begin_shorter_paths_where_there_are_no_skips() -> None:
-    found = measure_network_paths(networks(layers=3, tokens=8, width=8, biases=True), False, [], {})
+    found = measure_paths_of_synthetic_networks(
+        networks(layers=3, tokens=8, width=8, biases=True), False, [], {}
+    )
     lengths = [row.keys["length"] for row in found.rows if "length" in row.keys]
     assert lengths == sorted(lengths)
     assert set(lengths) == {0, 1, 2, 3}
@@ -225,7 +229,7 @@ def test_biases_begin_shorter_paths_where_there_are_no_skips() -> None:
 
 
 def test_where_the_longest_paths_are_needed_the_headline_says_so() -> None:
-    found = measure_network_paths(
+    found = measure_paths_of_synthetic_networks(
         networks(layers=2, tokens=8, width=8, init_scale=3.0), True, [], {}
     )
     assert values(found, "path_norm_share_up_to")[1] < 0.9

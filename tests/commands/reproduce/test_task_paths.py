@@ -26,7 +26,7 @@ from attncli.commands.reproduce.sequence_labelling.path_sum_accuracy import (
     SampledPathSums,
     measure_fixed_attention_accuracies,
     measure_subnetwork_accuracies,
-    sample_path_sums,
+    sample_sums_of_random_paths,
 )
 from attncli.commands.reproduce.sequence_labelling.report import (
     format_path_accuracy_headline,
@@ -55,7 +55,12 @@ def case() -> tuple[TokenClassifier, torch.Tensor, torch.Tensor, SampledPathSums
     network = build_token_classifier(task, SIZES, 0).requires_grad_(False)
     network.embedding.norm.bias += torch.linspace(0.0, 3.0, SIZES.width)  # type: ignore[operator, union-attr]
     inputs, labels = map(torch.from_numpy, task.draw(np.random.default_rng(1), 6))
-    return network, inputs, labels, sample_path_sums(3, 2, [1, 4], 2, np.random.default_rng(2))
+    return (
+        network,
+        inputs,
+        labels,
+        sample_sums_of_random_paths(3, 2, [1, 4], 2, np.random.default_rng(2)),
+    )
 
 
 def members(draws: SampledPathSums, counts: torch.Tensor) -> list[tuple[int, ...]]:
@@ -65,7 +70,7 @@ def members(draws: SampledPathSums, counts: torch.Tensor) -> list[tuple[int, ...
 
 
 def test_sums_are_of_paths_of_their_length() -> None:
-    draws = sample_path_sums(4, 3, [2, 7], 3, np.random.default_rng(0))
+    draws = sample_sums_of_random_paths(4, 3, [2, 7], 3, np.random.default_rng(0))
     assert set(draws.sums) == {(number, length) for number in (2, 7) for length in range(5)}
     assert len(set(draws.paths)) == len(draws.paths)
     for (number, length), counts in draws.sums.items():
@@ -74,7 +79,7 @@ def test_sums_are_of_paths_of_their_length() -> None:
             assert len(path) == 4
             assert sum(choice > 0 for choice in path) == length
             assert max(path) <= 3
-    same = sample_path_sums(4, 3, [2, 7], 3, np.random.default_rng(0))
+    same = sample_sums_of_random_paths(4, 3, [2, 7], 3, np.random.default_rng(0))
     assert same.paths == draws.paths
 
 

@@ -40,7 +40,7 @@ BEYOND = "zero, or beyond float range"
 COLUMNS = ("path_count", "path_count_share", NORM_SHARE, CUMULATIVE, OUTPUT_SHARE, ERROR)
 
 
-def measure_network_paths(
+def measure_paths_of_synthetic_networks(
     networks: Sequence[Network],
     skip: bool,
     metrics: Sequence[str],

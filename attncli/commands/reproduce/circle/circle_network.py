@@ -52,7 +52,7 @@ class BatchedCircleNetworks(nn.Module):
         return self.apply_linear_layer("readout", drop(hidden))
 
     def apply_attention(self, hidden: Tensor, drop: Drop) -> Tensor:
-        queries, keys, values = (self.project_to_heads(name, hidden) for name in "qkv")
+        queries, keys, values = (self.project_states_to_heads(name, hidden) for name in "qkv")
         logits = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
         mixed = self.average_values_by_softmax(logits, values, drop)
         output = torch.einsum("shbtk,shkf->sbtf", mixed, self.get_parameter("w_o"))
@@ -63,7 +63,7 @@ class BatchedCircleNetworks(nn.Module):
         mixed: Tensor = drop(torch.softmax(logits, dim=-1)) @ values
         return mixed
 
-    def project_to_heads(self, name: str, hidden: Tensor) -> Tensor:
+    def project_states_to_heads(self, name: str, hidden: Tensor) -> Tensor:
         projected = torch.einsum("sbtf,shfk->shbtk", hidden, self.get_parameter(f"w_{name}"))
         return projected + self.get_parameter(f"b_{name}")[:, :, None, None]
 

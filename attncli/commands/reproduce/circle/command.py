@@ -7,7 +7,7 @@ from attncli.options.run_and_output import RunOptions
 from attncli.options.synthetic_network import (
     VariantNames,
     VariantSwitchOptions,
-    choose_variants_by_name_or_switch,
+    choose_ablation_by_name_or_switch,
 )
 from attncli.options.value_completion import complete_metric
 from attncli.python.questions import RunContext, question
@@ -50,7 +50,7 @@ def circle(
 
     metrics = collect_requested_and_gated_metrics(metric, how.conditions)
     study = prepare_circle_training(
-        options, training, list(choose_variants_by_name_or_switch(variants, switches)), metrics, run
+        options, training, list(choose_ablation_by_name_or_switch(variants, switches)), metrics, run
     )
     from attncli.models.loading.isolate_global_state import isolate_run_in_process
 

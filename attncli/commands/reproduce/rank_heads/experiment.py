@@ -180,7 +180,7 @@ def format_rank_comparison_headline(
 ) -> str:
     """Many heads of the lowest rank against few of the highest; the findings have all ranks."""
     sentences = [
-        compare_lowest_and_highest_rank(setting, measured, product) for product in setting.products
+        compare_errors_of_extreme_ranks(setting, measured, product) for product in setting.products
     ]
     return (
         f"Finding the nearest of {format_count(setting.tokens, 'token')} in {setting.dimension} dimensions: {'; '.join(sentences)}; "
@@ -188,7 +188,7 @@ def format_rank_comparison_headline(
     )
 
 
-def compare_lowest_and_highest_rank(
+def compare_errors_of_extreme_ranks(
     setting: HeadRankExperiment, measured: Mapping[tuple[int, int], Measured], product: int
 ) -> str:
     """`8 heads of rank 1 do worse than 1 head of rank 8 (34 ± 1 % against 4 ± 1 %)`"""

@@ -14,7 +14,7 @@ from attncli.commands.reproduce.sequence_labelling.path_sum_accuracy import (
     Sum,
     measure_fixed_attention_accuracies,
     measure_subnetwork_accuracies,
-    sample_path_sums,
+    sample_sums_of_random_paths,
 )
 from attncli.commands.reproduce.sequence_labelling.report import (
     ACCURACY,
@@ -136,7 +136,7 @@ def train_and_evaluate_paths(
         task, sizes, plan, seed, request.saved_as(f"seed{seed}"), advance, request.training_observer
     )
     stream = np.random.default_rng([seed, PATHS])
-    draws = sample_path_sums(sizes.layers, sizes.heads, request.numbers, DRAWS, stream)
+    draws = sample_sums_of_random_paths(sizes.layers, sizes.heads, request.numbers, DRAWS, stream)
     with limit_torch_threads(), torch.no_grad():
         return evaluate_sampled_path_sums(request, after, draws, lambda: advance(SEQUENCE_COST))
 

@@ -28,6 +28,6 @@ def memorise(
     few random paths of one length are measured: with the attention of the full pass kept, and as sub-networks that run
     on their own.
     """
-    from attncli.commands.reproduce.sequence_labelling.run import train_and_report_task
+    from attncli.commands.reproduce.sequence_labelling.run import train_on_task_and_build_report
 
-    return train_and_report_task("memorise", options, training, run, how, sequences)
+    return train_on_task_and_build_report("memorise", options, training, run, how, sequences)

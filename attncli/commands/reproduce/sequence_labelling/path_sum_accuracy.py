@@ -45,7 +45,7 @@ class SampledPathSums:
         return total
 
 
-def sample_path_sums(
+def sample_sums_of_random_paths(
     layers: int, heads: int, numbers: Sequence[int], draws: int, stream: np.random.Generator
 ) -> SampledPathSums:
     """For each number of paths and each length: layers without replacement, heads uniformly."""

@@ -29,7 +29,7 @@ MOST_PATHS, MOST_STEPS = 1000, 1_000_000
 MOST_SEQUENCES, MOST_LENGTH = 100_000, 4096
 
 
-def train_and_report_task(
+def train_on_task_and_build_report(
     name: str,
     options: LabellingOptions,
     training: TrainingOptions,

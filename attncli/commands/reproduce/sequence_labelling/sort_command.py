@@ -23,6 +23,6 @@ def sort(
     few random paths of one length are measured: with the attention of the full pass kept, and as sub-networks that run
     on their own.
     """
-    from attncli.commands.reproduce.sequence_labelling.run import train_and_report_task
+    from attncli.commands.reproduce.sequence_labelling.run import train_on_task_and_build_report
 
-    return train_and_report_task("sort", options, training, run, how)
+    return train_on_task_and_build_report("sort", options, training, run, how)

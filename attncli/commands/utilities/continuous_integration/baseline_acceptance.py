@@ -24,7 +24,7 @@ TOP = 20
 """Changes that are shown of each check."""
 
 
-def require_baselines_to_accept(checks: "Sequence[Check]", named: Sequence[str]) -> "list[Check]":
+def require_checks_with_baselines(checks: "Sequence[Check]", named: Sequence[str]) -> "list[Check]":
     """The checks that have a baseline, their files writable."""
     chosen = [check for check in checks if check.baseline]
     without = [check.name for check in checks if not check.baseline and check.name in named]

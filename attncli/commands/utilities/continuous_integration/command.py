@@ -96,10 +96,10 @@ def ci(
     checks = select_checks_by_name(every, names or [])
     if accept:
         from attncli.commands.utilities.continuous_integration.baseline_acceptance import (
-            require_baselines_to_accept,
+            require_checks_with_baselines,
         )
 
-        checks = require_baselines_to_accept(checks, names or [])
+        checks = require_checks_with_baselines(checks, names or [])
     if keep is not None and not is_remote_url(keep):
         create_folder_if_missing(Path(keep))
     with tempfile.TemporaryDirectory(prefix="attn-") as scratch:
@@ -130,7 +130,7 @@ def build_ci_report(
     checks: "list[Check]", results: "dict[str, CheckResult]", accept: bool
 ) -> Report:
     if not accept:
-        return build_exit_code_report(results)
+        return build_exit_code_report_of_checks(results)
     from attncli.commands.utilities.continuous_integration.baseline_acceptance import (
         build_acceptance_report,
     )
@@ -172,7 +172,7 @@ def select_checks_by_name(checks: "list[Check]", names: list[str]) -> "list[Chec
     return [by_name[name] for name in dict.fromkeys(names or by_name)]
 
 
-def build_exit_code_report(results: "dict[str, CheckResult]") -> Report:
+def build_exit_code_report_of_checks(results: "dict[str, CheckResult]") -> Report:
     codes = {name: one.code for name, one in results.items()}
     rows = (
         Row("exit_code", code, EXIT_CODE.unit, keys={"check": name}) for name, code in codes.items()

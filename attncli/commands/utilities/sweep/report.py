@@ -59,7 +59,7 @@ def build_sweep_report(items: Sequence[SweepItem], shown: SweepMetric) -> Report
             View(
                 f"{measure} over the sweep",
                 "step",
-                list_metrics_of_rows(rows),
+                list_metrics_of_report_rows(rows),
                 across="series",
                 measure=measure,
             ),
@@ -176,10 +176,10 @@ def merge_metric_definitions(
     items: Sequence[SweepItem], rows: Sequence[Row]
 ) -> dict[str, Definition]:
     known = {name: d for item in items if item.report for name, d in item.report.metrics.items()}
-    return {name: known[name] for name in list_metrics_of_rows(rows) if name in known}
+    return {name: known[name] for name in list_metrics_of_report_rows(rows) if name in known}
 
 
-def list_metrics_of_rows(rows: Sequence[Row]) -> tuple[str, ...]:
+def list_metrics_of_report_rows(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.metric for row in rows))
 
 

@@ -133,7 +133,7 @@ class SweepRuns:
                 continue
             name = self.plan.names[place]
             if self.plan.evict:
-                remember_cached_models(name, self.fetched)
+                remember_models_already_cached(name, self.fetched)
             yield Job(
                 place,
                 self.plan.command_line_of_model(name),
@@ -168,7 +168,7 @@ class SweepRuns:
         self.seen(item)
 
 
-def remember_cached_models(name: str, cached: set[str]) -> None:
+def remember_models_already_cached(name: str, cached: set[str]) -> None:
     """Remember which models were in the cache already, so that they are not evicted."""
     from attncli.model_and_file_sources import parse_source
     from attncli.models.files.hub_cache import is_model_in_hub_cache

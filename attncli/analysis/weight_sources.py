@@ -66,4 +66,4 @@ def open_in_memory_weights(
 
 def build_in_memory_config(model: Any, name: str) -> HeadConfig:
     """Build the config as it would be read from a checkpoint."""
-    return HeadConfig.from_settings(Path(name), json.loads(model.config.to_json_string()))
+    return HeadConfig.from_config_settings(Path(name), json.loads(model.config.to_json_string()))

@@ -11,8 +11,8 @@ collapse_bound_constants      the theorem's constants of a layer
 qk_ov_products                W_QK and W_OV of every head
 attention_kind_counts         layer types, grouped queries, gates, as the config has them
 
-    >>> from attncli.head_weights.model_families import find_family
-    >>> family = find_family("config.json", {"model_type": "bert"})
+    >>> from attncli.head_weights.model_families import find_model_family
+    >>> family = find_model_family("config.json", {"model_type": "bert"})
     >>> family.query.format(l=0)
     'encoder.layer.0.attention.self.query'
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 from attncli.errors import InputError, UsageError
 from attncli.head_weights.attention_kind_counts import PER_LAYER, find_layer_specific_settings
-from attncli.head_weights.model_families import HeadFamily, find_family
+from attncli.head_weights.model_families import HeadFamily, find_model_family
 from attncli.maths.rotary_embedding import Rotary
 from attncli.models.files.config_checks import read_config_json, refuse_oversized_config_values
 from attncli.records import Facts
@@ -32,12 +32,12 @@ class HeadConfig:
     def read_config(cls, folder: Path) -> "HeadConfig":
         """Read the folder's config.json; refuse it where its weights are not laid out as the family's are."""
         path = folder / "config.json"
-        return cls.from_settings(path, read_config_json(folder))
+        return cls.from_config_settings(path, read_config_json(folder))
 
     @classmethod
-    def from_settings(cls, path: Path, settings: Facts) -> "HeadConfig":
+    def from_config_settings(cls, path: Path, settings: Facts) -> "HeadConfig":
         """Wrap a parsed config.json, or the config of an in-memory model."""
-        config = cls(path, settings, find_family(str(path), settings))
+        config = cls(path, settings, find_model_family(str(path), settings))
         refuse_oversized_config_values(str(path), settings)
         config.refuse_unsupported_weight_layouts()
         return config
@@ -116,9 +116,9 @@ class HeadConfig:
             raise UsageError(
                 f"{self.path}: rotary positions of type '{kind}' cannot be undone here, only 'default' ones."
             )
-        base = find_first_set_rope_value(rope, self.settings, "rope_theta", "rotary_emb_base")
+        base = find_first_given_rope_value(rope, self.settings, "rope_theta", "rotary_emb_base")
         base = ROTARY_BASE if base is None else base
-        share = find_first_set_rope_value(
+        share = find_first_given_rope_value(
             rope, self.settings, "partial_rotary_factor", "rotary_pct"
         )
         share = self.family.rotary if share is None else share
@@ -175,7 +175,7 @@ class HeadConfig:
             )
 
 
-def find_first_set_rope_value(rope: Facts, config: Facts, *names: str) -> Any:
+def find_first_given_rope_value(rope: Facts, config: Facts, *names: str) -> Any:
     """The first value that is set: newer configs nest these, older ones use other names."""
     values = [
         table[name] for name in names for table in (rope, config) if table.get(name) is not None

@@ -30,9 +30,9 @@ class InMemoryTensors(TensorReader):
 
     def dtype(self, name: str) -> str:
         """The dtype by the name that files use."""
-        from attncli.models.files.state_dict_hashing import name_stored_dtype
+        from attncli.models.files.state_dict_hashing import name_safetensors_dtype
 
-        return name_stored_dtype(self.state[name])
+        return name_safetensors_dtype(self.state[name])
 
     def sha256(self) -> str:
         """The hash that the same tensors would have in a file."""

@@ -53,7 +53,7 @@ REASONS: Mapping[str, str] = TABLE["reasons"]
 """Why the heads of some other model types are not read."""
 
 
-def read_families() -> dict[str, HeadFamily]:
+def read_model_family_table() -> dict[str, HeadFamily]:
     """The families of the table, by model type."""
     named: dict[str, HeadFamily] = {}
     for name, entry in TABLE["families"].items():
@@ -64,7 +64,7 @@ def read_families() -> dict[str, HeadFamily]:
     return {kind: named[name] for kind, name in TABLE["types"].items()}
 
 
-FAMILIES = read_families()
+FAMILIES = read_model_family_table()
 
 
 def explain_unsupported_model_type(config: Mapping[str, object]) -> str:
@@ -76,7 +76,7 @@ def explain_unsupported_model_type(config: Mapping[str, object]) -> str:
     return f"model type '{kind}': {REASONS.get(str(kind), unknown)}"
 
 
-def find_family(where: str, config: Mapping[str, object]) -> HeadFamily:
+def find_model_family(where: str, config: Mapping[str, object]) -> HeadFamily:
     """Find the family that the config names; refuse an unknown one by name."""
     kind = config.get("model_type")
     if not isinstance(kind, str):

@@ -53,11 +53,11 @@ def iter_head_products(
                 output = read_output_projection(tensors, config, place, head)
                 ov = LowRankProduct(gain * value, output.T)
             for product in filter(None, (qk, ov)):
-                refuse_extreme_product(f"{tensors.folder}: head {layer}.{head}", product)
+                refuse_extreme_weight_product(f"{tensors.folder}: head {layer}.{head}", product)
             yield HeadProducts(layer, head, qk, ov)
 
 
-def refuse_extreme_product(where: str, product: LowRankProduct) -> None:
+def refuse_extreme_weight_product(where: str, product: LowRankProduct) -> None:
     """Refuse extreme products: their squares must stay floats, or they would count as zero."""
     for factor in (product.left, product.right):
         largest = float(np.abs(factor).max(initial=0.0))

@@ -83,14 +83,14 @@ def require_scaled_product_logits(model: str, how: FetchSettings) -> tuple[Local
 def make_head_reader(local: LocalModel, config: HeadConfig, how: FetchSettings) -> Reader:
     """Make a reader of any of its heads; the files are opened once."""
     return partial(
-        read_head_parts,
+        assemble_head_from_tensors,
         local,
         config,
         open_checkpoint_tensors(local.folder, config, how.allow_pickle),
     )
 
 
-def read_head_parts(
+def assemble_head_from_tensors(
     local: LocalModel, config: HeadConfig, tensors: TensorReader, layer: int, head: int
 ) -> Head:
     """Assemble all parts of the head, with its description."""

@@ -270,7 +270,7 @@ def slice_text_of_batch(inputs: Inputs, piece: TextSpan) -> dict[str, Tensor]:
     return found
 
 
-def require_batch_support(trained: UnwrappedModel) -> None:
+def require_batch_measurement_support(trained: UnwrappedModel) -> None:
     """Refuse models whose batches are not supported."""
     model = trained.transformers_model
     if model is None:
@@ -288,7 +288,7 @@ def require_batch_support(trained: UnwrappedModel) -> None:
 def build_batch_capture(runs: ProbeRuns, due: Due) -> BatchCapture:
     """Capture during the step where attention runs on the attention interface; else before it, with
     a note."""
-    why = explain_no_step_capture(runs)
+    why = explain_why_step_is_not_captured(runs)
     if why:
         return RerunCapture(runs, due, why)
     found = StepCapture(runs, due)
@@ -300,7 +300,7 @@ def build_batch_capture(runs: ProbeRuns, due: Due) -> BatchCapture:
     return found
 
 
-def explain_no_step_capture(runs: ProbeRuns) -> str:
+def explain_why_step_is_not_captured(runs: ProbeRuns) -> str:
     """Why maps cannot be captured during the step."""
     model = runs.unwrapped.model
     if runs.unwrapped.compiled:

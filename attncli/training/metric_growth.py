@@ -26,7 +26,7 @@ TOO_FEW = NOT_APPLICABLE + f"a slope with its error needs {FEWEST} looks"
 Place = tuple[object, ...]
 
 
-def make_head_key(row: Row) -> Place:
+def make_head_identifier(row: Row) -> Place:
     """Which head a row is about."""
     return tuple(sorted((name, str(value)) for name, value in row.coordinates.items()))
 
@@ -42,7 +42,7 @@ class HeadMetricHistory:
     def record_observation(self, step: int, rows: Sequence[Row]) -> None:
         """Add an observation; a missing number leaves a gap."""
         found = {
-            (row.metric, make_head_key(row)): row.value
+            (row.metric, make_head_identifier(row)): row.value
             for row in rows
             if row.metric in self.metrics and row.value is not None
         }
@@ -65,7 +65,7 @@ class HeadMetricHistory:
                 yield self.build_steps_until_limit_row(row, float(slope), float(error), limit)
 
     def read_metric_curve_of_head(self, row: Row) -> list[float]:
-        place = (row.metric, make_head_key(row))
+        place = (row.metric, make_head_identifier(row))
         return [seen.get(place, math.nan) for _, seen in self.looks]
 
     def build_metric_slope_row(self, row: Row, slope: float, error: float) -> Row:

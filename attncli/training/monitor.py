@@ -30,7 +30,7 @@ from attncli.training.batch_capture import (
     BatchCapture,
     build_batch_capture,
     refuse_metrics_that_need_more_than_maps,
-    require_batch_support,
+    require_batch_measurement_support,
 )
 from attncli.training.metric_growth import WINDOW, HeadMetricHistory
 from attncli.training.probe_text_runs import (
@@ -38,7 +38,7 @@ from attncli.training.probe_text_runs import (
     ProbeRuns,
     describe_trained_model,
     find_nonfinite_parameter,
-    prepare_probe_runs,
+    prepare_runs_on_probe_texts,
 )
 from attncli.training.rank_zero_communication import (
     broadcast_from_rank_zero,
@@ -123,8 +123,8 @@ class Monitor:
         """Conditions of `warn_if` that held at the latest observation."""
         self.trained = unwrap_model(model)
         if settings["measure"] == BATCH:
-            require_batch_support(self.trained)
-        self.runs = prepare_probe_runs(
+            require_batch_measurement_support(self.trained)
+        self.runs = prepare_runs_on_probe_texts(
             self.trained,
             probe,
             tokenizer,
@@ -171,7 +171,7 @@ class Monitor:
         self.log_warning_once("" if self.batch is None else self.batch.how)
         if report is None:
             return {}
-        decisions = self.decide_training_conditions(report)
+        decisions = self.evaluate_stop_and_warn_conditions(report)
         done = replace(
             report,
             verdicts=decisions.verdicts,
@@ -221,11 +221,11 @@ class Monitor:
         self.log_warning_once(f"a look has failed, and the training goes on: {failure}")
         return None
 
-    def decide_training_conditions(self, report: Report) -> StopDecisions:
+    def evaluate_stop_and_warn_conditions(self, report: Report) -> StopDecisions:
         """Decide the conditions; one on a number that this model lacks is an error at the first
         observation."""
         try:
-            return self.rules.decide_stop_and_warn_conditions(report)
+            return self.rules.evaluate_stop_and_warn_conditions(report)
         except UsageError as error:
             if self.report is None and self.batch is None:
                 raise

@@ -95,7 +95,7 @@ class ProbeRuns:
             )
 
 
-def prepare_probe_runs(
+def prepare_runs_on_probe_texts(
     trained: UnwrappedModel,
     probe: Probe,
     tokenizer: PreTrainedTokenizerBase | None,

@@ -18,13 +18,15 @@ def summarize_report_as_scalars(report: Report, each_layer: bool) -> dict[str, f
         known = [row for row in report.rows if row.metric == metric and row.value is not None]
         if not known:
             continue
-        found |= dict(summarize_rows_of_metric(metric, known))
+        found |= dict(summarize_report_rows_of_metric(metric, known))
         if each_layer and not metric.endswith((GROWTH, LEFT)):
             found |= dict(summarize_metric_by_layer(metric, known))
     return found or {LOST: 1.0}
 
 
-def summarize_rows_of_metric(metric: str, rows: Sequence[Row]) -> Iterator[tuple[str, float]]:
+def summarize_report_rows_of_metric(
+    metric: str, rows: Sequence[Row]
+) -> Iterator[tuple[str, float]]:
     """Summarize many rows in a few numbers."""
     values = [row.value for row in rows if row.value is not None]
     if metric.endswith(LEFT):

@@ -69,7 +69,7 @@ class StopRules:
         limits = {c.metric: c.number for c in (*self.warn, *self.stop) if c.op in (">", ">=")}
         return {**LIMITS, **limits}
 
-    def decide_stop_and_warn_conditions(self, report: Report) -> StopDecisions:
+    def evaluate_stop_and_warn_conditions(self, report: Report) -> StopDecisions:
         """Decide the conditions; those on growth wait for a slope, and warnings are no verdicts."""
         stop, stops = evaluate_stop_conditions(report, self.stop)
         _, warns = evaluate_stop_conditions(report, self.warn)

@@ -10,7 +10,7 @@ from oracles.forwards.tiny_models import TINY
 from torch import Tensor, nn
 from toy_blocks import Block, model_of, some_input
 
-from attncli.capture.model_structure.block_stack_names import shorten_to_unique_stack_names
+from attncli.capture.model_structure.block_stack_names import choose_unique_block_stack_names
 from attncli.capture.model_structure.blocks import (
     BlockStack,
     find_block_stacks,
@@ -170,4 +170,4 @@ def test_a_forward_that_leaves_blocks_out_is_refused() -> None:
     ],
 )
 def test_names(containers: list[str], names: list[str]) -> None:
-    assert shorten_to_unique_stack_names(containers, {"model"}) == names
+    assert choose_unique_block_stack_names(containers, {"model"}) == names

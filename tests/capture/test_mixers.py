@@ -13,7 +13,7 @@ from attncli.capture.other_mixers.token_mixers import (
     ModuleInputs,
     find_token_mixers,
     is_mixing_tokens,
-    name_mixer_kind,
+    name_token_mixer_kind,
 )
 from attncli.models.quiet_libraries import silence_libraries
 from attncli.models.random.dummy_inputs import make_example_inputs
@@ -161,4 +161,4 @@ class Qwen9Mixer(nn.Module):
     ],
 )
 def test_mixers_are_called_what_their_classes_are(mixer: type[nn.Module], kind: str) -> None:
-    assert name_mixer_kind(mixer(), "inner.short_conv", Qwen9DecoderLayer()) == kind
+    assert name_token_mixer_kind(mixer(), "inner.short_conv", Qwen9DecoderLayer()) == kind

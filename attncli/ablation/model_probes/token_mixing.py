@@ -19,7 +19,7 @@ from attncli.capture.forward_wrappers import wrap_forwards
 from attncli.capture.model_structure.blocks import BlockStack, collect_distinct_blocks
 from attncli.capture.model_structure.residual_stream import (
     find_residual_stream_input,
-    is_channels_first,
+    is_feature_map_channels_first,
     replace_tensor_argument,
 )
 from attncli.capture.other_mixers.token_mixers import sample_noise_like
@@ -148,7 +148,7 @@ class StreamShape(NamedTuple):
 
 def find_residual_stream_layout(run: BlockRun, stream: Tensor) -> StreamShape:
     shape = tuple(stream.shape)
-    first = len(shape) == 4 and is_channels_first(run.call.module, shape)
+    first = len(shape) == 4 and is_feature_map_channels_first(run.call.module, shape)
     return StreamShape(shape, 1 if first else len(shape) - 1)
 
 

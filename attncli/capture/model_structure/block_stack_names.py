@@ -5,7 +5,7 @@ from collections.abc import Collection
 Path = list[str]
 
 
-def shorten_to_unique_stack_names(containers: list[str], prefix: Collection[str]) -> list[str]:
+def choose_unique_block_stack_names(containers: list[str], prefix: Collection[str]) -> list[str]:
     """The shortest names that distinguish the stacks, without the parts of a path in `prefix`.
 
     A list that runs twice is two stacks, the second of them with a number.

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from attncli.capture.forward_wrappers import wrap_forwards
-from attncli.capture.model_structure.block_stack_names import shorten_to_unique_stack_names
+from attncli.capture.model_structure.block_stack_names import choose_unique_block_stack_names
 from attncli.capture.model_structure.modules_outside_transformers import ForeignModule
 from attncli.capture.model_structure.probe_forward import ModuleCall, ProbeResult, probe_forward
 from attncli.capture.model_structure.residual_stream import (
@@ -108,7 +108,7 @@ def build_attention_free_block_stacks(
     outer = {name for name in alike if not any(name.startswith(f"{other}.") for other in alike)}
     runs = find_block_call_sequences(seen, outer)
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
-    names = shorten_to_unique_stack_names([run[0].container or "" for run in runs], prefix)
+    names = choose_unique_block_stack_names([run[0].container or "" for run in runs], prefix)
     return tuple(make_block_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
 
 
@@ -129,7 +129,7 @@ def build_model_structure(
             f"{type(model).__name__} has no list of blocks that attend: nothing here can be followed layer by layer."
         )
     prefix = {"model", getattr(model, "base_model_prefix", "model")}
-    names = shorten_to_unique_stack_names([run[0].container or "" for run in runs], prefix)
+    names = choose_unique_block_stack_names([run[0].container or "" for run in runs], prefix)
     stacks = tuple(make_block_stack(name, run, seen) for name, run in zip(names, runs, strict=True))
     outside = [
         locate_attention_outside_blocks(around[-1].name, moment, stacks)

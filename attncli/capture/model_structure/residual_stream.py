@@ -79,7 +79,7 @@ def read_batch_size(inputs: Any) -> int:
     return next((int(tensor.shape[0]) for tensor in iter_nested_tensors(inputs) if tensor.ndim), 1)
 
 
-def is_channels_first(block: nn.Module, shape: tuple[int, ...]) -> bool:
+def is_feature_map_channels_first(block: nn.Module, shape: tuple[int, ...]) -> bool:
     """Whether a four-dimensional map has its features in axis 1, by the width of the block's first weight."""
     widths = {size for weight in block.parameters() for size in weight.shape if weight.ndim == 1}
     first, last = shape[1] in widths, shape[3] in widths
@@ -101,7 +101,7 @@ def reshape_to_batch_token_feature(
     """
     if state.ndim == 2:
         return state[None]
-    if state.ndim == 4 and is_channels_first(block, tuple(state.shape)):
+    if state.ndim == 4 and is_feature_map_channels_first(block, tuple(state.shape)):
         return state.flatten(2).transpose(1, 2)
     if state.ndim == 3 and state.shape[0] != batch and state.shape[1] == batch:
         return state.transpose(0, 1)

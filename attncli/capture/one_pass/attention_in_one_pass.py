@@ -96,7 +96,7 @@ def compute_attention_in_one_pass(
     else:
         request = request_all_row_statistics(request, library)
         reader = ScoreReader(call, formula, library, workspace, spans)
-        results, seen, gram = reader.compute_statistics_and_gram_reader(request)
+        results, seen, gram = reader.compute_statistics_and_gram_multiplier(request)
     require_bounded_attention_scores(call, formula, results.sizes)
     if request.spans and seen.spans is None:
         raise NotCovered("keys of a query that are no span")
@@ -201,7 +201,7 @@ class ScoreReader(NamedTuple):
     workspace: Workspace
     spans: KeySpans | None
 
-    def compute_statistics_and_gram_reader(
+    def compute_statistics_and_gram_multiplier(
         self, request: StatisticsRequest
     ) -> tuple[Results, VisibleKeys, MultiplyByGram | None]:
         """All that was requested, and what reads the scores once more for each product after the first."""

@@ -119,7 +119,7 @@ def group_mixers_by_kind(
     """The paths of the submodules of a block that mix tokens, by kind."""
     kinds: dict[str, list[str]] = {}
     for path, part in modules:
-        kinds.setdefault(name_mixer_kind(part, path, block), []).append(path)
+        kinds.setdefault(name_token_mixer_kind(part, path, block), []).append(path)
     return kinds
 
 
@@ -253,7 +253,7 @@ def do_outputs_differ_at_other_tokens(
     return bool(change.max() > least)
 
 
-def name_mixer_kind(mixer: nn.Module, path: str, block: nn.Module) -> str:
+def name_token_mixer_kind(mixer: nn.Module, path: str, block: nn.Module) -> str:
     """The words of its class with which the block's class does not begin; the module's own name if these are empty words."""
     words = split_class_name_into_words(type(mixer).__name__)
     known = split_class_name_into_words(type(block).__name__) if mixer is not block else []

@@ -33,7 +33,7 @@ from attncli.head_weights.collapse_bound_constants import (
 from attncli.head_weights.head_configs import HeadConfig
 from attncli.head_weights.head_projections import Array
 from attncli.head_weights.in_memory_tensors import InMemoryTensors
-from attncli.head_weights.model_families import explain_unsupported_model_type, find_family
+from attncli.head_weights.model_families import explain_unsupported_model_type, find_model_family
 from attncli.maths.matrices.matrix_norms import composite_norm
 from attncli.maths.number_format import format_number
 from attncli.models.inputs.model_input import ModelInput
@@ -75,7 +75,7 @@ def evaluate_rank_collapse_theorem(
     try:
         sentence = model.config.to_dict()
         config = HeadConfig(
-            Path(type(model).__name__), sentence, find_family(type(model).__name__, sentence)
+            Path(type(model).__name__), sentence, find_model_family(type(model).__name__, sentence)
         )
         config.refuse_unsupported_weight_layouts()
         tensors = InMemoryTensors(type(model).__name__, model.state_dict())

@@ -25,7 +25,7 @@ from attncli.models.files.lazy_tensors import (
     memory_map_tensors,
     read_tensors_lazily,
 )
-from attncli.models.files.state_dict_hashing import hash_state_dict, name_stored_dtype
+from attncli.models.files.state_dict_hashing import hash_state_dict, name_safetensors_dtype
 from attncli.models.files.weight_files import (
     find_weight_files,
     iter_stored_weights,
@@ -101,7 +101,7 @@ def read_pickled_weights(folder: Path, files: list[Path]) -> LoadedWeights:
         )
         require_mapping_of_tensors(path, found)
         state |= found
-    dtypes = {name: name_stored_dtype(tensor) for name, tensor in state.items()}
+    dtypes = {name: name_safetensors_dtype(tensor) for name, tensor in state.items()}
     refuse_unsupported_dtypes(folder, dtypes)
 
     @contextmanager

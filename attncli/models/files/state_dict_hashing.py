@@ -27,7 +27,7 @@ EXTRA = "_extra_state"
 """The suffix of torch's names for extra state that a module saves along with its tensors."""
 
 
-def name_stored_dtype(tensor: torch.Tensor) -> str:
+def name_safetensors_dtype(tensor: torch.Tensor) -> str:
     return STORED_AS.get(tensor.dtype, str(tensor.dtype))
 
 
@@ -48,4 +48,4 @@ def hash_state_dict(where: str, state: Mapping[str, Tensor]) -> str:
 def iter_weight_bytes(where: str, name: str, tensor: torch.Tensor) -> WeightBytes:
     flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     chunks = (flat[start : start + CHUNK] for start in range(0, flat.size, CHUNK))
-    return WeightBytes(where, name, name_stored_dtype(tensor), tuple(tensor.shape), chunks)
+    return WeightBytes(where, name, name_safetensors_dtype(tensor), tuple(tensor.shape), chunks)

@@ -13,7 +13,7 @@ from attncli.capture.model_structure.modules_outside_transformers import Foreign
 from attncli.models.inputs.model_input import OF_WORDS, WORDS, ModelInput
 from attncli.models.inputs.vocabulary_and_positions import (
     find_max_positions,
-    list_ordinary_token_ids,
+    list_non_special_token_ids,
 )
 from attncli.models.random.dummy_inputs import (
     list_required_inputs,
@@ -59,7 +59,7 @@ def make_repeated_tokens(body: PreTrainedModel, seed: int) -> RepeatedTokens | N
     if names is None:
         return None
     most = find_max_positions(body)
-    known = list_ordinary_token_ids(body)
+    known = list_non_special_token_ids(body)
     period = min(PERIOD, len(known), PERIOD if most is None else most // 2)
     if period < SHORTEST_PERIOD:
         return None
@@ -98,7 +98,7 @@ def make_synthetic_texts(body: PreTrainedModel, kind: str, seed: int) -> list[Sy
     names = find_token_argument_names(body)
     if names is None:
         return []
-    known = list_ordinary_token_ids(body)
+    known = list_non_special_token_ids(body)
     most = find_max_positions(body)
     found = []
     for text in range(TEXTS):

@@ -20,7 +20,7 @@ BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 SPACE = "▁"
 
 
-def map_bytes_to_letters() -> dict[str, int]:
+def map_byte_level_letters_to_bytes() -> dict[str, int]:
     """The letter for each byte: itself if it is printable Latin-1, else the next one from 256 on."""
     own = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in own]
@@ -28,7 +28,7 @@ def map_bytes_to_letters() -> dict[str, int]:
     return letters | {chr(256 + place): byte for place, byte in enumerate(others)}
 
 
-LETTERS = map_bytes_to_letters()
+LETTERS = map_byte_level_letters_to_bytes()
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,19 @@ class TokenPieceDecoder:
         """The text of one token, without characters that a terminal would act upon."""
         bare = piece.removesuffix(self.word_end) or piece
         if self.letters_for_bytes and all(letter in LETTERS for letter in bare):
-            return make_piece_visible(
-                decode_utf8_visibly(bytes(LETTERS[letter] for letter in bare))
+            return escape_unprintable_characters(
+                decode_utf8_showing_invalid_bytes(bytes(LETTERS[letter] for letter in bare))
             )
         if self.marked_spaces:
             if byte := BYTE.fullmatch(bare):
-                return make_piece_visible(decode_utf8_visibly(bytes.fromhex(byte[1])))
+                return escape_unprintable_characters(
+                    decode_utf8_showing_invalid_bytes(bytes.fromhex(byte[1]))
+                )
             bare = bare.replace(SPACE, " ")
-        return make_piece_visible(bare)
+        return escape_unprintable_characters(bare)
 
 
-def decode_utf8_visibly(raw: bytes) -> str:
+def decode_utf8_showing_invalid_bytes(raw: bytes) -> str:
     """Decode UTF-8; bytes that form no character are shown one by one."""
     return "".join(
         f"<0x{ord(letter) - 0xDC00:02X}>" if "\udc80" <= letter <= "\udcff" else letter
@@ -62,7 +64,7 @@ def decode_utf8_visibly(raw: bytes) -> str:
     )
 
 
-def make_piece_visible(text: str) -> str:
+def escape_unprintable_characters(text: str) -> str:
     r"""Show letters as they are, a line break as `
     `; a token of nothing but spaces too.
     """
@@ -109,7 +111,7 @@ def decode_token_pieces(tokenizer: Any, ids: Sequence[int], pieces: Sequence[str
     """The text of each of these tokens."""
     writing, added = find_token_piece_decoder(tokenizer), tokenizer.get_added_tokens_decoder()
     return [
-        make_piece_visible(piece) if number in added else writing.decode_piece(piece)
+        escape_unprintable_characters(piece) if number in added else writing.decode_piece(piece)
         for number, piece in zip(ids, pieces, strict=True)
     ]
 

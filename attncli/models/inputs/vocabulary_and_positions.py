@@ -37,7 +37,7 @@ def find_word_embedding_weight(model: PreTrainedModel) -> Tensor | None:
     return rows if isinstance(rows, Tensor) and rows.dim() == 2 else None
 
 
-def list_ordinary_token_ids(model: PreTrainedModel) -> Tensor:
+def list_non_special_token_ids(model: PreTrainedModel) -> Tensor:
     """Ids of ordinary tokens, none special; empty where the vocabulary is unknown."""
     return torch.tensor(
         sorted(set(range(find_vocabulary_size(model) or 0)) - list_special_token_ids(model)),

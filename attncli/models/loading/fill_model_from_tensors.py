@@ -28,11 +28,11 @@ def find_loadable_tensor_names(weights: LoadedWeights, blank: PreTrainedModel) -
     """
     kinds: dict[str, set[bool]] = {}
     for name, tensor in blank.state_dict().items():
-        kinds.setdefault(find_last_name_component(name), set()).add(tensor.is_floating_point())
+        kinds.setdefault(find_last_part_of_tensor_name(name), set()).add(tensor.is_floating_point())
     return [
         name
         for name, dtype in weights.dtypes.items()
-        if dtype in FLOATS or kinds.get(find_last_name_component(name)) == {False}
+        if dtype in FLOATS or kinds.get(find_last_part_of_tensor_name(name)) == {False}
     ]
 
 
@@ -57,7 +57,9 @@ def refuse_integer_weights(
     others = [name for name in weights.dtypes if name not in usable]
     lacking = sorted(loaded.missing) if others else []
     for name in lacking:
-        holder = next((each for each in others if do_names_differ_by_prefix(each, name)), None)
+        holder = next(
+            (each for each in others if do_tensor_names_differ_by_prefix(each, name)), None
+        )
         if holder is not None:
             raise InputError(
                 f"{folder}: tensor {holder} holds {weights.dtypes[holder]} where the model has floats, which is not read: give a "
@@ -65,12 +67,12 @@ def refuse_integer_weights(
             )
 
 
-def do_names_differ_by_prefix(one: str, other: str) -> bool:
+def do_tensor_names_differ_by_prefix(one: str, other: str) -> bool:
     """Whether two names differ by a prefix alone."""
     return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
 
 
-def find_last_name_component(name: str) -> str:
+def find_last_part_of_tensor_name(name: str) -> str:
     return name.rpartition(".")[2]
 
 

@@ -59,7 +59,7 @@ def refuse_weight_shape_mismatches(where: Path, loaded: LoadingResult) -> None:
     if found:
         shown = [f"{name} is {tuple(ours)} not {tuple(expected)}" for name, ours, expected in found]
         raise InputError(
-            f"{where}: config.json and the weights disagree about {format_count(len(found), 'shape')} ({format_first_names(shown)}): "
+            f"{where}: config.json and the weights disagree about {format_count(len(found), 'shape')} ({format_first_weight_names(shown)}): "
             "one of them is of another model."
         )
 
@@ -130,10 +130,10 @@ def report_loading_issues(
 
 
 def format_count_and_names(names: Sequence[str], word: str) -> str:
-    return f"{format_count(len(names), word)} ({format_first_names(names)})"
+    return f"{format_count(len(names), word)} ({format_first_weight_names(names)})"
 
 
-def format_first_names(names: Sequence[str]) -> str:
+def format_first_weight_names(names: Sequence[str]) -> str:
     """Format the first few names."""
     return ", ".join([*names[:SHOWN], "…"] if len(names) > SHOWN else names)
 

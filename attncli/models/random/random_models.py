@@ -127,7 +127,7 @@ def make_config_with_sizes(
     if sizes:
         from attncli.models.random.size_overrides import (
             apply_sizes_to_config,
-            check_size_overrides,
+            require_width_divisible_by_heads,
             resolve_config_size_names,
         )
 
@@ -139,7 +139,7 @@ def make_config_with_sizes(
         except Exception:  # such as a list of another length; the tiny config then reports what does not fit it either
             note = f"{arch}'s own sizes do not go with these: sizes that you do not set are tiny instead."
             return make_tiny_config(arch, sizes), True, note
-        check_size_overrides(config)
+        require_width_divisible_by_heads(config)
     config = set_missing_image_token(config)
     try:
         count = count_parameters(config)
@@ -169,7 +169,10 @@ def set_missing_image_token(config: PreTrainedConfig) -> PreTrainedConfig:
 
 def make_tiny_config(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
     """Make the type's tiny config; sizes given by a word scale all others."""
-    from attncli.models.random.size_overrides import check_size_overrides, resolve_config_size_names
+    from attncli.models.random.size_overrides import (
+        require_width_divisible_by_heads,
+        resolve_config_size_names,
+    )
     from attncli.models.random.tiny_configs import shrink_default_config
     from attncli.models.random.tiny_sizes import TinySizeUnits
 
@@ -182,7 +185,7 @@ def make_tiny_config(arch: str, sizes: Mapping[str, Size]) -> PreTrainedConfig:
     if "heads" in words:
         words.setdefault("key_heads", gcd(words["heads"], TinySizeUnits().key_heads))
     config = shrink_default_config(arch, replace(TinySizeUnits(), **words), resolved)
-    check_size_overrides(config)
+    require_width_divisible_by_heads(config)
     try:
         count = count_parameters(config) or 0
     except ImportError:  # reported where the model is built
@@ -207,7 +210,7 @@ def count_parameters(config: PreTrainedConfig) -> int | None:
     try:
         config = find_config_with_model_class(config)
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
-            model = build_first_working_class(config, lambda found: found(config))
+            model = build_first_working_model_class(config, lambda found: found(config))
     except ImportError:
         raise
     except Exception:  # whatever the class raises: the tiny config that is tried next reports why
@@ -220,7 +223,7 @@ def initialise_random_model(config: PreTrainedConfig, seed: int) -> PreTrainedMo
     """Draw the body with its class's own initialisation; `_from_config` also runs for classes unknown to AutoModel."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = build_first_working_class(config, lambda found: found._from_config(config))  # type: ignore[no-untyped-call]
+        model = build_first_working_model_class(config, lambda found: found._from_config(config))  # type: ignore[no-untyped-call]
     for nested in iter_nested_configs(config):
         if hasattr(nested, "use_cache"):
             nested.use_cache = False  # one forward pass: nothing to cache
@@ -229,7 +232,7 @@ def initialise_random_model(config: PreTrainedConfig, seed: int) -> PreTrainedMo
     return model
 
 
-def build_first_working_class(
+def build_first_working_model_class(
     config: PreTrainedConfig, make: Callable[[type[PreTrainedModel]], PreTrainedModel]
 ) -> PreTrainedModel:
     """Build the body's class, or the next one if that fails on its own config, as Musicgen's does."""

@@ -65,10 +65,10 @@ def resolve_config_size_names(
     own = dict(iter_config_attributes(config))
     resolved: dict[str, Any] = {}
     for name, value in sizes.items():
-        paths = match_config_attributes(config, own, name)
+        paths = find_config_attributes_by_name(config, own, name)
         if not paths:
             known = {
-                *(word for word in WORDS if match_config_attributes(config, own, word)),
+                *(word for word in WORDS if find_config_attributes_by_name(config, own, word)),
                 *own,
                 "tiny",
             }
@@ -89,7 +89,9 @@ def iter_config_attributes(config: PreTrainedConfig, prefix: str = "") -> Iterat
             yield prefix + name, value
 
 
-def match_config_attributes(config: PreTrainedConfig, own: ConfigSizes, name: str) -> list[str]:
+def find_config_attributes_by_name(
+    config: PreTrainedConfig, own: ConfigSizes, name: str
+) -> list[str]:
     """The dotted names of the attributes that a word or name means."""
     word = name.replace("_", "-")
     if word in WORDS:
@@ -161,11 +163,11 @@ def parse_bool(name: str, value: object) -> bool:
     return words[str(value).lower()]
 
 
-def check_size_overrides(config: PreTrainedConfig) -> None:
+def require_width_divisible_by_heads(config: PreTrainedConfig) -> None:
     """Check that heads divide the width, and key heads the heads: many models would silently round."""
     nested = [value for value in vars(config).values() if isinstance(value, PreTrainedConfig)]
     for inner in nested:
-        check_size_overrides(inner)
+        require_width_divisible_by_heads(inner)
     width, heads, key_heads = (
         read_config_size_or_zero(config, name)
         for name in ("hidden_size", "num_attention_heads", "num_key_value_heads")

@@ -70,7 +70,7 @@ CONVOLUTIONAL = frozenset(TABLE.pop("convolutional"))
 """Small types whose widths are tied to each other by tables: their sizes stay."""
 
 
-def merge_tiny_overrides() -> dict[str, dict[str, Any]]:
+def merge_tiny_config_overrides() -> dict[str, dict[str, Any]]:
     """The table's entries by model type, with those that are computed."""
     found: dict[str, dict[str, Any]] = {}
     for name, entry in TABLE.items():
@@ -81,4 +81,4 @@ def merge_tiny_overrides() -> dict[str, dict[str, Any]]:
     return found
 
 
-OVERRIDES = merge_tiny_overrides()
+OVERRIDES = merge_tiny_config_overrides()

@@ -116,9 +116,9 @@ class HeadConfig:
             raise UsageError(
                 f"{self.path}: rotary positions of type '{kind}' cannot be undone here, only 'default' ones."
             )
-        base = find_first_given_rope_value(rope, self.settings, "rope_theta", "rotary_emb_base")
+        base = find_first_non_null_rope_value(rope, self.settings, "rope_theta", "rotary_emb_base")
         base = ROTARY_BASE if base is None else base
-        share = find_first_given_rope_value(
+        share = find_first_non_null_rope_value(
             rope, self.settings, "partial_rotary_factor", "rotary_pct"
         )
         share = self.family.rotary if share is None else share
@@ -175,7 +175,7 @@ class HeadConfig:
             )
 
 
-def find_first_given_rope_value(rope: Facts, config: Facts, *names: str) -> Any:
+def find_first_non_null_rope_value(rope: Facts, config: Facts, *names: str) -> Any:
     """The first value that is set: newer configs nest these, older ones use other names."""
     values = [
         table[name] for name in names for table in (rope, config) if table.get(name) is not None

@@ -18,8 +18,8 @@ from attncli.ablation.block_structure import (
 )
 from attncli.ablation.block_structure_checks import (
     check_block_additions,
+    check_block_has_residual_stream,
     check_no_attention_between_blocks,
-    check_residual_stream,
     check_stacks_mix_tokens,
     check_token_mixing_known,
     describe_block,
@@ -148,7 +148,7 @@ def trace_token_mixing(
     """Run one tracked forward, if none was; test which branches mix tokens without attention, and which MLPs do."""
     tracked = tracked or run_model_with_tracking(model, inputs, stacks, KeepEverything())
     for run, _ in tracked:
-        check_residual_stream(run)
+        check_block_has_residual_stream(run)
     doubtful = [run for run, _ in tracked if needs_token_mixing_test(run)]
     if not doubtful:
         return tracked, frozenset(), frozenset()

@@ -63,7 +63,7 @@ def refuse_blocks_taking_earlier_states(
     )
 
 
-def check_residual_stream(run: BlockRun) -> None:
+def check_block_has_residual_stream(run: BlockRun) -> None:
     """Check that a block returns its input with branches added to it."""
     if not run.outputs or not all(run.outputs):
         refuse_block_ablation(

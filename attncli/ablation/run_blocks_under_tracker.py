@@ -11,7 +11,7 @@ from attncli.ablation.block_structure_checks import describe_block
 from attncli.ablation.norm_layers import is_norm_layer
 from attncli.ablation.stream_tracking.ablation_policies import KeepPolicy
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
-from attncli.ablation.stream_tracking.tensor_tags import Tag, attach_tag
+from attncli.ablation.stream_tracking.tensor_tags import Tag, attach_stream_tag
 from attncli.ablation.stream_tracking.torch_function_tracker import Tracker
 from attncli.capture.attention_calls import iter_nested_tensors
 from attncli.capture.forward_wrappers import wrap_forwards
@@ -143,7 +143,7 @@ class BlockTracking:
         """A stream as the block receives it."""
         stream = self.feed(run, stream)
         point = run.make_residual_stream_point("input", key=key)
-        attach_tag(stream, Tag(run).move_tag_to_residual_stream_point(point))
+        attach_stream_tag(stream, Tag(run).move_tag_to_residual_stream_point(point))
         return stream
 
     def run_wrapped_norm_layer(

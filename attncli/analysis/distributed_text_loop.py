@@ -51,7 +51,7 @@ def apply_to_each_text(
     )
 
 
-def wrap_with_progress(
+def wrap_with_text_progress(
     work: Callable[[int, ModelInput], R], texts: Sequence[ModelInput], progress: Progress
 ) -> Callable[[int, ModelInput], R]:
     """Wrap `work` to report progress after each text of this process."""

@@ -20,7 +20,7 @@ from attncli.analysis.verification_inputs import (
     TEXTS,
     ShortInput,
     choose_short_input,
-    main_input_names,
+    list_main_input_names,
 )
 from attncli.capture import AttentionSite, MapShape, VerifiedCapture, verify_capture
 from attncli.capture.linear_attention.linear_attention_heads import LinearAttentionLayers
@@ -123,7 +123,9 @@ class PreparedModel:
     @property
     def reads_text_only(self) -> bool:
         """Whether it was verified on a text without pictures, sounds or states of another model."""
-        return main_input_names(self.short.kwargs) <= {name for names in TEXTS for name in names}
+        return list_main_input_names(self.short.kwargs) <= {
+            name for names in TEXTS for name in names
+        }
 
     def attention_shapes_at_length(self, tokens: int) -> dict[AttentionSite, MapShape]:
         """The same attentions on a text of so many tokens; pictures and sounds have as many patches as they had."""

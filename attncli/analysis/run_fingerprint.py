@@ -75,7 +75,7 @@ def find_files_named_in_options(options: Options, but: Sequence[str]) -> Iterato
     for name, value in options.items():
         if name in WITHOUT_EFFECT or name in WRITTEN:
             continue
-        for text in iterate_strings(value):
+        for text in iterate_texts_of_option(value):
             path = find_file_named_by_option_value(text.removeprefix(FILE))
             if path is not None and path.is_file():
                 yield path
@@ -83,11 +83,11 @@ def find_files_named_in_options(options: Options, but: Sequence[str]) -> Iterato
                 yield from list_model_files(path, but)
 
 
-def iterate_strings(value: object) -> Iterator[str]:
+def iterate_texts_of_option(value: object) -> Iterator[str]:
     """The texts of one value or of several."""
     if isinstance(value, list | tuple):
         for each in value:
-            yield from iterate_strings(each)
+            yield from iterate_texts_of_option(each)
     elif isinstance(value, str | Path):
         yield str(value)
 

@@ -66,7 +66,7 @@ def choose_short_input(
 def truncate_user_inputs(body: "PreTrainedModel", text: "ModelInput") -> ShortInput | None:
     """The caller's own input with its text cut short where the model then runs; None where the example has the same parts."""
     try:
-        if main_input_names(text.kwargs) == main_input_names(
+        if list_main_input_names(text.kwargs) == list_main_input_names(
             make_example_inputs(body, PROBE_TOKENS)
         ):
             return None
@@ -77,7 +77,7 @@ def truncate_user_inputs(body: "PreTrainedModel", text: "ModelInput") -> ShortIn
     return ShortInput(found, min(text.tokens, text_input_length(found) or text.tokens))
 
 
-def main_input_names(inputs: Inputs) -> set[str]:
+def list_main_input_names(inputs: Inputs) -> set[str]:
     """Names of the inputs that decide which parts of a model run: no masks, nor what goes along with a text's tokens."""
     return {
         name

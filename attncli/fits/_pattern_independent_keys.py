@@ -79,7 +79,7 @@ def compute_repulsion_directions(points: Array, sharpness: float) -> Array:
     return result
 
 
-def raise_support_logit_levels(drop: Floats, rise: Floats, level: Array, leak: float) -> Array:
+def raise_logit_levels_of_supports(drop: Floats, rise: Floats, level: Array, leak: float) -> Array:
     """Raise each level c until log Σ_j e^{b_j - c (1 - a_j)} ≤ leak, for drop = 1 - a > 0 and rise = b.
 
     Newton from the left on a convex, falling function: it never overshoots.

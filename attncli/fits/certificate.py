@@ -15,7 +15,7 @@ from attncli.fits._fit_request_and_module import (
 from attncli.fits._fitting_method_registry import method
 from attncli.fits._pattern_independent_keys import (
     make_pattern_independent_keys,
-    raise_support_logit_levels,
+    raise_logit_levels_of_supports,
 )
 from attncli.fits._verify_fit import iter_blocks_of_map_rows
 from attncli.maths.dtype_rounding import Floats, round_to_dtype
@@ -109,6 +109,6 @@ def find_logit_levels_of_supports(
     least = np.minimum.reduceat(np.log(weights.data), weights.indptr[:-1])
     floor = least + np.log(request.off_support) - MARGIN
     level = np.maximum(((rise - floor[:, None]) / drop).max(axis=1), 0.0)
-    return raise_support_logit_levels(
+    return raise_logit_levels_of_supports(
         drop, rise, level.astype(np.float64), request.log_off_support_tolerance - MARGIN
     )

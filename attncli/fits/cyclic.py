@@ -16,7 +16,7 @@ from attncli.fits._fit_request_and_module import (
 from attncli.fits._fitting_method_registry import method
 from attncli.fits._pattern_independent_keys import (
     place_keys_on_moment_curve,
-    raise_support_logit_levels,
+    raise_logit_levels_of_supports,
 )
 from attncli.fits._verify_fit import iter_blocks_of_map_rows
 from attncli.maths.dtype_rounding import MANTISSA_BITS
@@ -164,6 +164,6 @@ def find_smallest_logit_scale_per_row(
     depth[hidden], rise[hidden] = 1.0, -np.inf
     floor = target.min(axis=1) + math.log(request.off_support) - MARGIN
     height = np.maximum(((rise - floor[:, None]) / depth).max(axis=1), 0.0)
-    return raise_support_logit_levels(
+    return raise_logit_levels_of_supports(
         depth, rise, height, request.log_off_support_tolerance - MARGIN
     )

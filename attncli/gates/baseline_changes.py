@@ -12,7 +12,7 @@ from attncli.gates.conditions import AGGREGATES
 from attncli.gates.row_selection import (
     SUBJECT,
     RowSelection,
-    describe_missing_value,
+    describe_missing_row_value,
     format_row_axis_values,
     parse_axis_selectors,
     select_gated_rows,
@@ -277,7 +277,7 @@ def is_number_missing_from_report(pair: RowPair) -> bool:
 
 def describe_missing_number(pair: RowPair, name: str) -> str:
     if pair.new is not None:
-        return describe_missing_value(pair.new)
+        return describe_missing_row_value(pair.new)
     return f"no number to test: {format_row_axis_values(pair.new_or_old_row)} it is in {name} alone"
 
 

@@ -11,7 +11,7 @@ from attncli.errors import FAILED_GATE, UsageError, format_count, make_unknown_n
 from attncli.gates.row_selection import (
     SUBJECT,
     RowSelection,
-    describe_missing_value,
+    describe_missing_row_value,
     format_row_axis_values,
     parse_axis_selectors,
     select_gated_rows,
@@ -129,7 +129,7 @@ def decide_report_gate(condition: Condition, rows: Sequence[Row]) -> Verdict:
     numbers = [row for row in rows if row.value is not None]
     gone = [row for row in rows if row.is_missing]
     if gone or not numbers:
-        return Verdict(condition.text, True, describe_missing_value((gone or list(rows))[0]))
+        return Verdict(condition.text, True, describe_missing_row_value((gone or list(rows))[0]))
     values = [row.value for row in numbers if row.value is not None]
     if condition.aggregate in AGGREGATES:
         value = AGGREGATES[condition.aggregate](values)

@@ -71,7 +71,7 @@ def select_gated_rows(report: Report, selection: RowSelection) -> list[Row]:
     chosen = rows
     for axis, value in selection.selectors:
         present = [row for row in rows if row.axis(axis) is not None]
-        ends = find_last_axis_values(present, axis)
+        ends = find_last_axis_value_of_rows(present, axis)
         found = {id(row) for row in present if is_row_selected(row, axis, value, ends[id(row)])}
         if not found:
             raise UsageError(
@@ -85,7 +85,7 @@ def select_gated_rows(report: Report, selection: RowSelection) -> list[Row]:
     return chosen
 
 
-def find_last_axis_values(rows: Sequence[Row], axis: str) -> dict[int, float]:
+def find_last_axis_value_of_rows(rows: Sequence[Row], axis: str) -> dict[int, float]:
     """For each row (by identity) where its axis ends: among the rows that differ from it along the axis alone."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
@@ -139,7 +139,7 @@ def describe_available_axis_values(rows: Sequence[Row], axis: str) -> str:
     return f"there are {', '.join(map(str, values))}"
 
 
-def describe_missing_value(row: Row) -> str:
+def describe_missing_row_value(row: Row) -> str:
     """What a verdict says where there is no number."""
     return f"no number to test: {format_row_axis_values(row)} {row.note}"
 

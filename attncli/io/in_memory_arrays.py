@@ -55,7 +55,7 @@ def iter_named_arrays(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         return
     if isinstance(value, Mapping):
         members = [(str(key), each) for key, each in value.items()]
-    elif isinstance(value, Sequence) and any(map(has_arrays, value)):
+    elif isinstance(value, Sequence) and any(map(contains_arrays, value)):
         members = [(str(place), each) for place, each in enumerate(value)]
     else:
         yield name or ALONE, value
@@ -65,11 +65,11 @@ def iter_named_arrays(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
             yield from iter_named_arrays(each, f"{name}.{key}" if name else key)
 
 
-def has_arrays(value: Any) -> bool:
+def contains_arrays(value: Any) -> bool:
     if has_shape(value):
         return True
     within = value.values() if isinstance(value, Mapping) else value
-    return isinstance(value, Mapping | list | tuple) and any(map(has_arrays, within))
+    return isinstance(value, Mapping | list | tuple) and any(map(contains_arrays, within))
 
 
 def has_shape(value: object) -> bool:

@@ -71,7 +71,7 @@ def is_numeric_array(claimed: ArrayHeader) -> bool:
     return not (dtype.hasobject or dtype.subdtype or dtype.names)
 
 
-def read_exact_number_count(
+def read_exact_count_of_numbers(
     path: Path, stream: IO[bytes], dtype: np.dtype[Any], count: int
 ) -> NDArray[np.generic]:
     """Read this many numbers; further data of an archive are not unpacked."""
@@ -84,7 +84,7 @@ def read_exact_number_count(
 
 def read_array(path: Path, stream: IO[bytes], claimed: ArrayHeader) -> NDArray[np.generic]:
     """Read the whole array after its header."""
-    flat = read_exact_number_count(path, stream, claimed.dtype, math.prod(claimed.shape))
+    flat = read_exact_count_of_numbers(path, stream, claimed.dtype, math.prod(claimed.shape))
     return flat.reshape(claimed.shape, order="F" if claimed.by_columns else "C")
 
 

@@ -94,13 +94,13 @@ def read_byte_ranges(path: Path, offsets: Sequence[int], rows: NDArray[np.uint8]
         with path.open("rb", buffering=0) as file:
             for offset, row in zip(offsets, rows, strict=True):
                 file.seek(offset)
-                if read_into_buffer(file, row.data) < row.size:
+                if fill_buffer_from_file(file, row.data) < row.size:
                     raise InputError(f"{path} was cut off while it was read: run again.")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def read_into_buffer(file: Any, place: memoryview) -> int:
+def fill_buffer_from_file(file: Any, place: memoryview) -> int:
     """Read into a buffer, and return the number of bytes: one call gives at most 2 GiB."""
     found = 0
     while found < len(place):

@@ -71,7 +71,7 @@ def read_header(path: Path) -> Header:
             name: parse_tensor_offset(path, entry, 8 + length, size)
             for name, entry in described.items()
         }
-        refuse_gaps_between_tensors(places.values(), 8 + length, size)
+        refuse_unused_bytes_between_tensors(places.values(), 8 + length, size)
     except (*BROKEN_JSON, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read as safetensors: {error}.") from None
     return Header(places, metadata)
@@ -116,7 +116,9 @@ def parse_non_negative_integer(number: object) -> int:
     return number
 
 
-def refuse_gaps_between_tensors(places: Iterable[TensorOffset], start: int, size: int) -> None:
+def refuse_unused_bytes_between_tensors(
+    places: Iterable[TensorOffset], start: int, size: int
+) -> None:
     """Refuse holes between tensors: the format has none, and a corrupt offset leaves one."""
     for place in sorted(places, key=lambda place: (place.offset, place.size)):
         if place.offset != start:

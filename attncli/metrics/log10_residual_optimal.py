@@ -23,13 +23,13 @@ def log10_residual_optimal(state: SplitState) -> float:
     if state.residual_to_token_mean.is_zero():
         return -math.inf
     residual = state.residual_to_token_mean.mantissa
-    nearest = residual - find_nearest_centre(residual)
+    nearest = residual - find_row_nearest_to_tokens(residual)
     return compute_log10_matrix_norm(
         ScaledArray(nearest, state.residual_to_token_mean.exponent), composite_norm
     ) - compute_log10_matrix_norm(state.states, composite_norm)
 
 
-def find_nearest_centre(matrix: Array) -> Array:
+def find_row_nearest_to_tokens(matrix: Array) -> Array:
     """The row x [feature] that minimises ‖M - 1x^T‖_{1,∞}."""
     from attncli.maths.matrices.nearest_constant_row import (  # scipy's optimizers: 0.4 s to import, needed here alone
         find_nearest_constant_row,

@@ -32,9 +32,9 @@ def replace_matrices_by_names(value: object) -> object:
         raise UsageError("`pattern`: give a matrix as an array, such as numpy.array(…).")
     if not any(getattr(each, "shape", ()) for each in several):
         return several or value
-    from attncli.patterns._user_matrices import name_patterns
+    from attncli.patterns._user_matrices import choose_pattern_names
 
-    return name_patterns(several)
+    return choose_pattern_names(several)
 
 
 complete_pattern = make_registry_name_completer("attncli.patterns")

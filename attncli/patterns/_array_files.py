@@ -19,7 +19,7 @@ from attncli.io.numpy_files import (
     is_numeric_array,
     read_array,
     read_array_header,
-    read_exact_number_count,
+    read_exact_count_of_numbers,
 )
 from attncli.patterns._check_pattern import (
     make_pattern_from_dense,
@@ -75,7 +75,7 @@ def read_dense_as_sparse(path: Path, stream: IO[bytes]) -> csr_array:
     parts = []
     for start in range(0, rows, step):
         size = min(step, rows - start)
-        block = read_exact_number_count(path, stream, header.dtype, size * columns).reshape(
+        block = read_exact_count_of_numbers(path, stream, header.dtype, size * columns).reshape(
             size, columns
         )
         parts.append(make_pattern_from_dense(path, block))

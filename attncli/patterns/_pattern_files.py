@@ -21,7 +21,7 @@ from attncli.patterns._check_pattern import (
 from attncli.patterns._pattern_text_grammar import (
     FILE_SPEC,
     keep_strongest_weights,
-    keep_weights_above,
+    keep_weights_above_threshold,
     parse_top_key_count,
     parse_weight_threshold,
 )
@@ -43,7 +43,7 @@ def read_pattern(text: str, length: int | None, causal: bool) -> csr_array:
         keep_strongest_weights(raw, parse_top_key_count(text, spec["top"])) if spec["top"] else raw
     )
     if spec["above"]:
-        pattern = keep_weights_above(raw, parse_weight_threshold(text, spec["above"]))
+        pattern = keep_weights_above_threshold(raw, parse_weight_threshold(text, spec["above"]))
     pattern.eliminate_zeros()
     check_pattern_rows(path, pattern, causal)
     return pattern

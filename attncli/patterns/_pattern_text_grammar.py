@@ -52,7 +52,7 @@ class ModelHead:
         if self.top is not None:
             return keep_strongest_weights(rows, self.top)
         assert self.above is not None
-        return keep_weights_above(rows, self.above)
+        return keep_weights_above_threshold(rows, self.above)
 
 
 def parse_attention_head_of_model(text: str) -> ModelHead | None:
@@ -108,7 +108,7 @@ def keep_strongest_weights(pattern: csr_array, count: int) -> csr_array:
     )
 
 
-def keep_weights_above(pattern: csr_array, limit: float) -> csr_array:
+def keep_weights_above_threshold(pattern: csr_array, limit: float) -> csr_array:
     """Keep the weights above a limit."""
     pairs = pattern.tocoo()
     strongest = pairs.data > limit

@@ -38,7 +38,7 @@ class UserMatrix(str):
         return {"shape": list(self.weights.shape), "sha256": digest.hexdigest()}
 
 
-def name_patterns(patterns: Sequence[object]) -> list[str]:
+def choose_pattern_names(patterns: Sequence[object]) -> list[str]:
     """Name the patterns: `matrix`, or `matrix 1`, `matrix 2` … where several have no text."""
     several = sum(not isinstance(each, str) for each in patterns) > 1
     found: list[str] = []

@@ -42,7 +42,7 @@ def run_command_in_rank_processes(count: int, words: Sequence[str], parts: Path 
             "attn",
             sys.executable,
             args=dict.fromkeys(ranks, (*PROGRAM, *words)),
-            envs=rank_environments(count),
+            envs=make_environments_of_ranks(count),
             logs_specs=DefaultLogsSpecs(log_dir=scratch),
         )
         try:
@@ -53,7 +53,7 @@ def run_command_in_rank_processes(count: int, words: Sequence[str], parts: Path 
     return combine_exit_codes(result.failures if result else {}, parts)
 
 
-def rank_environments(count: int) -> dict[int, dict[str, str]]:
+def make_environments_of_ranks(count: int) -> dict[int, dict[str, str]]:
     """Environment of each rank, as torchrun sets it; the ranks share the cores."""
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
     shared = {

@@ -80,7 +80,7 @@ def load_or_compute_result(types: Sequence[type], name: str, compute: Callable[[
     found = read_cached_result(path, types)
     if found is None:
         found = compute()
-        try_write_result(path, found)
+        try_write_cached_result(path, found)
     return found
 
 
@@ -96,17 +96,17 @@ def read_cached_result(path: Path, types: Sequence[type]) -> Any:
         return None
 
 
-def try_write_result(path: Path, result: object) -> None:
+def try_write_cached_result(path: Path, result: object) -> None:
     """Save a result; if the disk is full, the run goes on, with one warning."""
     if PARTS.full:
         return
     try:
-        write_result(path, result)
+        write_cached_result(path, result)
     except OSError as error:
         PARTS.disable_cache_after_error(error)
 
 
-def write_result(path: Path, result: object) -> None:
+def write_cached_result(path: Path, result: object) -> None:
     """Write a result atomically."""
     import torch
 

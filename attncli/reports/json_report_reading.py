@@ -95,7 +95,7 @@ def parse_json_report(text: str | bytes) -> Report:
     rows = document.get("rows", ())
     if isinstance(rows, list):
         document["rows"] = [
-            collect_row_keys(row, f"rows[{index}]") for index, row in enumerate(rows)
+            collect_report_row_keys(row, f"rows[{index}]") for index, row in enumerate(rows)
         ]
     try:
         report: Report = convert_json_value(Report, document, "the report")
@@ -132,7 +132,7 @@ def require_schema_version(document: JsonObject) -> None:
         )
 
 
-def collect_row_keys(row: object, where: str) -> JsonObject:
+def collect_report_row_keys(row: object, where: str) -> JsonObject:
     """Gather the further axes of a flat row, as the record has them."""
     if not isinstance(row, dict):
         raise make_type_mismatch_error(where, "an object", row)

@@ -42,7 +42,7 @@ def text(count: int) -> ModelInput:
 
 
 def inspected(subject: PreparedModel, plan: HeadPlan) -> Any:
-    metrics = plan.metrics.with_linear_metrics()
+    metrics = plan.metrics.add_linear_layer_metrics()
     on_text = tuple(name for name in metrics.heads if name not in metrics.repeated_token_metrics)
     return measure_forward_pass(
         subject.body,

@@ -180,7 +180,7 @@ def test_one_process_keeps_its_parts_too(tmp_path: Path, monkeypatch: pytest.Mon
     """Interrupted after the second text, it goes on with the third."""
     from attncli.processes import resume_cache
 
-    real, kept = resume_cache.write_result, []
+    real, kept = resume_cache.write_cached_result, []
 
     def interrupted(path: Path, result: object) -> None:
         real(path, result)
@@ -188,7 +188,7 @@ def test_one_process_keeps_its_parts_too(tmp_path: Path, monkeypatch: pytest.Mon
         if len(kept) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(resume_cache, "write_result", interrupted)
+    monkeypatch.setattr(resume_cache, "write_cached_result", interrupted)
     stopped = attn(*LINE, "-o", "r.json")
     assert (stopped.code, stopped.err) == (130, "attn: interrupted.\n")
     assert files_in(tmp_path) == ["r.json.parts"]

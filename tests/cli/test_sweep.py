@@ -267,7 +267,7 @@ def test_options_that_no_item_has_are_refused_before_any_is_run(runs: Path) -> N
 
 @pytest.mark.slow
 def test_a_report_of_files_that_changed_meanwhile_is_not_kept(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    whole = local.LocalWorker.read_outcome
+    whole = local.LocalWorker.read_job_outcome
 
     def slow(worker: local.LocalWorker) -> ProcessRun:
         done = whole(worker)
@@ -275,7 +275,7 @@ def test_a_report_of_files_that_changed_meanwhile_is_not_kept(runs: Path, monkey
             shutil.copy("net-100.safetensors", "net-900.safetensors")
         return done
 
-    monkeypatch.setattr(local.LocalWorker, "read_outcome", slow)
+    monkeypatch.setattr(local.LocalWorker, "read_job_outcome", slow)
     outcome = attn(*SWEEP)
     assert outcome.code == 3
     assert "net-900.safetensors  (its files changed while it was measured" in outcome.out

@@ -75,12 +75,12 @@ HELD = """
 import signal
 from attncli.processes import resume_cache as parts
 
-def write(path, result, write=parts.write_result):
+def write(path, result, write=parts.write_cached_result):
     write(path, result)
     while True:  # a signal that is answered elsewhere ends one pause
         signal.pause()
 
-parts.write_result = write
+parts.write_cached_result = write
 from attncli.cli.main import main
 main()
 """

@@ -14,7 +14,7 @@ from attncli.maths.matrices.matrix_norms import composite_norm, compute_log10_ma
 from attncli.maths.matrices.nearest_constant_row import find_nearest_constant_row
 from attncli.maths.matrices.nearest_row_linear_programme import bound_weighted_matrix_norms_below
 from attncli.metrics import METRICS
-from attncli.metrics.log10_residual_optimal import find_nearest_centre
+from attncli.metrics.log10_residual_optimal import find_row_nearest_to_tokens
 
 RNG = np.random.default_rng(4)
 STATES = RNG.standard_normal((9, 5)) + 0.5
@@ -222,7 +222,7 @@ def best_by_linear_program(x: np.ndarray) -> float:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_optimal_centre_is_that_of_a_linear_program(seed: int) -> None:
     x = np.random.default_rng(seed).exponential(size=(7, 4))
-    ours = composite_norm(x - find_nearest_centre(x))
+    ours = composite_norm(x - find_row_nearest_to_tokens(x))
     assert ours <= (1.0 + 1e-9) * best_by_linear_program(x)
     assert ours < composite_norm(x - x.mean(axis=0))
 
@@ -264,6 +264,6 @@ def test_the_mean_is_within_its_bound_of_the_optimum() -> None:
     for seed in range(50):
         x = np.random.default_rng(seed).standard_cauchy((6, 3))
         mean = composite_norm(x - x.mean(axis=0))
-        assert mean <= 2.0 * (1.0 - 1.0 / 6.0) * composite_norm(x - find_nearest_centre(x)) * (
-            1 + 1e-9
-        )
+        assert mean <= 2.0 * (1.0 - 1.0 / 6.0) * composite_norm(
+            x - find_row_nearest_to_tokens(x)
+        ) * (1 + 1e-9)

@@ -26,7 +26,7 @@ from attncli.ablation.stream_tracking.tensor_tags import (
     Kind,
     Tag,
     UntouchedResult,
-    attach_tag,
+    attach_stream_tag,
     derive_tag_off_residual_stream,
 )
 from attncli.forward_argument_types import Args, Function, Kwargs, Output
@@ -42,7 +42,7 @@ def evaluate_residual_addition(
     tags = run.find_tag_of_tensor(terms.first), run.find_tag_of_tensor(terms.second)
     if (shifted := tag_learned_bias(terms, tags)) is not None:
         result = run_function_with_tags(run, func, args, kwargs)
-        attach_tag(result, shifted)
+        attach_stream_tag(result, shifted)
         return result
     whole = Addition(func, args, kwargs, terms)
     for stream, branch in ((0, 1), (1, 0)):
@@ -114,7 +114,7 @@ def add_constant_to_stream(
         tensor, number = terms[:2] if isinstance(terms.first, torch.Tensor) else terms[1::-1]
         tag = run.find_tag_of_tensor(tensor)
         if tag and number == 0 and result is not tensor:
-            attach_tag(result, tag)
+            attach_stream_tag(result, tag)
     return result
 
 
@@ -153,7 +153,7 @@ def evaluate_skip_addition(
     for call in off.attention:
         run.reached[call].add(point)
     result = whole.evaluate_summands_to_keep(parts.choose_summands_of_skip(point), stream)
-    attach_tag(
+    attach_stream_tag(
         result, derive_tag_off_residual_stream([on, off]).move_tag_to_residual_stream_point(point)
     )
     run.record_residual_stream_at_point(point, result)
@@ -195,5 +195,5 @@ def evaluate_branch_merge(
         Keep.BOTH if parts.does_ablation_keep_merged_mlp() else Keep.STREAM, attention
     )
     bare = (*tags[0].bare, *tags[1].bare, UntouchedResult("merge", site))
-    attach_tag(result, derive_tag_off_residual_stream([*tags])._replace(bare=bare))
+    attach_stream_tag(result, derive_tag_off_residual_stream([*tags])._replace(bare=bare))
     return result

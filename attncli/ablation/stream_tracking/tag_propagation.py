@@ -11,7 +11,7 @@ from attncli.ablation.stream_tracking.binary_operands import (
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.ablation.stream_tracking.tensor_tags import (
     Tag,
-    attach_tag,
+    attach_stream_tag,
     derive_tag_off_residual_stream,
 )
 from attncli.capture.attention_calls import (
@@ -66,7 +66,7 @@ def run_function_with_tags(run: BlockRun, func: Function, args: Args, kwargs: Kw
     result = func(*args, **kwargs)
     if not tags and name not in LINEAR:
         return result
-    tag = propagate_tag(run, name, args, kwargs, inputs, tags)
+    tag = propagate_stream_tag(run, name, args, kwargs, inputs, tags)
     if (
         len(tags) == 1
         and tags[0].point
@@ -78,7 +78,7 @@ def run_function_with_tags(run: BlockRun, func: Function, args: Args, kwargs: Kw
         known_ids = {id(tensor) for tensor in inputs}
         for tensor in iter_nested_tensors(result):
             if id(tensor) not in known_ids:
-                attach_tag(tensor, tag)
+                attach_stream_tag(tensor, tag)
         for tensor, version in zip(inputs, versions, strict=True):
             if read_tensor_version(tensor) != version:
                 retag_written_tensor(run, tensor, tag)
@@ -105,11 +105,11 @@ def list_dependency_tensors(name: str, inputs: list[torch.Tensor]) -> list[torch
 
 def retag_written_tensor(run: BlockRun, tensor: torch.Tensor, tag: Tag) -> None:
     """Retag a written tensor: it and its base now descend from what was written."""
-    attach_tag(tensor, tag)
+    attach_stream_tag(tensor, tag)
     base = tensor._base
     if base is not None:
         before = run.find_tag_of_tensor(base)
-        attach_tag(
+        attach_stream_tag(
             base,
             derive_tag_off_residual_stream([before, tag])
             if before
@@ -117,7 +117,7 @@ def retag_written_tensor(run: BlockRun, tensor: torch.Tensor, tag: Tag) -> None:
         )
 
 
-def propagate_tag(
+def propagate_stream_tag(
     run: BlockRun,
     name: str,
     args: Args,

@@ -96,7 +96,7 @@ class Tag(NamedTuple):
         return Tag(self.run, point, self.ancestors | {point}, raw=True)
 
 
-def attach_tag(tensor: torch.Tensor, tag: Tag) -> None:
+def attach_stream_tag(tensor: torch.Tensor, tag: Tag) -> None:
     """Attach a tag to the tensor as it is now."""
     tensor._attn_tag = (tag, read_tensor_version(tensor))  # type: ignore[attr-defined]
 

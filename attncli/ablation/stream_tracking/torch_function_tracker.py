@@ -16,7 +16,7 @@ from attncli.ablation.stream_tracking.tensor_tags import (
     Key,
     Tag,
     UntouchedResult,
-    attach_tag,
+    attach_stream_tag,
     derive_tag_off_residual_stream,
 )
 from attncli.capture.attention_calls import ASKING, iter_nested_tensors, read_torch_function_name
@@ -93,18 +93,18 @@ class Tracker(TorchFunctionMode):
             self.inside_norm = False
         if not isinstance(result, torch.Tensor) or result.shape != arguments.shape:
             for tensor in iter_nested_tensors(result):
-                attach_tag(tensor, derive_tag_off_residual_stream([tag]))
+                attach_stream_tag(tensor, derive_tag_off_residual_stream([tag]))
             return result
         if not self.parts.does_ablation_keep_norm_layer(key, tag.point):
             result = arguments.clone().to(result.dtype)
         if tag.point:
             point = self.run.make_residual_stream_point("norm", tag.point, key)
-            attach_tag(result, tag.move_tag_to_residual_stream_point(point))
+            attach_stream_tag(result, tag.move_tag_to_residual_stream_point(point))
             self.run.record_residual_stream_at_point(point, result)
         else:
             if tag.raw:
                 self.run.strange_norms.add(key)
-            attach_tag(
+            attach_stream_tag(
                 result,
                 derive_tag_off_residual_stream([tag])._replace(
                     bare=(*tag.bare, UntouchedResult("norm", key))

@@ -59,7 +59,7 @@ class MetricSelection:
             name for name in self.heads if ATTENTION.declaration_of_entry(name).group == "roles"
         )
 
-    def with_linear_metrics(self) -> "MetricSelection":
+    def add_linear_layer_metrics(self) -> "MetricSelection":
         """The default set where layers are linear too."""
         return replace(self, heads=(*self.heads, *LINEAR_HEADS))
 

@@ -18,7 +18,7 @@ FEW = 3
 LEGEND = "  ".join(f"{role.mark} {role.name}" for role in (*ROLES, MIXED))
 
 
-def role_legend(rows: Sequence[Row]) -> str:
+def format_role_legend(rows: Sequence[Row]) -> str:
     """With the sign of doubt where some head has it."""
     doubted = any(str(row.keys.get(ROLE, "")).endswith(DOUBT) for row in rows)
     return LEGEND + f"  {DOUBT} changes with the random tokens" * doubted
@@ -32,7 +32,7 @@ def build_inspection_views(
     if ranking is None and metrics.roles:
         for index, where in enumerate(list_stacks_and_attention_kinds(rows, ROLE)):
             kind = ", ".join(map(str, where.values()))
-            title = kind if index else ": ".join(filter(None, (kind, role_legend(rows))))
+            title = kind if index else ": ".join(filter(None, (kind, format_role_legend(rows))))
             yield View(title, "layer", (ROLE,), "head", where, heat="mark")
         yield View("what stands out, most serious first", "about", (), findings="finding")
     else:
@@ -115,12 +115,14 @@ def describe_control_values(
                 and isinstance(value := row.keys.get(null), float)
             ]
             if values:
-                found.append((f"{metric} " if len(metrics) > 1 else "") + format_min_to_max(values))
+                found.append(
+                    (f"{metric} " if len(metrics) > 1 else "") + format_value_range(values)
+                )
         if found:
             parts.append(f"{words}: {', '.join(found)}")
     return "".join(f"; {part}" for part in parts)
 
 
-def format_min_to_max(values: Sequence[float]) -> str:
+def format_value_range(values: Sequence[float]) -> str:
     low, high = format_number(min(values)), format_number(max(values))
     return low if low == high else f"{low} … {high}"

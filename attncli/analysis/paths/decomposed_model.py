@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis.distributed_text_loop import apply_to_each_text, wrap_with_progress
+from attncli.analysis.distributed_text_loop import apply_to_each_text, wrap_with_text_progress
 from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
 from attncli.errors import InputError, InsufficientPrecision, LimitError
@@ -85,7 +85,7 @@ class DecomposableModel:
             return self.apply_in_sufficient_precision(text, work)
 
         counted, identity = (
-            wrap_with_progress(apply_to_one_text, texts, progress),
+            wrap_with_text_progress(apply_to_one_text, texts, progress),
             self.checkpoint.identity,
         )
         read = apply_to_each_text(self.model_without_head, texts, counted, identity, what, made_of)

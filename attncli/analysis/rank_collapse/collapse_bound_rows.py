@@ -45,7 +45,7 @@ def power_of_ten_without_underflow(exponent: float) -> float:
     return 0.0 if exponent < -300.0 else power_of_ten_or_inf_beyond_floats(exponent)
 
 
-def log10_bound_slack(log10_constant: float, read: float, written: float) -> float:
+def log10_slack_of_collapse_bound(log10_constant: float, read: float, written: float) -> float:
     """Decades between the bound and the residual; inf where one is zero, so that nothing is claimed
     of it."""
     if not read > 0.0 or not written > 0.0:
@@ -53,7 +53,7 @@ def log10_bound_slack(log10_constant: float, read: float, written: float) -> flo
     return log10_constant + 3.0 * math.log10(read) - math.log10(written)
 
 
-def describe_bound_coverage(rows: Sequence[Row]) -> str:
+def describe_layers_covered_by_bound(rows: Sequence[Row]) -> str:
     """Describe in how many layers the one-layer bound holds, and by how much."""
     found = [row.value for row in rows if row.metric == "bound_slack" and row.value is not None]
     if not found:
@@ -105,7 +105,7 @@ def evaluate_collapse_bound_on_network(
             own += build_layer_rows(columns, variant, layer)
         rows += own
         views.append(build_collapse_bound_view(variant))
-        findings.append(Finding(variant, describe_bound_coverage(own)))
+        findings.append(Finding(variant, describe_layers_covered_by_bound(own)))
     return rows, views, findings
 
 

@@ -100,11 +100,11 @@ class StateRecorder:
         self.values: Lines = {}
         self.before: PreviousStates[SplitState] = PreviousStates(over)
         for stack in stacks:
-            self.curves_at_location(
+            self.find_curves_at_location(
                 self.values, StateLocation(stack.name), self.metrics.metric_names
             )
 
-    def curves_at_location(
+    def find_curves_at_location(
         self, lines: Lines, place: StateLocation, names: Iterable[str]
     ) -> dict[str, list[float]]:
         """The curves of a location, created on first use."""
@@ -137,7 +137,7 @@ class StateRecorder:
     def record_common_row_and_residual(
         self, place: StateLocation, index: int, state: SplitState
     ) -> None:
-        self.curves_at_location(self.values, place, self.metrics.metric_names)
+        self.find_curves_at_location(self.values, place, self.metrics.metric_names)
         self.record_metric_values(self.values, place, index, self.metrics.measure_state(state))
         if self.metrics.of_step:
             for at, before in find_previous_states(self.before, place, index):
@@ -149,7 +149,7 @@ class StateRecorder:
     def record_metric_values(
         self, lines: Lines, place: StateLocation, index: int, numbers: Mapping[str, float]
     ) -> None:
-        line = self.curves_at_location(lines, place, numbers)
+        line = self.find_curves_at_location(lines, place, numbers)
         for name, value in numbers.items():
             line[name][index] = value
 
@@ -229,7 +229,7 @@ class SecondPassRecorder(StateRecorder):
         self.compare_with_first_pass(place, index, self.metrics.of_state, (now,))
         if self.metrics.of_step:
             for at, before in find_previous_states(self.both, place, index):
-                self.curves_at_location(self.uncertain, at, self.first.values[at])
+                self.find_curves_at_location(self.uncertain, at, self.first.values[at])
                 if before is not None and before.first.shape == first.shape:
                     self.compare_with_first_pass(at, index, self.metrics.of_step, (before, now))
             store_as_previous_state(self.both, place, index, now)
@@ -243,7 +243,7 @@ class SecondPassRecorder(StateRecorder):
     ) -> None:
         line = self.first.values[place]
         values = {name: line[name][index] for name in measures}
-        self.curves_at_location(self.uncertain, place, line)
+        self.find_curves_at_location(self.uncertain, place, line)
         self.record_metric_values(
             self.uncertain, place, index, estimate_uncertainties(measures, values, states)
         )

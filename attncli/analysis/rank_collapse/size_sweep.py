@@ -9,7 +9,11 @@ from attncli.analysis.rank_collapse.network_collapse import (
     run_networks_in_all_variants,
 )
 from attncli.analysis.rank_collapse.network_variant_runs import refuse_work_of_many_days
-from attncli.analysis.rank_collapse.value_gradients import DEFINITION, GRADIENT, build_gradient_rows
+from attncli.analysis.rank_collapse.value_gradients import (
+    DEFINITION,
+    GRADIENT,
+    build_value_gradient_rows,
+)
 from attncli.maths.number_format import format_number
 from attncli.networks.ablation_variants import AblationSwitches, select_switches_of_networks
 from attncli.networks.network_spec import NetworkSpec
@@ -45,7 +49,9 @@ def sweep_network_sizes(
             networks, variants, metrics, make_progress_of_sweep_point(progress, index, len(specs))
         )
         rows += build_network_collapse_rows(ensemble, spec, variants, {parameter: point})
-        rows += build_gradient_rows(networks, variants, {parameter: point}) if gradients else ()
+        rows += (
+            build_value_gradient_rows(networks, variants, {parameter: point}) if gradients else ()
+        )
     findings = tuple(
         Finding(name, describe_first_and_last_point(rows, name, parameter, metrics))
         for name in variants

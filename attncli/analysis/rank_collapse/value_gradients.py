@@ -27,7 +27,7 @@ NOT_COVERED = f"{NOT_APPLICABLE}a product of two norms only with one head, atten
 UNKNOWN = "rounding has swallowed a state, or the gradient is zero"
 
 
-def build_gradient_rows(
+def build_value_gradient_rows(
     networks: Sequence[Network],
     variants: Mapping[str, AblationSwitches],
     keys: Mapping[str, Scalar] = NOTHING,

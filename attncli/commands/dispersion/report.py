@@ -12,7 +12,7 @@ import numpy as np
 
 from attncli.analysis.heads.metric_selection import MetricSelection
 from attncli.analysis.heads.model_inspection import HeadPlan, inspect_model
-from attncli.analysis.heads.report_tables import format_min_to_max
+from attncli.analysis.heads.report_tables import format_value_range
 from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.analysis.means_and_confidence_intervals import describe_averaging, summarize_values
 from attncli.analysis.rank_collapse.size_sweep import make_progress_of_sweep_point
@@ -197,5 +197,5 @@ def build_length_slope_tables(
         )
         own = [row for row in lines if row.metric == metric + SLOPE]
         errors = [float(row.keys["error"]) for row in own if "error" in row.keys]
-        known = f"; standard errors {format_min_to_max(errors)}" if errors else ""
+        known = f"; standard errors {format_value_range(errors)}" if errors else ""
         yield View(f"{metric}: {what}{over}{known}", "layer", (metric + SLOPE,), "head")

@@ -72,7 +72,7 @@ def prepare_model_inspection(
     if heads.layers or heads.heads:
         refuse_nonexistent_heads(list_available_heads(subject), plan)
     if subject.linear.layers and not options.metric_names:
-        plan = replace(plan, metrics=plan.metrics.with_linear_metrics())
+        plan = replace(plan, metrics=plan.metrics.add_linear_layer_metrics())
     longest = max(text.tokens for text in texts)
     if longest >= LONG_TEXT and subject.linear.layers:
         report_estimated_duration(subject, plan, longest, how.say)

@@ -17,8 +17,8 @@ from attncli.analysis.rank_collapse.collapse_bound_rows import (
     BEYOND,
     THEOREM_METRICS,
     build_collapse_bound_view,
-    describe_bound_coverage,
-    log10_bound_slack,
+    describe_layers_covered_by_bound,
+    log10_slack_of_collapse_bound,
     power_of_ten_or_inf_beyond_floats,
 )
 from attncli.capture.forward_wrappers import hook_forwards
@@ -118,7 +118,10 @@ def build_layer_theorem_rows(
         yield summarize_values("attention_residual", "norm", read, why, **keys)
         ranges = [each.logit_range for each in own]
         yield summarize_values("logit_range", "1", ranges, why, **keys)
-        slacks = [log10_bound_slack(found.log10_constant, each.input, each.output) for each in own]
+        slacks = [
+            log10_slack_of_collapse_bound(found.log10_constant, each.input, each.output)
+            for each in own
+        ]
         yield summarize_values("bound_slack", "log10", slacks, why, **keys)
 
 
@@ -188,7 +191,7 @@ def describe_rank_collapse_theorem(rows: Sequence[Row], config: HeadConfig, unco
     sentence = f"tokens lie within the bound's radius in {inside} of {format_count(config.layer_count, 'layer')}"
     if known:
         sentence += f" (4βH/√d from {format_number(min(known))} to {format_number(max(known))})"
-    return f"{sentence}; {describe_bound_coverage(rows)}"
+    return f"{sentence}; {describe_layers_covered_by_bound(rows)}"
 
 
 def list_report_values_of_metric(rows: Sequence[Row], metric: str) -> list[float | None]:

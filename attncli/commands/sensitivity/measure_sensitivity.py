@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.analysis.distributed_text_loop import apply_to_each_text, wrap_with_progress
+from attncli.analysis.distributed_text_loop import apply_to_each_text, wrap_with_text_progress
 from attncli.analysis.paths.decomposed_model import DecomposableModel, run_unmodified_model
 from attncli.analysis.paths.jacobian_norm_sampling import (
     EstimateWithError,
@@ -103,7 +103,7 @@ def measure_sensitivity(
     found = apply_to_each_text(
         subject.model_without_head,
         texts,
-        wrap_with_progress(measure_text_in_model_precision, texts, progress),
+        wrap_with_text_progress(measure_text_in_model_precision, texts, progress),
         identity,
         "sensitivity",
         made_of,

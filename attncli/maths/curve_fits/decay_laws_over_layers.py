@@ -12,7 +12,7 @@ All of them predict the same data, what each layer does to log10 r, so their err
 * the criterion must be better than the next simpler explanation's by `CLEARLY`.
 
 A power is the strongest claim, so errors do not decide it alone: r must have collapsed on its layers, its last points must
-be near it one by one, and no single point may decide it (`do_curve_steps_collapse`, `is_power_law_supported`).
+be near it one by one, and no single point may decide it (`does_curve_show_collapse`, `is_power_law_supported`).
 """
 
 import math
@@ -222,11 +222,11 @@ def fit_decay_laws_to_layers(steps: CurveSteps, start: int, stop: int) -> list[L
     errors = compute_squared_errors_at_constant_rate(steps, np.arange(start, stop))
     constant = LawFit(make_decay_law_piece(steps, start, stop, None), errors, 1)
     own = steps.slice_layers(start, stop)
-    power = fit_power_law_to_steps(own) if do_curve_steps_collapse(own, FEWEST_POINTS) else None
+    power = fit_power_law_to_steps(own) if does_curve_show_collapse(own, FEWEST_POINTS) else None
     return [constant] if power is None else [constant, power]
 
 
-def do_curve_steps_collapse(steps: CurveSteps, fewest: int) -> bool:
+def does_curve_show_collapse(steps: CurveSteps, fewest: int) -> bool:
     """Whether r falls by a decade to below 1, is never above 1, and its last steps differ clearly from zero."""
     last = steps.decades_per_layer[1 - fewest :]
     return (
@@ -272,7 +272,7 @@ def does_later_half_follow_power_law(steps: CurveSteps, order: float) -> bool:
 
 def is_power_law_stable_without_point(fewer: CurveSteps, order: float) -> bool:
     """Whether the power law remains, with nearly the same order, when a point is left out."""
-    if not do_curve_steps_collapse(fewer, FEWEST_POINTS - 1):
+    if not does_curve_show_collapse(fewer, FEWEST_POINTS - 1):
         return False
     again = fit_power_law_to_steps(fewer)
     return (

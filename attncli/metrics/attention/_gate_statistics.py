@@ -67,7 +67,7 @@ def share_of_closed_gates(gates: GateObservations) -> Array:
     return found
 
 
-def compute_sparsity(gates: GateObservations) -> Array:
+def compute_gate_sparsity(gates: GateObservations) -> Array:
     flat = gates.gate.reshape(len(gates.gate), -1)
     squares = (flat**2).sum(axis=1)
     alike = flat.sum(axis=1) ** 2 / np.where(squares == 0.0, 1.0, squares) / flat.shape[1]
@@ -75,7 +75,7 @@ def compute_sparsity(gates: GateObservations) -> Array:
     return found
 
 
-def sink_correlation(gates: GateObservations) -> Array:
+def correlate_gate_with_sink(gates: GateObservations) -> Array:
     return np.array(
         [
             pearson_correlation(gate.mean(axis=-1), sink)

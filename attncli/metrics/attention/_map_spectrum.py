@@ -65,7 +65,7 @@ class SpectrumIteration:
         start = make_orthonormal_start_vectors(self.keys).to(rows.weights.device)
         self.blocks = [start.expand(*self.lead, -1, -1)]
         self.products: list[Tensor] = []
-        self.running = self.make_zeros(rows)
+        self.running = self.make_zero_products(rows)
         self.received = rows.weights.new_zeros((*self.lead, self.keys)).double()
         self.square = rows.weights.new_zeros(self.lead).double()
         self.centred_square = self.square.clone()
@@ -80,7 +80,7 @@ class SpectrumIteration:
         drawn = torch.randn(self.keys, columns, generator=self.generator, dtype=torch.float64)
         return drawn.to(like.device).expand(*self.lead, -1, -1).clone()
 
-    def make_zeros(self, rows: MapStripRows) -> "Tensor":
+    def make_zero_products(self, rows: MapStripRows) -> "Tensor":
         return rows.weights.new_zeros(self.blocks[-1].shape).double()
 
     def accumulate_map_rows(self, rows: MapStripRows) -> None:
@@ -157,7 +157,7 @@ class SpectrumIteration:
         inner = basis.transpose(-2, -1) @ torch.cat(self.products, dim=-1)
         return (inner + inner.transpose(-2, -1)) / 2
 
-    def centred_norms(self) -> tuple["Tensor", "Tensor"]:
+    def norms_of_centred_map(self) -> tuple["Tensor", "Tensor"]:
         """s1 and ‖·‖_F² of A - 11^T / n, n the number of keys.
 
         Where rows sum to one it takes the first vector of the first block to 0 and is A for all others. What float32

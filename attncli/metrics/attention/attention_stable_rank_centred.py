@@ -18,6 +18,6 @@ def attention_stable_rank_centred(spectrum: SpectrumIteration) -> "Tensor":
     0 where nothing is left. A gap of the spectrum that is only the uniform part's goes away ("Mind the Gap", 2024).
     """
     assert spectrum.values is not None
-    largest, square = spectrum.centred_norms()
+    largest, square = spectrum.norms_of_centred_map()
     nothing = square <= ROUNDING * spectrum.square
     return (square / largest.square().clamp_min(TINY)).masked_fill(nothing, 0.0)

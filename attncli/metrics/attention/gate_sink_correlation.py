@@ -1,5 +1,9 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gate_statistics import Array, GateObservations, sink_correlation
+from attncli.metrics.attention._gate_statistics import (
+    Array,
+    GateObservations,
+    correlate_gate_with_sink,
+)
 
 
 @metric("1", group="gates")
@@ -8,4 +12,4 @@ def gate_sink_correlation(gates: GateObservations) -> Array:
 
     -1: the gate shuts where the head looks at its sink, so the sink is not needed to shut it; 0: unrelated.
     """
-    return sink_correlation(gates)
+    return correlate_gate_with_sink(gates)

@@ -1,5 +1,9 @@
 from attncli.metrics import metric
-from attncli.metrics.attention._gate_statistics import Array, GateObservations, compute_sparsity
+from attncli.metrics.attention._gate_statistics import (
+    Array,
+    GateObservations,
+    compute_gate_sparsity,
+)
 
 
 @metric("1", group="gates")
@@ -8,4 +12,4 @@ def gate_sparsity(gates: GateObservations) -> Array:
 
     0: all alike, as where the gate is held at a number; near 1: a few are open, the rest shut.
     """
-    return compute_sparsity(gates)
+    return compute_gate_sparsity(gates)

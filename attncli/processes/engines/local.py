@@ -64,7 +64,7 @@ class LocalWorker:
         with suppress(BrokenPipeError):  # it has died; its silence will say so
             print(json.dumps(job), file=self.process.stdin, flush=True)
 
-    def read_outcome(self) -> ProcessRun:
+    def read_job_outcome(self) -> ProcessRun:
         """The outcome of the job; a worker that closes its pipe has died."""
         line = self.worker_stdout.readline()
         return ProcessRun(*json.loads(line)) if line else describe_process_exit(self.process.wait())
@@ -104,8 +104,8 @@ class LocalWorkerPool:
         while self.busy:
             for key, _ in self.selector.select():
                 worker: LocalWorker = key.data
-                place, found = worker.place, worker.read_outcome()
-                self.release_worker(worker)
+                place, found = worker.place, worker.read_job_outcome()
+                self.return_worker_to_pool(worker)
                 yield place, found
                 self.start_jobs(jobs)
 
@@ -119,7 +119,7 @@ class LocalWorkerPool:
             self.selector.register(worker.worker_stdout, EVENT_READ, worker)
             worker.send_job_to_worker(job)
 
-    def release_worker(self, worker: LocalWorker) -> None:
+    def return_worker_to_pool(self, worker: LocalWorker) -> None:
         self.selector.unregister(worker.worker_stdout)
         self.busy.remove(worker)
         if worker.is_alive:

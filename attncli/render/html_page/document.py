@@ -68,7 +68,7 @@ def build_html_body(report: Report) -> Iterator[str]:
     yield page_sentences.format_warnings(report)
     yield "<section id=heads hidden></section>\n"
     yield "<section id=maps hidden></section>\n"
-    yield from build_sections(report)
+    yield from build_view_sections(report)
     yield "<section id=all hidden></section>\n"
     yield page_sentences.format_provenance(report)
     yield "</main>\n<div id=tip role=tooltip hidden></div>\n"
@@ -76,20 +76,20 @@ def build_html_body(report: Report) -> Iterator[str]:
     yield f"<script type=module>{load_script().text}</script>\n"
 
 
-def build_sections(report: Report) -> Iterator[str]:
+def build_view_sections(report: Report) -> Iterator[str]:
     """Numbers and tables of the views that are not in the sentences already."""
     for index, view in enumerate(plot_data_of_views.list_report_and_layer_views(report)):
         if view is BOTH:
-            yield build_section(
+            yield build_view_section(
                 index, format_table(build_comparison_table(next(build_comparison_curves(report))))
             )
             continue
         for grid in build_table_grids(dataclasses.replace(report, views=(view,))):
             if not view.findings:
-                yield build_section(index, format_table(grid))
+                yield build_view_section(index, format_table(grid))
 
 
-def build_section(index: int, table: str) -> str:
+def build_view_section(index: int, table: str) -> str:
     return html_tag(
         "section",
         html_tag("div", class_="picture")

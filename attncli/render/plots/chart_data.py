@@ -100,7 +100,7 @@ def build_chart(report: Report, view: View) -> Chart | None:
         gaps=find_positions_without_numbers(report, view, series),
         bounds=collect_bound_curves(report, view) if view.metrics[0] in BOUNDS else {},
         laws=collect_fitted_curves(report, view, series),
-        lost_from=find_series_ends(report, view, series),
+        lost_from=find_where_series_end(report, view, series),
         unit_words=format_axis_label(named, report.metrics),
         x_words=format_axis_label(view.down, report.metrics),
     )
@@ -155,7 +155,7 @@ def find_positions_without_numbers(
     return tuple(sorted(places - known))
 
 
-def find_series_ends(
+def find_where_series_end(
     report: Report, view: View, series: Mapping[str, Sequence[ChartPoint]]
 ) -> dict[str, float]:
     """Of series that end where others go on; where all end there are gaps."""

@@ -48,7 +48,7 @@ def draw_curve_figure(report: Report) -> "Figure":
     styles = assign_line_styles(names)
     panels = [axes for line in grid for axes in line]
     for index, (axes, one) in enumerate(zip(panels, drawn, strict=False)):
-        draw_panel(axes, one, styles)
+        draw_curve_panel(axes, one, styles)
         axes.set_title(format_panel_title(one, index, len(drawn)), loc="left")
     free = panels[max(1, len(drawn)) :]
     for axes in free:
@@ -79,14 +79,14 @@ def format_panel_title(one: Chart, index: int, count: int) -> str:
     )
 
 
-def draw_panel(axes: "Axes", drawn: Chart, styles: Mapping[str, LineStyle]) -> None:
+def draw_curve_panel(axes: "Axes", drawn: Chart, styles: Mapping[str, LineStyle]) -> None:
     """Draw reference levels, bounds and fitted laws, then the numbers themselves."""
     set_axis_scales(axes, drawn)
     for index, (name, level) in enumerate(drawn.levels.items()):
         dash = LEVEL_DASHES[index % len(LEVEL_DASHES)]
         axes.axhline(level, color="0.35", linewidth=1.1, linestyle=dash, label=name, zorder=1)
     for name, points in drawn.series.items():
-        draw_line(axes, points, styles[name], format_legend_label(drawn, name))
+        draw_curve(axes, points, styles[name], format_legend_label(drawn, name))
     limits = axes.get_ylim()
     for name, points in drawn.bounds.items():
         draw_bound_line(axes, drawn, points, styles.get(name), name, limits)
@@ -130,7 +130,7 @@ def format_legend_label(drawn: Chart, name: str) -> str:
     return "" if name == "None" else f"{format_series_name(name)}{unknown}"
 
 
-def draw_line(axes: Any, points: Sequence[ChartPoint], look: LineStyle, name: str) -> None:
+def draw_curve(axes: Any, points: Sequence[ChartPoint], look: LineStyle, name: str) -> None:
     """Draw a filled marker for a number, an open one for a questioned one; its standard deviation
     behind it."""
     points = sorted(points, key=lambda point: point.x)

@@ -39,14 +39,14 @@ class Streams:
         """The number of heads of each attention that the streams went through, in order."""
 
     @property
-    def stream_count(self) -> int:
+    def path_stream_count(self) -> int:
         return 1 + self.partial
 
     def make_initial_path_streams(self, first: Tensor) -> Tensor:
         """Turn the first block's input [1, token, feature] into [stream, token, feature]."""
         return first.clone()
 
-    def select_attention_outputs(self, attention: RecordedAttention) -> Tensor:
+    def select_attention_outputs_per_path(self, attention: RecordedAttention) -> Tensor:
         """Choose what each stream keeps of an attention's outputs."""
         self.heads.append(attention.outputs.shape[1])
         return attention.outputs
@@ -71,9 +71,9 @@ class FullStreamOnly(Streams):
         super().__init__()
         self.attentions: list[RecordedAttention] = []
 
-    def select_attention_outputs(self, attention: RecordedAttention) -> Tensor:
+    def select_attention_outputs_per_path(self, attention: RecordedAttention) -> Tensor:
         self.attentions.append(attention)
-        return super().select_attention_outputs(attention)
+        return super().select_attention_outputs_per_path(attention)
 
 
 class OriginStreams(Streams):
@@ -102,7 +102,7 @@ class LengthStreams(Streams):
         self.partial = (1 + attentions) * (1 + mlps)
 
     def make_initial_path_streams(self, first: Tensor) -> Tensor:
-        numbers = first.new_zeros((self.stream_count, *first.shape[1:]))
+        numbers = first.new_zeros((self.path_stream_count, *first.shape[1:]))
         numbers[:2] = first
         return numbers
 
@@ -139,10 +139,10 @@ class PathStreams(Streams):
         self.partial = len(paths)
 
     def make_initial_path_streams(self, first: Tensor) -> Tensor:
-        return first.repeat(self.stream_count, 1, 1)
+        return first.repeat(self.path_stream_count, 1, 1)
 
-    def select_attention_outputs(self, attention: RecordedAttention) -> Tensor:
-        outputs = super().select_attention_outputs(attention)
+    def select_attention_outputs_per_path(self, attention: RecordedAttention) -> Tensor:
+        outputs = super().select_attention_outputs_per_path(attention)
         included = torch.zeros_like(outputs)
         included[0] = outputs[0]
         for stream, choice in self.iter_head_chosen_by_each_path():

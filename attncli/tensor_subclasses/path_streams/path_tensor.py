@@ -48,20 +48,20 @@ class PathTensor(StreamTensor):
         return make_missing_rule_error(what)
 
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
-        return f"PathTensor({tuple(self.shape)}, {self.streams.stream_count} streams)"
+        return f"PathTensor({tuple(self.shape)}, {self.streams.path_stream_count} streams)"
 
     def view_with_path_stream_axis(self) -> Tensor:
         """[stream, rows of one stream, …]"""
-        return self.numbers.reshape(self.streams.stream_count, -1, *self.shape[1:])
+        return self.numbers.reshape(self.streams.path_stream_count, -1, *self.shape[1:])
 
     def full_residual_stream(self) -> Tensor:
         """The full stream alone, with the model's batch of one."""
-        rows = self.shape[0] // self.streams.stream_count
+        rows = self.shape[0] // self.streams.path_stream_count
         return self.numbers[:rows]
 
     def wrap_as_path_streams(self, numbers: Tensor, activated: bool = False) -> "PathTensor":
         """Wrap other numbers of the same streams; axis 0 must still begin with them."""
-        if numbers.dim() == 0 or numbers.shape[0] % self.streams.stream_count:
+        if numbers.dim() == 0 or numbers.shape[0] % self.streams.path_stream_count:
             raise make_missing_rule_error("a result whose first axis is not the batch")
         return PathTensor(numbers, self.streams, activated, self.attended)
 
@@ -76,7 +76,7 @@ class PathTensor(StreamTensor):
         if np.broadcast_shapes(self.shape, constant.shape) != tuple(self.shape):
             raise make_missing_rule_error("an addition that repeats the stream")
         result, everywhere = self.numbers.clone(), constant.expand(self.shape)
-        rows = self.shape[0] // self.streams.stream_count
+        rows = self.shape[0] // self.streams.path_stream_count
         for stream in self.streams.constants:
             own = slice(stream * rows, (stream + 1) * rows)
             result[own] += everywhere[own]
@@ -98,7 +98,7 @@ class PathTensor(StreamTensor):
         return PathTensor(self.numbers, self.streams)
 
 
-def align_streams_before_combining(tensors: Sequence[PathTensor]) -> list[PathTensor]:
+def align_path_streams(tensors: Sequence[PathTensor]) -> list[PathTensor]:
     """Align streams before they are combined, some of them from a block's attention and others from its bypass."""
     if len({each.attended for each in tensors}) == 1:
         return list(tensors)

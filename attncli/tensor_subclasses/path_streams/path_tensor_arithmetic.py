@@ -12,7 +12,7 @@ from attncli.tensor_subclasses.path_streams.partial_streams import (
 )
 from attncli.tensor_subclasses.path_streams.path_tensor import (
     PathTensor,
-    align_streams_before_combining,
+    align_path_streams,
     rule,
 )
 from attncli.tensor_subclasses.torch_function_rules import Operand
@@ -62,7 +62,7 @@ def mix_value_vectors(maps: Tensor, values: PathTensor) -> PathTensor:
     if maps.dim() != 4 or values.dim() != 4 or maps.shape[:2] != (1, values.shape[1]):
         raise make_missing_rule_error("a product with a stream on its right")
     visible = (maps > 0.0).any(dim=1, keepdim=True)
-    outputs = values.streams.select_attention_outputs(
+    outputs = values.streams.select_attention_outputs_per_path(
         RecordedAttention(maps, visible, maps @ values.numbers)
     )
     return values.wrap_as_path_streams(outputs).mark_attention_output()
@@ -77,7 +77,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> PathTensor:
     if alpha != 1.0:
         y = multiply(y, alpha) if isinstance(y, PathTensor) else y * alpha
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
-        first, second = align_streams_before_combining([require_streams_of_same_shape(x, y), y])
+        first, second = align_path_streams([require_path_streams_of_same_shape(x, y), y])
         return first.wrap_as_path_streams(first.numbers + second.numbers)
     stream, other = (x, y) if isinstance(x, PathTensor) else (y, x)
     if isinstance(other, int | float):
@@ -118,7 +118,7 @@ def negative(x: PathTensor) -> PathTensor:
 def multiply(x: Any, y: Any) -> PathTensor:
     """Multiply by a constant; of two streams, the one that comes from an activation is a gate and keeps the full stream's values."""
     if isinstance(x, PathTensor) and isinstance(y, PathTensor):
-        require_streams_of_same_shape(x, y)
+        require_path_streams_of_same_shape(x, y)
         if x.activated == y.activated:
             raise make_missing_rule_error(
                 "a product of two streams of which not just one is a gate"
@@ -150,7 +150,7 @@ def divide(x: Any, y: Any) -> PathTensor:
     return stream.wrap_as_path_streams(stream.numbers / y)
 
 
-def require_streams_of_same_shape(x: PathTensor, y: PathTensor) -> PathTensor:
+def require_path_streams_of_same_shape(x: PathTensor, y: PathTensor) -> PathTensor:
     if x.shape != y.shape:
         raise make_missing_rule_error(
             f"streams of shapes {tuple(x.shape)} and {tuple(y.shape)} together"

@@ -46,7 +46,7 @@ def compute_attention_of_path_streams(
     values = numbers if repeats == 1 else numbers.repeat_interleave(repeats, dim=1)
     maps = weights.to(values.dtype)
     visible = find_keys_shown_by_mask(mask, maps.shape[-1])
-    outputs = value.streams.select_attention_outputs(
+    outputs = value.streams.select_attention_outputs_per_path(
         RecordedAttention(maps, visible, torch.matmul(maps, values))
     )
     mixed = outputs.transpose(1, 2).contiguous()
@@ -55,7 +55,7 @@ def compute_attention_of_path_streams(
 
 
 @rule(F.scaled_dot_product_attention)
-def compute_direct_sdpa_of_streams(
+def compute_sdpa_of_path_streams(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -82,7 +82,7 @@ def treat_cross_attention_as_constant(query: Tensor, key: Tensor, output: Tensor
         )
     if not isinstance(query, PathTensor):
         return output
-    shape = (query.streams.stream_count, *output.shape[1:])
+    shape = (query.streams.path_stream_count, *output.shape[1:])
     return query.wrap_as_path_streams(query.numbers.new_zeros(shape)).add_constant_to_path_streams(
         output
     )

@@ -201,7 +201,9 @@ def repeat_states_per_path_stream(value: Output, stream: PathTensor) -> Output:
     """Repeat another stack's states [1, token, feature] once per stream: blocks read the batch size off them."""
     states = type(value) is Tensor and value.dim() == 3 and value.is_floating_point()
     return (
-        value.expand(stream.streams.stream_count, -1, -1) if states and len(value) == 1 else value
+        value.expand(stream.streams.path_stream_count, -1, -1)
+        if states and len(value) == 1
+        else value
     )
 
 

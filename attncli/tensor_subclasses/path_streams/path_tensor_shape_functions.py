@@ -11,7 +11,7 @@ from attncli.forward_argument_types import Function, Output
 from attncli.tensor_subclasses.path_streams.partial_streams import make_missing_rule_error
 from attncli.tensor_subclasses.path_streams.path_tensor import (
     PathTensor,
-    align_streams_before_combining,
+    align_path_streams,
     rule,
 )
 
@@ -166,4 +166,4 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> PathTensor:
 def require_path_tensors(tensors: Sequence[Any]) -> list[PathTensor]:
     if not all(isinstance(x, PathTensor) for x in tensors):
         raise make_missing_rule_error("joining a stream with something else")
-    return align_streams_before_combining(tensors)
+    return align_path_streams(tensors)

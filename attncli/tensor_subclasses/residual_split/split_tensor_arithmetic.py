@@ -57,7 +57,8 @@ def matmul(x: Tensor, y: Any) -> Tensor:
         if x.axis == x.dim() - 2:
             return make_lazy_scores(
                 ScoreTerms(
-                    copy_lazy_score_operand(x), copy_lazy_score_operand(torch.transpose(y, -1, -2))
+                    copy_operand_of_lazy_scores(x),
+                    copy_operand_of_lazy_scores(torch.transpose(y, -1, -2)),
                 )
             )
     elif y.axis == y.dim() - 2:
@@ -78,7 +79,7 @@ def baddbmm(
     return torch.add(torch.mul(torch.bmm(batch1, batch2), alpha), torch.mul(bias, beta))
 
 
-def copy_lazy_score_operand(x: Tensor) -> Tensor:
+def copy_operand_of_lazy_scores(x: Tensor) -> Tensor:
     """A copy of the terms: lazy tensors must not see later changes in place."""
     return copy_split_tensor(x) if isinstance(x, SplitTensor) else x
 
@@ -146,7 +147,7 @@ def add(x: Any, y: Any, *, alpha: float = 1.0) -> Output:
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
     if is_attention_score_mask(other) and split.axis == split.dim() - 2:
         return torch.add(make_lazy_scores(make_terms_of_computed_scores(split)), other)
-    constant = convert_plain_operand_to_array(other, split)
+    constant = convert_operand_to_float64_array(other, split)
     if constant.shape[split.axis] == 1:
         shift = make_scaled_array(constant.copy())  # the code may go on to change it in place
 
@@ -209,7 +210,7 @@ def multiply(x: Any, y: Any) -> SplitTensor:
             partial(apply_to_token_slices, multiply_split_parts), x, y
         )
     split, other = (x, y) if isinstance(x, SplitTensor) else (y, x)
-    factor = convert_plain_operand_to_array(other, split)
+    factor = convert_operand_to_float64_array(other, split)
     if factor.shape[split.axis] != 1:
         return multiply_by_token_factors(split, factor)
     factor = factor.copy()  # the code may go on to change it in place
@@ -275,7 +276,7 @@ def square(x: SplitTensor) -> Tensor:
     return multiply(x, x)
 
 
-def convert_plain_operand_to_array(other: Operand, split: SplitTensor) -> Array:
+def convert_operand_to_float64_array(other: Operand, split: SplitTensor) -> Array:
     """A number or a plain tensor with as many axes as the split one."""
     array = to_float64_array(other) if isinstance(other, Tensor) else np.asarray(float(other))
     return array.reshape((1,) * (split.dim() - array.ndim) + array.shape)

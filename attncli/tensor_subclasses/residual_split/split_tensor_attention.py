@@ -57,7 +57,7 @@ def compute_split_attention_output(terms: ScoreTerms, values: Tensor) -> SplitTe
     lead = np.broadcast_shapes(terms.leading_shape, tuple(values.shape[:-2]))
     seen, bias = find_visible_keys(terms, lead)
     (q_common, q), (_, k), (v_common, v) = (
-        split_vectors_of_each_map(side, lead) for side in (terms.query, terms.key, values)
+        split_head_vectors(side, lead) for side in (terms.query, terms.key, values)
     )
     k, v = (part.map_linearly(lambda each: each[:, seen]) for part in (k, v))
     reference = q_common + q.map_linearly(lambda each: each[:, -1:])
@@ -95,9 +95,7 @@ def find_visible_keys(terms: ScoreTerms, lead: tuple[int, ...]) -> tuple[Any, Ar
     return seen, bias
 
 
-def split_vectors_of_each_map(
-    side: Tensor, lead: tuple[int, ...]
-) -> tuple[ScaledArray, ScaledArray]:
+def split_head_vectors(side: Tensor, lead: tuple[int, ...]) -> tuple[ScaledArray, ScaledArray]:
     """c [map, 1, width] and V [map, token, width], every leading axis flattened; of plain numbers c is the mean."""
     if isinstance(side, SplitTensor):
         common, varying = side.common, side.varying

@@ -8,7 +8,7 @@ import torch
 from attncli.analysis.heads.map_export.collected_maps import (
     MOST_CELLS,
     CollectedMaps,
-    coarsen_map,
+    coarsen_map_by_maximum,
     estimate_bytes_of_maps,
 )
 from attncli.analysis.heads.report_rows.token_names import TokenNames
@@ -62,10 +62,10 @@ def test_long_maps_are_drawn_by_the_largest_weight_of_each_square() -> None:
     cells = np.zeros((size, size), np.float32)
     cells[3, 248] = 0.9
     cells[249, 0] = 0.4
-    found = coarsen_map(cells)
+    found = coarsen_map_by_maximum(cells)
     assert found.shape == (size // 2, size // 2)
     assert {place: found[place] for place in zip(*found.nonzero(), strict=True)} == {
         (1, 124): np.float32(0.9),
         (124, 0): np.float32(0.4),
     }
-    assert coarsen_map(cells[:MOST_CELLS, :MOST_CELLS]).shape == (MOST_CELLS, MOST_CELLS)
+    assert coarsen_map_by_maximum(cells[:MOST_CELLS, :MOST_CELLS]).shape == (MOST_CELLS, MOST_CELLS)

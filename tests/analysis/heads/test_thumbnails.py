@@ -24,7 +24,7 @@ from attncli.analysis.heads.map_export.attention_map_thumbnails import (
     choose_thumbnail_size,
     make_head_selector,
 )
-from attncli.analysis.heads.map_export.collected_maps import coarsen_map
+from attncli.analysis.heads.map_export.collected_maps import coarsen_map_by_maximum
 from attncli.analysis.heads.report_rows.token_names import TokenNames
 from attncli.capture import AttentionSite, MapShape, Strip
 from attncli.records import Row
@@ -77,7 +77,7 @@ def test_large_maps_agree_with_those_of_plots() -> None:
     weights = torch.rand(1, 450, 450, generator=torch.Generator().manual_seed(0))
     ((_, cells, full),) = taken(weights, 64, 200).maps[SITE]
     found = np.frombuffer(cells, np.uint8).reshape(150, 150) * full / STEPS
-    assert np.abs(found - coarsen_map(weights[0].numpy())).max() <= 0.5 / STEPS
+    assert np.abs(found - coarsen_map_by_maximum(weights[0].numpy())).max() <= 0.5 / STEPS
 
 
 def test_what_has_no_place_on_a_page_is_left_out() -> None:

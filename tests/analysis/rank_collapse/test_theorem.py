@@ -13,8 +13,8 @@ from commands import attn
 from small_checkpoints import saved
 
 from attncli.analysis.rank_collapse.collapse_bound_rows import (
-    describe_bound_coverage,
-    log10_bound_slack,
+    describe_layers_covered_by_bound,
+    log10_slack_of_collapse_bound,
 )
 from attncli.analysis.rank_collapse.network_variant_runs import log10_logit_range_of_residual
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
@@ -145,15 +145,15 @@ def test_a_bound_is_called_proved_where_its_hypothesis_holds(
 ) -> None:
     rows = [Row("logit_range", value, "1") for value in ranges]
     rows += [Row("bound_slack", 3.0, "log10")] * 2
-    said = describe_bound_coverage(rows)
+    said = describe_layers_covered_by_bound(rows)
     assert words in said
     assert said.endswith("it is seen to hold in 2 of 2 layers, by 3.000 … 3.000 decades")
 
 
 def test_slack_is_negative_where_the_bound_is_broken() -> None:
-    assert log10_bound_slack(0.0, 0.1, 1e-4) == pytest.approx(1.0)
-    assert log10_bound_slack(0.0, 0.1, 1e-2) == pytest.approx(-1.0)
-    assert log10_bound_slack(0.0, 0.1, 0.0) == math.inf
+    assert log10_slack_of_collapse_bound(0.0, 0.1, 1e-4) == pytest.approx(1.0)
+    assert log10_slack_of_collapse_bound(0.0, 0.1, 1e-2) == pytest.approx(-1.0)
+    assert log10_slack_of_collapse_bound(0.0, 0.1, 0.0) == math.inf
 
 
 def test_a_sweep_has_no_layers_of_one_network() -> None:

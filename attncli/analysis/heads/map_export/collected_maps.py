@@ -110,7 +110,7 @@ class CollectedMaps:
             for head, number in zip(weights, self.heads[site], strict=True):
                 if head.shape[0] != head.shape[1]:
                     continue
-                cells = coarsen_map(head)
+                cells = coarsen_map_by_maximum(head)
                 queries, keys = names.names_of_queries_and_keys(site, *head.shape)
                 named = label_map_cells_by_tokens(queries, len(cells)) if queries == keys else ()
                 panels = {f"{site.layer}.{number}": tuple(map(tuple, cells.tolist()))}
@@ -124,7 +124,7 @@ def label_map_cells_by_tokens(tokens: Sequence[str], cells: int) -> tuple[str, .
     return tuple(tokens) if step <= 1 else tuple(f"{token}…" for token in tokens[::step])
 
 
-def coarsen_map(weights: NDArray[np.floating]) -> NDArray[np.float32]:
+def coarsen_map_by_maximum(weights: NDArray[np.floating]) -> NDArray[np.float32]:
     """The map itself, or the largest weight of each square of tokens."""
     cells = weights.astype(np.float32)
     step = -(-max(cells.shape) // MOST_CELLS)

@@ -13,7 +13,7 @@ from attncli.analysis.heads.report_rows.layer_counts_by_mixer import LayerCounts
 from attncli.errors import InputError
 from attncli.metrics.attention import ATTENTION, is_metric_of_map_alone
 from attncli.records import Row, Scalar
-from attncli.reports.json_report_reading import collect_row_keys
+from attncli.reports.json_report_reading import collect_report_row_keys
 from attncli.reports.json_to_dataclasses import convert_json_value
 
 ROLES_ON, ROWS, KEYS, LAYERS, WHOLE = "roles_on", "rows", "keys", "layers", "whole"
@@ -41,7 +41,7 @@ class MapMetadata:
         if ROWS not in metadata:
             return cls()
         try:
-            rows = [collect_row_keys(row, ROWS) for row in json.loads(metadata[ROWS])]
+            rows = [collect_report_row_keys(row, ROWS) for row in json.loads(metadata[ROWS])]
             return cls(
                 convert_json_value(LayerCounts, json.loads(metadata[LAYERS]), LAYERS),
                 metadata[ROLES_ON],

@@ -80,10 +80,10 @@ def decide_width_one(constraints: WidthOneConstraints, budget: float) -> WidthOn
             constraints, WidthOneProof(found.odd), "rows pull against each other"
         )
     if constraints.has_uniform_weights and not constraints.has_masked_keys:
-        answer = decide_by_nested_order(constraints, found, budget)
+        answer = decide_width_one_by_nested_order(constraints, found, budget)
         if answer is not None:
             return answer
-    return decide_by_linear_programme(constraints, found, budget)
+    return decide_width_one_by_programme(constraints, found, budget)
 
 
 def refute_width_one_with_proof(
@@ -95,7 +95,7 @@ def refute_width_one_with_proof(
     return WidthOneDecision(None, f"{why}, but the proof does not outlast rounding")
 
 
-def decide_by_nested_order(
+def decide_width_one_by_nested_order(
     constraints: WidthOneConstraints, signs: QuerySigns, budget: float
 ) -> WidthOneDecision | None:
     chain = find_nested_order(constraints, signs)
@@ -136,7 +136,7 @@ def decide_by_nested_order(
     )
 
 
-def decide_by_linear_programme(
+def decide_width_one_by_programme(
     constraints: WidthOneConstraints, signs: QuerySigns, budget: float
 ) -> WidthOneDecision:
     """Solve one linear programme for each choice of signs that the links between rows leave open."""

@@ -1,6 +1,7 @@
 """Sentences of a page: the answer, the gates, the findings, the provenance."""
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from attncli.records import Finding, Report
@@ -17,12 +18,17 @@ def format_page_title(report: Report) -> str:
 
 
 def format_page_header(report: Report) -> str:
-    command = " ".join(report.command) if report.command else f"attn {report.study}"
+    command = format_command_line(report.command or ("attn", report.study))
     return html_tag(
         "header",
         html_tag("p", escape_text(command), class_="asked")
         + html_tag("h1", escape_text(report.headline)),
     )
+
+
+def format_command_line(words: Sequence[str]) -> str:
+    """The words as a shell reads them again; a call in Python is a single one."""
+    return words[0] if len(words) == 1 else shlex.join(words)
 
 
 def format_gate_verdicts(report: Report) -> str:
@@ -108,7 +114,7 @@ def format_provenance(report: Report) -> str:
 def format_command_and_inputs(report: Report) -> Iterator[str]:
     if report.command:
         yield html_tag("h3", "Command") + html_tag(
-            "p", html_tag("code", escape_text(" ".join(report.command)))
+            "p", html_tag("code", escape_text(format_command_line(report.command)))
         )
     for name in ("source", "input", "environment"):
         if facts := getattr(report, name):

@@ -14,6 +14,7 @@ from reports import HAND_MADE, renamed, reports, texts_in
 
 from attncli.records import Report, Row
 from attncli.render.html import html
+from attncli.render.html_page.html_tables import escape_text
 from attncli.render.json import json as as_json
 from attncli.reports.json_report_reading import parse_json_report
 from attncli.sanitize import escape_invisible_characters
@@ -37,6 +38,20 @@ def test_a_saved_report_gives_the_same_page(report: Report) -> None:
     """But for maps, which no other format keeps."""
     report = replace(report, pictures=(), tiles=())
     assert html(parse_json_report(as_json(report))) == html(report)
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (
+            ("attn", "inspect-model", "./m", "--text", "Hi Mary"),
+            "attn inspect-model ./m --text 'Hi Mary'",
+        ),
+        (("attncli.count_paths(layers=2, heads=2)",), "attncli.count_paths(layers=2, heads=2)"),
+    ],
+)
+def test_the_command_can_be_copied_into_a_shell(command: tuple[str, ...], shown: str) -> None:
+    assert escape_text(shown) in html(replace(HAND_MADE, command=command))
 
 
 @each_page

@@ -300,7 +300,7 @@ def find_sinks(heads: Sequence[ClassifiedHead], shortest: int) -> Iterator[Ranke
         return
     above = [head for head in known if head.numbers[metric] >= SINK.threshold]
     clear = ", far more than uniform attention does" if len(above) > len(found) else ""
-    brief = f"; short texts (the shortest has {format_count(shortest, 'token')}) make more heads look like sinks: give {SHORT} or more"
+    brief = f"; texts as short as {format_count(shortest, 'token')} make more heads look like sinks: give {SHORT} or more"
     yield RankedFinding(
         20.0 + 50.0 * len(found) / len(known),
         Finding(

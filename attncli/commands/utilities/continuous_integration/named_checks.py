@@ -34,7 +34,7 @@ class Check:
 
     @property
     def command_or_report_path(self) -> str:
-        return " ".join(("attn", *self.command)) if self.command else str(self.report)
+        return shlex.join(("attn", *self.command)) if self.command else str(self.report)
 
 
 def parse_configured_checks(file: ConfigFile | None) -> list[Check]:

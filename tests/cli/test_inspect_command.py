@@ -65,7 +65,7 @@ def test_findings_count_what_their_nulls_would_show(folder: Path) -> None:
     """With random weights no head rests on one token; on shuffled text the same do, as they look at positions."""
     out = attn("inspect-model", str(folder), *IDS, "--with-random-init", "--with-shuffled-text").out
     (sinks,) = (line for line in out.splitlines() if line.split()[:1] == ["sinks"])
-    assert "; random weights: 0 heads; shuffled text: 1 head; short texts (here 20" in sinks
+    assert "; random weights: 0 heads; shuffled text: 1 head; texts as short as 20" in sinks
     (even,) = (line for line in out.splitlines() if line.split()[:2] == ["uniform", "heads"])
     assert even.endswith(
         "; random weights: 12 heads; shuffled text: 7 heads; the first line counts 1 of them as induction"

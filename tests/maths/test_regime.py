@@ -264,7 +264,7 @@ def test_a_curve_that_also_rises_is_uneven() -> None:
         (CUBIC, "", "", "cubic: doubly exponential"),
         ([-(2.0**layer) for layer in range(8)], "", "", "quadratic: doubly exponential"),
         ([-(2.5**layer) for layer in range(8)], "", "", "order 2.5: doubly exponential"),
-        ([-0.02, -0.15, -1.5, -7.0, -23.0], "", "", "order 2.9 to 4.1: doubly exponential"),
+        ([-0.022, -0.148, -1.073, -5.004, -16.772], "", "", "order 3.0 to 7.3: doubly exponential"),
        (LINEAR, "", "causal mask", "geometric decay: ×0.032 a layer (causal mask)"),
         (FLAT, "the skip", "", "r falls slowly from 0.5 to 0.43, ×0.98 a layer (0.98 to 0.98)"),
         ([-0.3] * 8, "the skip", "", "does not collapse: tokens stay apart with the skip"),

@@ -40,8 +40,9 @@ NEAR = 0.25
 
 FEW_ORDERS = 3
 """Up to so many orders the start-up decides their mean."""
-UNSETTLED = 1.25
-"""The factor between two orders from which their mean is none."""
+UNSETTLED = 1.5
+"""The factor by which the first of them exceeds the others where it is that of the start-up: noise of a tenth in each step
+seldom does as much."""
 
 DOUBLY = "doubly exponential"
 DECAY = "geometric decay"
@@ -400,10 +401,9 @@ def format_factor_per_layer(part: CurveSegment) -> str:
 
 
 def describe_convergence_order(part: CurveSegment) -> str:
-    """The name of the order, or from which to which a few orders lie that are too far apart for one: their mean is
-    that of the start-up."""
+    """The name of the order, or from which to which a few orders fall from that of the start-up, which makes their mean."""
     late = list_late_convergence_orders(part.curve)
-    if 1 < len(late) <= FEW_ORDERS and max(late) > UNSETTLED * min(late):
+    if 1 < len(late) <= FEW_ORDERS and late[-1] > UNSETTLED * max(late[:-1]):
         return f"order {min(late):.1f} to {max(late):.1f}"
     return name_convergence_order(part.convergence_order)
 

@@ -8,6 +8,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import chain, combinations
 
@@ -296,3 +297,6 @@ def test_where_states_alone_are_measured_the_first_line_tells_the_first_and_the_
     text = "max_activation 0 after layer 0, 1 after layer 2"
     assert describe_first_and_last_states(rows) == text
     assert describe_first_and_last_states([*rows, *rows]) == ""
+    rows[1] = replace(rows[1], value=52.0)
+    text = "max_activation 0 after layer 0, up to 52 after layer 1, 1 after layer 2"
+    assert describe_first_and_last_states(rows) == text

@@ -29,12 +29,12 @@ def describe_first_and_last_states(rows: Sequence[Row]) -> str:
                 pick(ends_first, key=lambda row: row.value or 0.0) for pick in (min, max)
             )
             words = {id(least): "down to ", id(most): "up to "} | {id(own[0]): "", id(own[-1]): ""}
-            told = ", ".join(
+            values = ", ".join(
                 f"{words[id(row)]}{format_with_deviation(row.value or 0.0, row.spread)} after layer {row.layer}"
                 for row in own
                 if id(row) in words
             )
-            sentences.append(f"{metric} {told}")
+            sentences.append(f"{metric} {values}")
     return "; ".join(sentences[:TOLD])
 
 

@@ -14,7 +14,7 @@ import pytest
 from documents import README
 
 from attncli.capture.one_pass import compiled_library as library_module
-from attncli.capture.one_pass import one_pass_or_eager
+from attncli.capture.one_pass import one_pass_checked_against_eager
 from attncli.capture.one_pass.compiled_library import SWITCH, Library, open_compiled_library
 
 ROOT = README.parent
@@ -51,5 +51,5 @@ def one_pass(setting: str = "", fewest_cells: int = 0) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(SWITCH, setting)
         patch.setattr(library_module, "load_compiled_library", compiled)
-        patch.setattr(one_pass_or_eager, "FEWEST_CELLS", fewest_cells)
+        patch.setattr(one_pass_checked_against_eager, "FEWEST_CELLS", fewest_cells)
         yield

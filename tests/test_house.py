@@ -328,7 +328,7 @@ TERMINAL_ALONE = tuple(
         "show_settings",
         "show_guides",
         "list",
-        "sweep/terminal_command",
+        "sweep/sweep_in_terminal",
     )
 )
 """Commands without a function in Python."""

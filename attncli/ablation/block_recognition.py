@@ -26,12 +26,12 @@ from attncli.ablation.block_structure_checks import (
     needs_token_mixing_test,
     refuse_block_ablation,
 )
+from attncli.ablation.model_probes.describe_token_mixers import describe_mixers_besides_attention
 from attncli.ablation.model_probes.operations_between_blocks import (
     UnchangedForward,
     check_only_states_between_blocks,
     run_unchanged_forward,
 )
-from attncli.ablation.model_probes.token_mixer_descriptions import describe_mixers_besides_attention
 from attncli.ablation.model_probes.tracking_verification import (
     Seen,
     check_output_needs_residual_stream,

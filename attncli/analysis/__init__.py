@@ -14,7 +14,7 @@ load_and_verify_model           one preparation of a model for every question
 fits                            fits of modules to patterns
 paths                           decomposition of the output by paths
 heads                           measurements of every head
-whole_maps_of_few_layers        whole maps of a few layers at a time
+collect_whole_maps_by_layer     whole maps of a few layers at a time
 
     >>> from attncli.analysis.means_and_confidence_intervals import summarize_values
     >>> row = summarize_values("sink", "1", [0.25, 0.75], "", layer=0, head=1)

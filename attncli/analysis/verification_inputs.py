@@ -14,7 +14,10 @@ from attncli.forward_argument_types import Inputs
 from attncli.models.inputs.padding import BESIDE, PADDING
 from attncli.models.model_classes import iter_nested_configs
 from attncli.models.random.dummy_inputs import does_model_accept_inputs, make_example_inputs
-from attncli.models.random.short_inputs import find_truncation_for_verification, make_short_inputs
+from attncli.models.random.make_short_inputs import (
+    find_truncation_for_verification,
+    make_short_inputs,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

@@ -46,7 +46,7 @@ from attncli.forward_argument_types import Function
 from attncli.tolerances import ROW_SUM
 
 if TYPE_CHECKING:
-    from attncli.capture.one_pass.one_pass_or_eager import OnePass
+    from attncli.capture.one_pass.one_pass_checked_against_eager import OnePass
 
 STRIP_MEMORY = 2**26
 """Bytes, at most, for the rows of all heads that are processed at a time, intermediate arrays included."""

@@ -28,7 +28,7 @@ from attncli.io.tensor_file_extensions import TENSORS
 from attncli.options.run_and_output import OutputOptions
 from attncli.processes.resume_cache import PARTS
 from attncli.progress import Say, ignore_message, make_status_callback, progress_bar
-from attncli.python.keyword_signatures import OF_PYTHON, SOURCE
+from attncli.python.build_python_signatures import OF_PYTHON, SOURCE
 from attncli.python.questions import RunContext
 
 FINISHED = (0, FAILED_GATE)

@@ -153,7 +153,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         gate="change_in_spreads > 3",
     ),
     "sweep": CommandEntry(
-        "utilities.sweep.terminal_command:sweep",
+        "utilities.sweep.sweep_in_terminal:sweep",
         "How does a number change over many models, such as the checkpoints of a training run?",
         gate="log10_residual < -3",
     ),

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from attncli.errors import LimitError
-from attncli.maths.common_row_arithmetic.scaled_arrays import LOG10_2
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import LOG10_2
 
 MOST_BITS = 10**9
 """Of all counts together."""

@@ -11,7 +11,10 @@ which says something only where ‖res(X_0)‖ < K^(-1/2), the contraction radiu
 
 import math
 
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array, make_scaled_array
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    Array,
+    make_scaled_array,
+)
 from attncli.maths.matrices.matrix_norms import (
     composite_norm,
     compute_log10_matrix_norm,

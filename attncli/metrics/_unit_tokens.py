@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 
 BLOCK = 1 << 22
 """Cosines in memory at once."""

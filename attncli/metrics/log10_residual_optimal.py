@@ -3,8 +3,8 @@
 import math
 
 from attncli.errors import LimitError, format_count
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array, ScaledArray
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray
 from attncli.maths.matrices.matrix_norms import composite_norm, compute_log10_matrix_norm
 from attncli.metrics import metric
 from attncli.tolerances import OPTIMAL_RESIDUAL

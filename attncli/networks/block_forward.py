@@ -10,6 +10,11 @@ from attncli.maths.common_row_arithmetic.activation_functions import (
     ACTIVATIONS,
     multiply_by_sigmoid,
 )
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    Array,
+    ScaledArray,
+    make_scaled_array,
+)
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitParts,
     SplitState,
@@ -17,11 +22,10 @@ from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     add_skip_connection,
     normalise_features_of_tokens,
 )
-from attncli.maths.common_row_arithmetic.logit_deviation import (
+from attncli.maths.common_row_arithmetic.logit_deviation_from_reference_row import (
     Logits,
     bound_largest_logit_deviation,
 )
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.common_row_arithmetic.sinkhorn_attention import (
     compute_sinkhorn_attention_deviation,
     compute_sinkhorn_attention_output,

@@ -10,19 +10,19 @@ from functools import cached_property
 import numpy as np
 
 from attncli.errors import InputError
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    Array,
+    ScaledArray,
+    find_common_exponent,
+    make_scaled_array,
+)
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitParts,
     SplitState,
     add_skip_connection,
     subtract_mean_over_features,
 )
-from attncli.maths.common_row_arithmetic.logit_deviation import Logits
-from attncli.maths.common_row_arithmetic.scaled_arrays import (
-    Array,
-    ScaledArray,
-    find_common_exponent,
-    make_scaled_array,
-)
+from attncli.maths.common_row_arithmetic.logit_deviation_from_reference_row import Logits
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.networks.block_forward import (
     APART,

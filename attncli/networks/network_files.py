@@ -16,7 +16,7 @@ import numpy as np
 
 from attncli.errors import InputError, UsageError, format_count
 from attncli.io.safetensors_arrays import StoredArrays
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 from attncli.networks.ablation_variants import SETS, VARIANTS
 from attncli.networks.network_spec import KINDS, NetworkSpec
 from attncli.networks.network_weights import Layer, Network

@@ -2,8 +2,11 @@
 
 import numpy as np
 
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    Array,
+    make_scaled_array,
+)
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array, make_scaled_array
 from attncli.maths.common_row_arithmetic.softmax_attention import compute_softmax_attention_output
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.networks.block_forward import compute_attention_logits

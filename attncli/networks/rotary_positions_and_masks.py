@@ -3,7 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    Array,
+    ScaledArray,
+    make_scaled_array,
+)
 from attncli.networks.network_spec import ROPE_BASE
 
 

@@ -9,7 +9,7 @@ from attncli.declare.option_value_conversion import (
     find_metavar_of_parameter,
     split_type_and_declarations,
 )
-from attncli.python.keyword_signatures import SOURCE
+from attncli.python.build_python_signatures import SOURCE
 
 
 def add_keyword_help(docstring: str | None, parameters: Iterable[inspect.Parameter]) -> str:

@@ -36,14 +36,14 @@ from attncli.declare.replaced_options import refuse_keyword_that_became_function
 from attncli.errors import UsageError, translate_system_error
 from attncli.model_and_file_sources import Source
 from attncli.progress import Progress, ignore_progress, make_status_callback, show_progress
-from attncli.python.keyword_help import add_keyword_help
-from attncli.python.keyword_signatures import (
+from attncli.python.build_python_signatures import (
     OF_ALL,
     OF_PYTHON,
     SOURCE,
     build_signature,
     make_parameter_of_plural_name,
 )
+from attncli.python.keyword_help import add_keyword_help
 from attncli.python.questions import RunContext
 from attncli.python.report_answer import Answer, report_to_answer
 from attncli.records import Report

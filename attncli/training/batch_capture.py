@@ -21,7 +21,7 @@ from attncli.capture.capture_from_unchanged_forward import (
     observe_attention,
 )
 from attncli.capture.forward_wrappers import install_forward_hooks
-from attncli.capture.one_pass.one_pass_or_eager import OnePass
+from attncli.capture.one_pass.one_pass_checked_against_eager import OnePass
 from attncli.capture.softmax_attention.attention_interface import (
     EagerCall,
     count_rows_within_memory,

@@ -93,7 +93,7 @@ def arithmetic(model: nn.Module, inputs: dict[str, torch.Tensor], how: str) -> C
         CollapseModel,
         run_model_variants_on_text,
     )
-    from attncli.commands.rank_collapse.variants_without_exact_arithmetic import (
+    from attncli.commands.rank_collapse.check_exact_against_float_arithmetic import (
         find_variants_without_exact_arithmetic,
     )
     from attncli.models.inputs.model_input import ModelInput

@@ -14,7 +14,6 @@ from attncli.capture.linear_attention.calls_inside_mixers import (
     KernelCall,
     record_calls_inside_mixers,
 )
-from attncli.capture.linear_attention.faster_linear_attention_maps import find_faster_map_methods
 from attncli.capture.linear_attention.linear_attention_capture import (
     capture_linear_attention,
     find_linear_attention_layers,
@@ -22,6 +21,7 @@ from attncli.capture.linear_attention.linear_attention_capture import (
 from attncli.capture.linear_attention.linear_attention_heads import LinearAttentionLayers
 from attncli.capture.linear_attention.linear_attention_maps import LinearAttentionMap
 from attncli.capture.linear_attention.linearity_tests import find_value_tensor_argument
+from attncli.capture.linear_attention.shortcuts_for_long_linear_maps import find_faster_map_methods
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.errors import InputError

@@ -32,7 +32,7 @@ from attncli.capture import STRIP_MEMORY
 from attncli.capture.attention_calls import unseen
 from attncli.capture.one_pass import compiled_library as library_module
 from attncli.capture.one_pass import fused_attention_calls
-from attncli.capture.one_pass import one_pass_or_eager as attend_module
+from attncli.capture.one_pass import one_pass_checked_against_eager as attend_module
 from attncli.capture.one_pass.attention_in_one_pass import (
     MapInStrips,
     Workspace,
@@ -48,7 +48,7 @@ from attncli.capture.one_pass.compiled_library import (
     find_compiled_library,
     open_compiled_library,
 )
-from attncli.capture.one_pass.one_pass_or_eager import FUSED_CALLS, ONE_PASS
+from attncli.capture.one_pass.one_pass_checked_against_eager import FUSED_CALLS, ONE_PASS
 from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.capture.softmax_attention.attention_interface import EagerCall
 from attncli.capture.softmax_attention.map_statistics import (
@@ -59,7 +59,7 @@ from attncli.capture.softmax_attention.rowwise_masks import PerMask
 from attncli.capture.softmax_attention.visible_key_spans import KeySpans, find_visible_spans
 from attncli.errors import NonFiniteNumbers
 from attncli.metrics.attention import ATTENTION, WITHOUT_WEIGHTS
-from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 from attncli.models.random.dummy_inputs import make_example_inputs
 from attncli.models.random.random_models import build_model
 

@@ -53,7 +53,10 @@ def test_one_file_swaps_attention_functions() -> None:
 def test_one_file_chooses_eager_attention_of_a_running_model() -> None:
     """Another forgets the implementation that a checkpoint was saved with, before its model is made."""
     chosen = files_that(lambda node: "_attn_implementation_internal" in assigned(node))
-    assert chosen == {"capture/attention_function_registry.py", "models/loading/architectures.py"}
+    assert chosen == {
+        "capture/attention_function_registry.py",
+        "models/loading/model_class_of_config.py",
+    }
 
 
 def test_swapped_functions_are_restored_even_within_one_another() -> None:

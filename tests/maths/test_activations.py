@@ -10,11 +10,11 @@ from attncli.maths.common_row_arithmetic.activation_functions import (
     STEEPEST,
     multiply_by_sigmoid,
 )
-from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
-from attncli.maths.common_row_arithmetic.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
     align_scaled_to_exponent,
     make_scaled_array,
 )
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
 
 
 def exact(name: str, x: mpmath.mpf) -> mpmath.mpf:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.maths.common_row_arithmetic import scaled_arrays
-from attncli.maths.common_row_arithmetic.scaled_arrays import (
+from attncli.maths.common_row_arithmetic import arrays_with_integer_exponent
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
     ScaledArray,
     align_scaled_to_exponent,
     expm1_scaled,
@@ -82,12 +82,16 @@ def test_values_outside_float_range_are_zero_or_infinite() -> None:
     assert ScaledArray(np.array([0.5]), 10**9).value()[0] == math.inf
 
 
-@pytest.mark.parametrize("size", [1, 7, scaled_arrays.SMALL - 1, scaled_arrays.SMALL + 6])
+@pytest.mark.parametrize(
+    "size", [1, 7, arrays_with_integer_exponent.SMALL - 1, arrays_with_integer_exponent.SMALL + 6]
+)
 def test_the_largest_magnitude_is_that_of_a_loop(size: int) -> None:
     """Of few numbers and of many, whose copy would take memory."""
     values = np.random.default_rng(size).normal(size=size)
     for each in (values, -np.abs(values), np.zeros(size)):
-        assert scaled_arrays.find_largest_magnitude(each) == max(map(abs, each.tolist()))
+        assert arrays_with_integer_exponent.find_largest_magnitude(each) == max(
+            map(abs, each.tolist())
+        )
     values[size // 2] = np.nan
-    assert np.isnan(scaled_arrays.find_largest_magnitude(values))
-    assert scaled_arrays.find_largest_magnitude(values[:0]) == 0.0
+    assert np.isnan(arrays_with_integer_exponent.find_largest_magnitude(values))
+    assert arrays_with_integer_exponent.find_largest_magnitude(values[:0]) == 0.0

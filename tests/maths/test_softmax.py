@@ -4,14 +4,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from attncli.maths.common_row_arithmetic.logit_deviation import (
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    align_scaled_to_exponent,
+    make_scaled_array,
+)
+from attncli.maths.common_row_arithmetic.logit_deviation_from_reference_row import (
     Logits,
     iter_logit_blocks,
     view_position_bias_rows,
-)
-from attncli.maths.common_row_arithmetic.scaled_arrays import (
-    align_scaled_to_exponent,
-    make_scaled_array,
 )
 from attncli.maths.common_row_arithmetic.sinkhorn_attention import (
     compute_sinkhorn_attention_deviation,

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    align_scaled_to_exponent,
+    make_scaled_array,
+)
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitState,
     normalise_features_of_tokens,
-)
-from attncli.maths.common_row_arithmetic.scaled_arrays import (
-    align_scaled_to_exponent,
-    make_scaled_array,
 )
 
 

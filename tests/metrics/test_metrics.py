@@ -8,8 +8,11 @@ import pytest
 from scipy.optimize import linprog
 
 from attncli.errors import LimitError
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    ScaledArray,
+    make_scaled_array,
+)
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import ScaledArray, make_scaled_array
 from attncli.maths.matrices.matrix_norms import composite_norm, compute_log10_matrix_norm
 from attncli.maths.matrices.nearest_constant_row import find_nearest_constant_row
 from attncli.maths.matrices.nearest_row_linear_programme import bound_weighted_matrix_norms_below

@@ -23,7 +23,10 @@ from attncli.models.loading.load_options import LoadOptions
 from attncli.models.loading.loaded_model import remove_model_head
 from attncli.models.precision import run_in_model_precision
 from attncli.models.random.dummy_inputs import make_example_inputs
-from attncli.models.random.short_inputs import find_truncation_for_verification, make_short_inputs
+from attncli.models.random.make_short_inputs import (
+    find_truncation_for_verification,
+    make_short_inputs,
+)
 from attncli.networks.ablation_variants import parse_ablation_variants
 from attncli.options.model_and_input import InputOptions, ModelOptions
 from attncli.records import Report

@@ -85,7 +85,9 @@ def test_equal_tokens_stay_equal() -> None:
 
 def test_small_blocks_of_logits_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = final_state(SPEC, "transformer").states
-    monkeypatch.setattr("attncli.maths.common_row_arithmetic.logit_deviation.BLOCK_ELEMENTS", 20)
+    monkeypatch.setattr(
+        "attncli.maths.common_row_arithmetic.logit_deviation_from_reference_row.BLOCK_ELEMENTS", 20
+    )
     parts = final_state(SPEC, "transformer").states
     np.testing.assert_allclose(parts.value(), whole.value(), rtol=1e-12)
 

@@ -21,7 +21,7 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
     run_model_variants_on_text,
 )
 from attncli.capture.reruns.perturbed_rounding import RoundingPerturbation
-from attncli.commands.rank_collapse.variants_without_exact_arithmetic import (
+from attncli.commands.rank_collapse.check_exact_against_float_arithmetic import (
     are_residual_curves_equal,
     describe_residual_curve_difference,
     find_variants_without_exact_arithmetic,
@@ -302,9 +302,7 @@ def test_rounding_is_measured_only_where_the_two_ways_do_not_agree_without_it() 
         passes_of(model, lambda: find_variants_without_exact_arithmetic(subject, inputs, two, True))
         == 4
     )
-    asked = (
-        "attncli.commands.rank_collapse.variants_without_exact_arithmetic.are_residual_curves_equal"
-    )
+    asked = "attncli.commands.rank_collapse.check_exact_against_float_arithmetic.are_residual_curves_equal"
     with mock.patch(asked, return_value=False):
         assert (
             passes_of(

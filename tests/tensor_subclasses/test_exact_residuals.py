@@ -21,8 +21,8 @@ from attncli.analysis.rank_collapse.model_variant_runs import (
     run_model_variants_on_text,
 )
 from attncli.errors import NoExactRule
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import make_scaled_array
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
-from attncli.maths.common_row_arithmetic.scaled_arrays import make_scaled_array
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.precision import run_in_model_precision
 from attncli.models.quiet_libraries import silence_libraries

@@ -13,7 +13,7 @@ from torch import Tensor
 from training_runs import MODELS, PROBE, batch, llama, train
 
 import attncli as attn
-from attncli.capture.one_pass import one_pass_or_eager
+from attncli.capture.one_pass import one_pass_checked_against_eager
 from attncli.capture.reruns.seed_and_precision import force_float64
 from attncli.records import Report
 
@@ -185,10 +185,10 @@ def test_position_ids_alone_separate_nothing() -> None:
 
 
 def test_all_layers_share_what_the_mask_of_a_step_shows(monkeypatch: Any) -> None:
-    model, calls = llama(), Mock(side_effect=one_pass_or_eager.find_visible_spans)
+    model, calls = llama(), Mock(side_effect=one_pass_checked_against_eager.find_visible_spans)
     monitor = attn.Monitor(model, every=1, probe=PROBE, metrics="sink", measure="batch")
-    monkeypatch.setattr(one_pass_or_eager, "FEWEST_CELLS", 0)
-    monkeypatch.setattr(one_pass_or_eager, "find_visible_spans", calls)
+    monkeypatch.setattr(one_pass_checked_against_eager, "FEWEST_CELLS", 0)
+    monkeypatch.setattr(one_pass_checked_against_eager, "find_visible_spans", calls)
     ids = batch(3)["input_ids"]
     model.train()(input_ids=ids, labels=ids, use_cache=False).loss.backward()
     assert monitor.step()

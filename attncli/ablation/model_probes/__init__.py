@@ -2,6 +2,6 @@
 
 token_mixing               which branches mix tokens without attention
 tracking_verification      tracking changes nothing, and nothing bypasses the additions
-token_mixer_descriptions   notes on branches that mix tokens in addition to attention
+describe_token_mixers      notes on branches that mix tokens in addition to attention
 operations_between_blocks  what is between blocks depends on the last block's output alone
 """

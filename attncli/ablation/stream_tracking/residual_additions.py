@@ -12,12 +12,12 @@ from typing import NamedTuple
 import torch
 
 from attncli.ablation.stream_tracking.ablation_policies import Keep, KeepPolicy
-from attncli.ablation.stream_tracking.binary_operands import (
+from attncli.ablation.stream_tracking.block_run_record import BlockRun, Summand
+from attncli.ablation.stream_tracking.operands_of_sums_and_products import (
     Operands,
     find_binary_operands,
     is_vector_over_features,
 )
-from attncli.ablation.stream_tracking.block_run_record import BlockRun, Summand
 from attncli.ablation.stream_tracking.source_code_locations import find_call_site_in_model_code
 from attncli.ablation.stream_tracking.tag_propagation import run_function_with_tags
 from attncli.ablation.stream_tracking.tensor_tags import (

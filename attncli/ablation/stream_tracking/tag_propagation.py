@@ -2,13 +2,13 @@
 
 import torch
 
-from attncli.ablation.stream_tracking.binary_operands import (
+from attncli.ablation.stream_tracking.block_run_record import BlockRun
+from attncli.ablation.stream_tracking.operands_of_sums_and_products import (
     SCALE,
     find_binary_operands,
     is_scalar_factor,
     is_vector_over_features,
 )
-from attncli.ablation.stream_tracking.block_run_record import BlockRun
 from attncli.ablation.stream_tracking.tensor_tags import (
     Tag,
     attach_stream_tag,

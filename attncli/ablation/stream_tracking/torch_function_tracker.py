@@ -7,8 +7,8 @@ from torch.overrides import TorchFunctionMode
 
 from attncli.ablation.norm_layers import FUNCTIONS
 from attncli.ablation.stream_tracking.ablation_policies import KeepPolicy
-from attncli.ablation.stream_tracking.binary_operands import ADD, SCALE
 from attncli.ablation.stream_tracking.block_run_record import BlockRun
+from attncli.ablation.stream_tracking.operands_of_sums_and_products import ADD, SCALE
 from attncli.ablation.stream_tracking.residual_additions import evaluate_residual_addition
 from attncli.ablation.stream_tracking.source_code_locations import find_call_site_in_model_code
 from attncli.ablation.stream_tracking.tag_propagation import run_function_with_tags

@@ -33,8 +33,8 @@ from attncli.capture.model_structure.residual_stream import reshape_to_batch_tok
 from attncli.capture.reruns.perturbed_rounding import perturb_rounding
 from attncli.capture.reruns.seed_and_precision import fix_random_seed
 from attncli.errors import InputError
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.precision import format_dtype, run_in_model_precision
 from attncli.networks.ablation_variants import AblationSwitches

@@ -10,9 +10,9 @@ from attncli.analysis.rank_collapse.metrics_over_layers import StateMetrics, Tra
 from attncli.errors import BelowResolution, InputError
 from attncli.maths import rank_collapse_bound
 from attncli.maths.common_row_arithmetic.activation_functions import STEEPEST
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import log10_of_scaled
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.logit_deviation import BLOCK_ELEMENTS
-from attncli.maths.common_row_arithmetic.scaled_arrays import log10_of_scaled
+from attncli.maths.common_row_arithmetic.logit_deviation_from_reference_row import BLOCK_ELEMENTS
 from attncli.networks.ablation_variants import AblationSwitches, is_collapse_bound_applicable
 from attncli.networks.block_forward import run_block
 from attncli.networks.network_spec import NetworkSpec

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from attncli.analysis.rank_collapse.metrics_over_layers import EXACT
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.maths.number_format import format_number, format_short_number
 from attncli.tolerances import KNOWN_NUMBER, KNOWN_NUMBER_AT_ZERO
 

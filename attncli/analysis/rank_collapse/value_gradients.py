@@ -7,8 +7,8 @@ from attncli.analysis.means_and_confidence_intervals import NOTHING, summarize_v
 from attncli.analysis.rank_collapse.network_variant_runs import (
     run_block_or_none_if_residual_is_lost,
 )
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.networks.network_weights import Network
 from attncli.networks.one_head_attention_layer import (

@@ -18,7 +18,14 @@ from attncli.capture.linear_attention.calls_inside_mixers import (
     KernelCall,
     record_calls_inside_mixers,
 )
-from attncli.capture.linear_attention.faster_linear_attention_maps import find_faster_map_methods
+from attncli.capture.linear_attention.find_scans_in_forward_code import (
+    MixerCodeStep,
+    RecordedSteps,
+    StepRecorder,
+    find_forward_code,
+    find_linear_step_of_forward,
+    record_mixer_forwards,
+)
 from attncli.capture.linear_attention.linear_attention_heads import (
     LinearAttentionLayer,
     LinearAttentionLayers,
@@ -33,14 +40,7 @@ from attncli.capture.linear_attention.linearity_tests import (
     ValueArgument,
     find_value_tensor_argument,
 )
-from attncli.capture.linear_attention.scans_in_forward_code import (
-    MixerCodeStep,
-    RecordedSteps,
-    StepRecorder,
-    find_forward_code,
-    find_linear_step_of_forward,
-    record_mixer_forwards,
-)
+from attncli.capture.linear_attention.shortcuts_for_long_linear_maps import find_faster_map_methods
 from attncli.capture.other_mixers.token_mixers import TokenMixer
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.capture.softmax_attention.attention_interface import (

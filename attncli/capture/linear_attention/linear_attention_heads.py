@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from attncli.capture.softmax_attention.attention_site_names import AttentionSite
 
 if TYPE_CHECKING:
-    from attncli.capture.linear_attention.faster_linear_attention_maps import FasterMapMethods
+    from attncli.capture.linear_attention.find_scans_in_forward_code import MixerCodeStep
     from attncli.capture.linear_attention.linearity_tests import ValueArgument
-    from attncli.capture.linear_attention.scans_in_forward_code import MixerCodeStep
+    from attncli.capture.linear_attention.shortcuts_for_long_linear_maps import FasterMapMethods
 
 NO_HEAD = -1
 """A head number that is kept where all are, and never where heads are named."""

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from attncli.capture.linear_attention.calls_inside_mixers import KernelCall
-from attncli.capture.linear_attention.faster_linear_attention_maps import (
+from attncli.capture.linear_attention.linearity_tests import ValueArgument
+from attncli.capture.linear_attention.shortcuts_for_long_linear_maps import (
     FasterMapMethods,
     RecurrentState,
     repeat_kernel_call_along_batch,
     select_channels_in_call_arguments,
 )
-from attncli.capture.linear_attention.linearity_tests import ValueArgument
 
 NONE = FasterMapMethods()
 

@@ -6,5 +6,5 @@ compiled_library                 the compiled one_pass.c, where there is one
 tiled_attention                  the same in plain torch, where there is none
 fused_attention_calls            the same by fused attention that returns its log-sum-exp, on devices that have it
 attention_in_one_pass            a covered call, whole or in strips of rows with their weights
-one_pass_or_eager                one call of the attention interface by one of them, judged by the model's own eager function
+one_pass_checked_against_eager   one call of the attention interface by one of them, judged by the model's own eager function
 """

@@ -39,7 +39,7 @@ from attncli.capture.softmax_attention.visible_key_spans import (
     KeySpans,
     slice_mask_rows,
 )
-from attncli.metrics.attention._map_strip_rows import SMALL, MultiplyByGram
+from attncli.metrics.attention._row_block_of_maps import SMALL, MultiplyByGram
 from attncli.metrics.attention._row_statistics import VisibleKeys
 
 LARGEST_SCORE = 1e30

@@ -21,7 +21,7 @@ from attncli.capture.one_pass.attention_score_formula import Formula
 from attncli.capture.softmax_attention.attention_interface import EagerCall
 from attncli.capture.softmax_attention.map_statistics import ROWS, StatisticsRequest
 from attncli.capture.softmax_attention.visible_key_spans import KeySpans
-from attncli.metrics.attention._map_strip_rows import (
+from attncli.metrics.attention._row_block_of_maps import (
     MapStripRows,
     entropy_from_logit_differences,
     sum_diagonals,

@@ -10,7 +10,7 @@ from torch import Tensor
 from attncli.metrics.attention import ATTENTION, WITHOUT_WEIGHTS
 from attncli.metrics.attention._energy_rank import make_start_vectors
 from attncli.metrics.attention._map_spectrum import make_orthonormal_start_vectors
-from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 from attncli.metrics.attention._row_statistics import MapSums, RowStatistics, VisibleKeys
 
 ROWS = (

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attncli.capture.softmax_attention.rowwise_masks import RowwiseMask, find_keys_shown_by_mask
-from attncli.metrics.attention._map_strip_rows import sum_diagonals
+from attncli.metrics.attention._row_block_of_maps import sum_diagonals
 from attncli.metrics.attention._row_statistics import VisibleKeys
 
 ELEMENTS = 2**18

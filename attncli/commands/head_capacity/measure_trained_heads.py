@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.analysis.heads.report_rows.head_rows import row_keys_of_attention_sites
-from attncli.analysis.load_and_verify_model import PreparedModel
-from attncli.analysis.whole_maps_of_few_layers import (
+from attncli.analysis.collect_whole_maps_by_layer import (
     capture_maps_of_layers,
     group_layers_to_fit_memory,
     self_attention_sites,
 )
+from attncli.analysis.heads.report_rows.head_rows import row_keys_of_attention_sites
+from attncli.analysis.load_and_verify_model import PreparedModel
 from attncli.capture import AttentionSite
 from attncli.commands.head_capacity.head_report_rows import (
     SURVEY_METRICS,

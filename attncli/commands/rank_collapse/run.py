@@ -141,7 +141,7 @@ def build_model_for_variant_runs(
 ) -> "CollapseModel":
     """The subject as its variants are to be run; `cheap`: its short input is."""
     from attncli.analysis.rank_collapse.model_variant_runs import CollapseModel
-    from attncli.commands.rank_collapse.variants_without_exact_arithmetic import (
+    from attncli.commands.rank_collapse.check_exact_against_float_arithmetic import (
         find_variants_without_exact_arithmetic,
     )
     from attncli.models.precision import run_in_model_precision

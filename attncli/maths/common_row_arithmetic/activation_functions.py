@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attncli.errors import InputError
-from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
-from attncli.maths.common_row_arithmetic.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
     Array,
     ScaledArray,
     align_scaled_to_exponent,
@@ -21,6 +20,7 @@ from attncli.maths.common_row_arithmetic.scaled_arrays import (
     make_scaled_array,
     make_scaled_from_logs,
 )
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
 
 LARGEST_INPUT = 1e90
 """gelu takes the cube of its input."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.maths.common_row_arithmetic.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
     BEYOND_FLOATS,
     NEGLIGIBLE,
     Array,

@@ -13,17 +13,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attncli.maths.common_row_arithmetic.logit_deviation import (
-    Logits,
-    bound_largest_logit_deviation,
-    compute_deviation_of_logits,
-    compute_reference_row_logits,
-)
-from attncli.maths.common_row_arithmetic.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
     NEGLIGIBLE,
     Array,
     ScaledArray,
     make_scaled_array,
+)
+from attncli.maths.common_row_arithmetic.logit_deviation_from_reference_row import (
+    Logits,
+    bound_largest_logit_deviation,
+    compute_deviation_of_logits,
+    compute_reference_row_logits,
 )
 from attncli.maths.common_row_arithmetic.softmax_attention import log_softmax
 

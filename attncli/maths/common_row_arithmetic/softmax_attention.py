@@ -22,15 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.maths.common_row_arithmetic.logit_deviation import (
-    Logits,
-    bound_largest_logit_deviation,
-    compute_deviation_of_logits,
-    compute_reference_row_logits,
-    find_last_query_bias,
-    iter_logit_blocks,
-)
-from attncli.maths.common_row_arithmetic.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
     NEGLIGIBLE,
     Array,
     ScaledArray,
@@ -40,6 +32,14 @@ from attncli.maths.common_row_arithmetic.scaled_arrays import (
     find_largest_magnitude,
     make_scaled_array,
     make_scaled_from_logs,
+)
+from attncli.maths.common_row_arithmetic.logit_deviation_from_reference_row import (
+    Logits,
+    bound_largest_logit_deviation,
+    compute_deviation_of_logits,
+    compute_reference_row_logits,
+    find_last_query_bias,
+    iter_logit_blocks,
 )
 
 MODERATE = math.log2(300.0)

@@ -5,7 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, log10_of_scaled
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    Array,
+    ScaledArray,
+    log10_of_scaled,
+)
 
 Norm = Callable[[Array], float]
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 from attncli.maths.matrices.nearest_row_linear_programme import (
     NormLinearProgramme,
     bound_weighted_matrix_norms_below,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, vstack
 
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 
 BROKEN = 1e-11
 """Relatively: what is broken by less is rounding."""

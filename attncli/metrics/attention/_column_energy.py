@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor

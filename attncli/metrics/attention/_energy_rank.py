@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from attncli.metrics.attention._map_spectrum import orthogonalise
-from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 from attncli.resource_limits import require_memory
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.metrics import MetricSpec
 from attncli.metrics.attention import ATTENTION
-from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 from attncli.records import NOT_APPLICABLE
 from attncli.tolerances import FULL_ROW
 

@@ -6,7 +6,7 @@ random columns has the same rank, up to their number.
 
 from typing import TYPE_CHECKING
 
-from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import nan
 from typing import TYPE_CHECKING, NamedTuple
 
-from attncli.metrics.attention._map_strip_rows import MapStripRows, MultiplyByGram
+from attncli.metrics.attention._row_block_of_maps import MapStripRows, MultiplyByGram
 
 if TYPE_CHECKING:
     from torch import Tensor

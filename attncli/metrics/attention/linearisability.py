@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from attncli.metrics import metric
-from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 from attncli.metrics.attention._taylor_softmax import compute_distance_to_kernel_attention
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.metrics._unit_tokens import scale_tokens_to_unit_length
 
 

@@ -1,7 +1,7 @@
 """Load a checkpoint as a model: strictly, or not at all.
 
 load_options             options, checked before any heavy import
-architectures            the config's class, without memory for its weights
+model_class_of_config    the config's class, without memory for its weights
 tensor_parallel          models over several processes
 device_placement         models over several devices
 isolate_global_state     neutral global state of torch, and one run at a time

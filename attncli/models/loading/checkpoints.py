@@ -9,7 +9,6 @@ from attncli.distributed_ranks import read_launch_environment
 from attncli.models.files.config_checks import read_model_config
 from attncli.models.files.load_weights import LoadedWeights, read_weights
 from attncli.models.files.weight_files import describe_unread_shards
-from attncli.models.loading.architectures import Architecture, find_architecture
 from attncli.models.loading.device_placement import (
     build_placement_arguments,
     refuse_model_on_meta_device,
@@ -33,6 +32,7 @@ from attncli.models.loading.loading_issues import (
     report_loading_issues,
 )
 from attncli.models.loading.memory_estimate import require_memory_for_weights
+from attncli.models.loading.model_class_of_config import Architecture, find_architecture
 from attncli.models.precision import (
     choose_dtype,
     describe_dtype_change,

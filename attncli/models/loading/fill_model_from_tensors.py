@@ -12,8 +12,8 @@ from attncli.forward_argument_types import Inputs
 from attncli.models.files.load_weights import LoadedWeights, State
 from attncli.models.files.weight_hashing import FLOATS
 from attncli.models.library_errors import translate_library_errors
-from attncli.models.loading.architectures import Architecture
 from attncli.models.loading.loading_issues import LoadingResult
+from attncli.models.loading.model_class_of_config import Architecture
 
 OVERSIZE = 4
 """A model with this many times the numbers of its files is of another config; tied weights make it 2 at most."""

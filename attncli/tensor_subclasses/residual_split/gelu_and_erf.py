@@ -11,14 +11,14 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
-from attncli.maths.common_row_arithmetic.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
     NEGLIGIBLE,
     Array,
     ScaledArray,
     make_scaled_array,
     scale_by_power_of_two,
 )
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
 from attncli.tensor_subclasses.residual_split.split_tensor_shape_functions import iter_token_slices
 
 NEAR = 0.01

@@ -10,18 +10,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.maths.common_row_arithmetic import activation_functions
-from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
-    SplitParts,
-    SplitState,
-    normalise_features_of_tokens,
-)
-from attncli.maths.common_row_arithmetic.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
     NEGLIGIBLE,
     ScaledArray,
     align_scaled_to_exponent,
     expm1_scaled,
     find_common_exponent,
     make_scaled_array,
+)
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
+    SplitParts,
+    SplitState,
+    normalise_features_of_tokens,
 )
 from attncli.tensor_subclasses.residual_split import gelu_and_erf
 from attncli.tensor_subclasses.residual_split.attention_score_terms import (

@@ -14,8 +14,12 @@ import torch
 
 from attncli.errors import BelowResolution, NoExactRule
 from attncli.forward_argument_types import Output
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    Array,
+    ScaledArray,
+    make_scaled_array,
+)
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts, SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.maths.common_row_arithmetic.softmax_attention import RESOLVED_BITS
 from attncli.tensor_subclasses.torch_function_rules import (
     StreamTensor,

@@ -10,8 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.forward_argument_types import Output
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    Array,
+    ScaledArray,
+    make_scaled_array,
+)
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
 from attncli.tensor_subclasses.residual_split.attention_score_terms import (
     HIDDEN,
     ScoreTerms,

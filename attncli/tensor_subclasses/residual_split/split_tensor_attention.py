@@ -14,8 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.errors import BelowResolution
-from attncli.maths.common_row_arithmetic.logit_deviation import Logits
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array, ScaledArray, make_scaled_array
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    Array,
+    ScaledArray,
+    make_scaled_array,
+)
+from attncli.maths.common_row_arithmetic.logit_deviation_from_reference_row import Logits
 from attncli.maths.common_row_arithmetic.softmax_attention import (
     RESOLVED_BITS,
     compute_reference_row_minus_uniform,

@@ -33,8 +33,8 @@ from attncli.errors import (
     shorten_error_text,
 )
 from attncli.forward_argument_types import Args, Function, Inputs, Kwargs, Output
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import ScaledArray
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import ScaledArray
 from attncli.maths.common_row_arithmetic.softmax_attention import RESOLVED_BITS
 from attncli.tensor_subclasses.residual_split import (  # noqa: F401  (they enter their rules)
     einsum,

@@ -15,13 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
-from attncli.maths.common_row_arithmetic.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
     ScaledArray,
     align_scaled_to_exponent,
     find_common_exponent,
     make_scaled_array,
 )
+from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     SplitNumbers,
     SplitTensor,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attncli.forward_argument_types import Function, Output
-from attncli.maths.common_row_arithmetic.scaled_arrays import make_scaled_array
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import make_scaled_array
 from attncli.tensor_subclasses.residual_split.split_tensor import (
     RULES,
     SplitTensor,

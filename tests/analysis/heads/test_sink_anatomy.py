@@ -14,8 +14,8 @@ from attncli.analysis.heads.forward_passes.head_observer import PassRequest, mea
 from attncli.analysis.heads.forward_passes.uniform_attention_control import UniformAttentionControl
 from attncli.analysis.heads.metric_selection import list_metrics_by_group
 from attncli.capture.model_structure.blocks import find_block_stacks
-from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import MetricTotals, measure_maps
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 
 torch.set_num_threads(1)
 

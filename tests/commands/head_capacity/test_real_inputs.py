@@ -12,14 +12,14 @@ import transformers
 from commands import attn
 from small_checkpoints import saved
 
-from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
-    TokenTable,
-    build_token_query_key_table,
-)
-from attncli.commands.head_capacity.one_head.token_search import (
+from attncli.commands.head_capacity.one_head.search_tokens_for_pattern import (
     attention_logits_of_tokens,
     losses_of_candidate_tokens,
     search_best_tokens,
+)
+from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
+    TokenTable,
+    build_token_query_key_table,
 )
 from attncli.head_weights.trained_head import read_head
 from attncli.models.loading.load_model import load_model

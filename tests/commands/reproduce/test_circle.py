@@ -36,8 +36,8 @@ from attncli.commands.reproduce.circle.report import (
     select_steps_to_report,
 )
 from attncli.commands.reproduce.circle.train_and_measure import train_and_measure_circle_networks
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import make_scaled_array
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import make_scaled_array
 from attncli.records import Report, Row
 from attncli.render import FORMATS
 

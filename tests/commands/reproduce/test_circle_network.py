@@ -37,8 +37,8 @@ from attncli.commands.reproduce.circle.network_design import (
 )
 from attncli.commands.reproduce.training_loop import train_network
 from attncli.errors import BelowResolution, UsageError
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitParts, SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.metrics.log10_residual import log10_residual
 from attncli.networks.ablation_variants import VARIANTS, AblationSwitches
 

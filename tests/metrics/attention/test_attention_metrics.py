@@ -14,8 +14,8 @@ from attncli.metrics.attention import ATTENTION, HEAD_GROUPS, is_metric_of_map_a
 from attncli.metrics.attention import _energy_rank as energy_rank
 from attncli.metrics.attention._energy_rank import EnergyRank
 from attncli.metrics.attention._head_outputs import HeadOutputs
-from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import COLLECTED, MetricTotals, measure_maps
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 
 torch.set_num_threads(1)
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 import attncli as attn
 from attncli.metrics.attention import ATTENTION
-from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import MetricTotals, measure_maps
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 from attncli.models.inputs.synthetic_texts import COPIED, NEEDLES, TEXTS, make_synthetic_texts
 from attncli.records import Report
 

@@ -6,8 +6,11 @@ import mpmath
 import numpy as np
 import pytest
 
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    ScaledArray,
+    make_scaled_array,
+)
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import ScaledArray, make_scaled_array
 from attncli.metrics.steps import STEPS
 
 RNG = np.random.default_rng(7)

@@ -18,7 +18,7 @@ from attncli.capture import STRIP_MEMORY, AttentionSite, MapShape, Strip, captur
 from attncli.capture.linear_attention.linear_attention_heads import NO_LINEAR, LinearAttentionHeads
 from attncli.capture.model_errors import translate_model_errors
 from attncli.capture.model_structure.blocks import BlockStack, observe_block_states
-from attncli.capture.one_pass.one_pass_or_eager import OnePass
+from attncli.capture.one_pass.one_pass_checked_against_eager import OnePass
 from attncli.capture.reruns.seed_and_precision import move_to_float64_device
 from attncli.capture.softmax_attention.attention_output_projections import (
     observe_output_projections,
@@ -30,8 +30,8 @@ from attncli.metrics.activations import ACTIVATIONS
 from attncli.metrics.activations._activation_state import ActivationPeak, ActivationState
 from attncli.metrics.attention import ATTENTION, is_metric_of_map_alone
 from attncli.metrics.attention._head_outputs import HeadOutputs
-from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import MetricTotals, Values
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 from attncli.models.precision import run_in_model_precision
 from attncli.records import NOT_APPLICABLE
 from attncli.tolerances import FULL_ROW

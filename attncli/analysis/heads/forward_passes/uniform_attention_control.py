@@ -9,8 +9,8 @@ from torch import Tensor
 from attncli.capture import Strip
 from attncli.capture.softmax_attention.visible_key_spans import RowSpans
 from attncli.metrics.attention import is_metric_of_map_alone
-from attncli.metrics.attention._map_strip_rows import MapStripRows
 from attncli.metrics.attention._metric_accumulator import MetricTotals, Values
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 from attncli.records import NOT_APPLICABLE
 
 ELEMENTS = 2**18

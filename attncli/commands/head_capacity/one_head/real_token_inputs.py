@@ -7,24 +7,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from attncli.analysis.collect_whole_maps_by_layer import capture_maps_of_layers
 from attncli.analysis.fits.fit_rows import MEASURED, OUT_OF_RANGE
 from attncli.analysis.load_and_verify_model import PreparedModel
-from attncli.analysis.whole_maps_of_few_layers import capture_maps_of_layers
 from attncli.commands.head_capacity.one_head.head_report import (
     REAL_METRICS,
     build_metric_row_or_null,
     describe_unmet_fit_limits,
 )
 from attncli.commands.head_capacity.one_head.inputs_for_pattern import PatternInDtype, PatternInputs
+from attncli.commands.head_capacity.one_head.search_tokens_for_pattern import (
+    TokenSearchResult,
+    search_best_tokens,
+)
 from attncli.commands.head_capacity.one_head.token_queries_and_keys import (
     Array,
     TokenTable,
     build_token_query_key_table,
     compute_queries_and_keys_of_text,
-)
-from attncli.commands.head_capacity.one_head.token_search import (
-    TokenSearchResult,
-    search_best_tokens,
 )
 from attncli.errors import AttnError, InputError
 from attncli.fits._fit_request_and_module import FitRequest

@@ -12,8 +12,8 @@ from attncli.commands.paths.synthetic.output_by_path_length import (
     sum_path_length_terms,
 )
 from attncli.errors import InsufficientPrecision
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import ScaledArray
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import ScaledArray
 from attncli.maths.matrices.matrix_norms import compute_log10_matrix_norm, frobenius_norm
 from attncli.metrics import METRICS
 

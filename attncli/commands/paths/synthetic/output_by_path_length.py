@@ -7,8 +7,8 @@ import numpy as np
 
 from attncli.analysis.rank_collapse.network_variant_runs import estimate_network_run_memory
 from attncli.errors import InputError
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import make_scaled_array
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import make_scaled_array
 from attncli.networks.ablation_variants import AblationSwitches
 from attncli.networks.frozen_attention_layers import (
     LayerWithFrozenMaps,

@@ -8,8 +8,8 @@ from attncli.analysis.paths.path_selection import Path
 from attncli.capture import AttentionSite, Strip, capture_attention
 from attncli.capture.softmax_attention.attention_site_names import find_block_stack_of_attention
 from attncli.errors import InputError
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import SplitState
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
 from attncli.metrics.log10_residual import log10_residual
 from attncli.models.inputs.model_input import ModelInput
 from attncli.models.precision import run_in_model_precision

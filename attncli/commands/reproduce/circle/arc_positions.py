@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 
 RADIUS = 0.3
 AROUND = 1000

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attncli.commands.reproduce.circle.arc_positions import PAIRS, compute_arc_positions
 from attncli.commands.reproduce.circle.network_design import HEADS, NORM_EPSILON, NetworkDesign
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 
 BATCH = 30
 """Pairs of a step, in their order along the arcs, as released; the last batch is shorter."""

@@ -10,7 +10,7 @@ from attncli.analysis.rank_collapse.metrics_over_layers import RESIDUAL
 from attncli.commands.reproduce.circle.arc_positions import RADIUS, STEP, compute_arc_positions
 from attncli.commands.reproduce.circle.iterated_predictions import Weights, iterate_predictions
 from attncli.commands.reproduce.circle.network_design import NetworkDesign
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 from attncli.maths.curve_fits.convergence_rates import estimate_late_convergence_order
 from attncli.metrics import METRICS
 

@@ -12,6 +12,10 @@ import numpy as np
 from attncli.commands.reproduce.circle.arc_positions import compute_arc_positions
 from attncli.commands.reproduce.circle.network_design import NORM_EPSILON, NetworkDesign
 from attncli.errors import BelowResolution
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
+    Array,
+    make_scaled_array,
+)
 from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     SplitParts,
     SplitState,
@@ -19,7 +23,6 @@ from attncli.maths.common_row_arithmetic.common_row_plus_deviation import (
     add_skip_connection,
     normalise_features_of_tokens,
 )
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array, make_scaled_array
 from attncli.networks.block_forward import apply_attention, apply_mlp, run_sub_block
 from attncli.networks.network_weights import Layer
 

@@ -44,7 +44,7 @@ from attncli.commands.reproduce.training_loop import (
     do_not_observe_training,
     train_network,
 )
-from attncli.maths.common_row_arithmetic.scaled_arrays import Array
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import Array
 from attncli.metrics import METRICS
 from attncli.networks.ablation_variants import select_switches_of_networks
 from attncli.progress import Progress, ignore_progress, make_progress_counter

@@ -44,8 +44,8 @@ from attncli.io.remote_files import is_remote_url, open_file_system
 from attncli.options.run_and_output import OutputOptions
 from attncli.processes.engines import Engine, open_engine
 from attncli.progress import Progress
+from attncli.python.build_python_signatures import OF_PYTHON, SOURCE
 from attncli.python.keyword_help import add_keyword_help
-from attncli.python.keyword_signatures import OF_PYTHON, SOURCE
 from attncli.python.public_functions import (
     NO_CONFIGURATION,
     format_python_call,

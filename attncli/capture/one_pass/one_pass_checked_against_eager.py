@@ -46,7 +46,7 @@ from attncli.capture.softmax_attention.map_statistics import (
 )
 from attncli.capture.softmax_attention.rowwise_masks import PerMask
 from attncli.capture.softmax_attention.visible_key_spans import KeySpans, find_visible_spans
-from attncli.metrics.attention._map_strip_rows import MapStripRows
+from attncli.metrics.attention._row_block_of_maps import MapStripRows
 from attncli.tolerances import ONE_PASS_ROW
 
 FEWEST_CELLS = 2**16

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attncli.errors import InputError
-from attncli.maths.common_row_arithmetic.scaled_arrays import (
+from attncli.maths.common_row_arithmetic.arrays_with_integer_exponent import (
     Array,
     ScaledArray,
     find_largest_magnitude,

@@ -103,7 +103,7 @@ def count_layers_and_heads_of_model_type(
     if uneven:
         warnings.append(
             f"of the {depth} layers of {arch}, {attending} {'has' if attending == 1 else 'have'} attention: "
-            "only through those are paths counted."
+            "paths are counted through those alone."
         )
     if config.is_encoder_decoder:
         warnings.append(f"{arch} has an encoder and a decoder: the encoder's paths are counted.")

@@ -263,4 +263,4 @@ def format_heads_with_largest_values(values: Mapping[str, float], most: int = 3)
 
 
 def format_integer_or_two_digits(value: float) -> str:
-    return f"{value:g}" if value == int(value) else f"{format_short_number(value, 2)}"
+    return f"{value:g}" if value == int(value) else format_short_number(value, 2)

@@ -132,18 +132,14 @@ def interpolate_line_cells(places: list[tuple[int, int]]) -> Iterator[tuple[int,
 
 
 def format_x_axis(drawn: Chart, left: float, right: float, width: int) -> list[Text]:
-    name = drawn.x_label.center(
-        width - len(f"{format_short_number(left, 6)}") - len(f"{format_short_number(right, 6)}")
-    )
+    start, end = (format_short_number(x, 6) for x in (left, right))
+    name = drawn.x_label.center(width - len(start) - len(end))
     pad = " " * MARGIN
     gaps = {convert_x_to_column(x, drawn, width) for x in drawn.gaps}
     line = "".join(GAP if index in gaps else "─" for index in range(width))
     return [
         Text(f"{pad} └{line}", style="dim"),
-        Text(
-            f"{pad}  {format_short_number(left, 6)}{name}{format_short_number(right, 6)}",
-            style="dim",
-        ),
+        Text(f"{pad}  {start}{name}{end}", style="dim"),
     ]
 
 

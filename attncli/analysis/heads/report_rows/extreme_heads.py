@@ -61,7 +61,7 @@ def describe_metric_range(metric: str, rows: Sequence[Row]) -> str:
 
 def format_with_deviation(value: float, spread: float | None) -> str:
     """`0.27`, `0.27 ± 0.03` over several texts or draws."""
-    return f"{format_short_number(value, 2)}" + (
+    return format_short_number(value, 2) + (
         "" if spread is None else f" ± {format_short_number(spread, 1)}"
     )
 

@@ -141,7 +141,7 @@ def build_single_paths_report(
 
 def format_path_metric_value(rows: Sequence[Row], metric: str) -> str:
     value = next(row.value for row in rows if row.metric == metric)
-    return "not to be had" if value is None else f"{format_short_number(value, 3)}"
+    return "not to be had" if value is None else format_short_number(value, 3)
 
 
 def build_report_rows_of_path(
